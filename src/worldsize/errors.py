@@ -12,8 +12,8 @@ WorldsizeError                  exit 1
 ├── SubmitRejected              exit 1   the compute said no for good
 ├── SubmitAgain                 exit 1   the compute could not answer now; trying again is safe
 ├── RendezvousError             exit 1   a node could not learn the head's address, or the world is not complete
-├── Damaged                     exit 1   a file of a run that cannot be understood; a ValueError, too
-│   └── Newer                            one whose format is that of a newer worldsize
+├── DamagedRun                  exit 1   a file of a run that cannot be understood; a ValueError, too
+│   └── NewerFormat                      one whose format is that of a newer worldsize
 └── RunFailed                   exit = the first failing rank's   raised by Run.wait(check=True)
 
 Standard library only: this module travels inside agent.pyz (Python >= 3.8).

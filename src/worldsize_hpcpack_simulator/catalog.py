@@ -122,7 +122,8 @@ def canonical_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
-    """The properties under their own names, the values in their own spelling. Refused: a name or value that is none."""
+    """The properties under their own names, the values in their own spelling. RequestRefused: a name or value that is
+    none."""
     values: dict[str, str] = {}
     for word, text in given.items():
         name = canonical_name(word, table)
@@ -155,7 +156,8 @@ def _parse_value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
 
 
 def check_settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
-    """Refused unless all of them may be set while the job is in this phase: "configuring", "queued", "running"."""
+    """RequestRefused unless all of them may be set while the job is in this phase: "configuring", "queued",
+    "running"."""
     for name in values:
         if phase != "configuring" and phase not in table[name].later:
             raise RequestRefused(400, f"Property {name} cannot be changed in the {state} state.")

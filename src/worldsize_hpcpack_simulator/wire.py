@@ -74,7 +74,7 @@ def iso_text(moment: float) -> str:
 
 
 def parse_date(text: str) -> float:
-    """The time that a date names, UTC where it names no offset. Refused: it is none."""
+    """The time that a date names, UTC where it names no offset. RequestRefused: it is none."""
     plain = text.strip()
     for pattern in _DATES:
         try:

@@ -8,7 +8,7 @@ import os
 from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
 from worldsize.cli.output import report, show, show_document, show_json
 from worldsize.errors import NotFound, UsageError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _mount(options: argparse.Namespace) -> Mount:
     from worldsize.compute.hpcpack.share_mount import mount_of
 
     told = options.head and options.user
-    settings = Settings("", _TYPE) if told and not options.compute else _settings(options)
+    settings = ComputeSettings("", _TYPE) if told and not options.compute else _settings(options)
     share = share_of(settings.options)
     head = options.head or (share.unc() if share else "")
     if not head:
@@ -130,7 +130,7 @@ def _remarks(holds: ShareFeatures) -> list[str]:
     return [f"the share does not hold {why}" for key, why in missing.items() if not getattr(holds, key)]
 
 
-def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
+def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:
     from worldsize.service.share_check import common_gpu_count
 
     lines = [f"{row.node}: {row.problem}" for row in rows if row.problem]
@@ -144,7 +144,7 @@ def _advice(rows: list[NodeCheck], settings: Settings) -> list[str]:
     return lines
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> ComputeSettings:
     """The compute that is meant: named, the default one, or the only one of its type."""
     config = load_current_config()
     if options.compute:

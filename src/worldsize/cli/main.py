@@ -73,12 +73,12 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 `worldsize VERB --help` tells more."""
 
 
-def _untranslated(message: str) -> str:
+def _identity(message: str) -> str:
     return message
 
 
 # argparse looks for translations of its own words, of which there are none: 1.3 ms of each start, `locale` included.
-argparse._ = _untranslated  # type: ignore[attr-defined]
+argparse._ = _identity  # type: ignore[attr-defined]
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

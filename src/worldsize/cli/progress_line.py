@@ -33,7 +33,7 @@ class ProgressLine(NoticePrinter):
 
     def step(self, what: str, done: int, total: int) -> None:
         if self._is_time():
-            self._show("{}: {} files".format(what, f"{done} of {total}" if total else f"{done}"))
+            self._show("{}: {} files".format(what, f"{done} of {total}" if total else str(done)))
 
     def show_activity(self, what: str) -> None:
         if self._is_time():

@@ -40,8 +40,8 @@ _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
 def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
-    """What `parse` makes of the JSON in `path`; None where there is no file. Damaged, which names the file, where it
-    holds something else, or `parse` raises one of DAMAGES; OSError."""
+    """What `parse` makes of the JSON in `path`; None where there is no file. DamagedRun, which names the file, where it
+    holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
     try:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def tuple_of(kind: type[Value], value: Any) -> Value:
 
 
 def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
-    """Newer where the `version` is higher than `known`."""
+    """NewerFormat where the `version` is higher than `known`."""
     version = value.get("version")
     if type(version) is int and version > known:
         raise NewerFormat(
@@ -88,7 +88,7 @@ def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> 
 
 
 def require_version(value: Any, known: int, what: str) -> None:
-    """ValueError unless `value` is an object whose `version` is `known`; Newer for one that is higher."""
+    """ValueError unless `value` is an object whose `version` is `known`; NewerFormat for one that is higher."""
     if isinstance(value, dict):
         refuse_newer(value, known)
     version = value.get("version") if isinstance(value, dict) else None

@@ -10,7 +10,7 @@ MAX_DIGITS = 15
 
 
 def parse_digits(text: str | None) -> int | None:
-    """The number that ASCII digits spell, at most MOST_DIGITS of them; None for any other text. `str.isdigit` takes "²"
+    """The number that ASCII digits spell, at most MAX_DIGITS of them; None for any other text. `str.isdigit` takes "²"
     for a digit, and `int` takes "1_0", "+1" and the digits of every script."""
     if not text or len(text) > MAX_DIGITS or not text.isascii() or not text.isdigit():
         return None

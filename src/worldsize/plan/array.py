@@ -123,13 +123,13 @@ def array_of(paths: RunPaths) -> tuple[str, int] | None:
 
 
 def read_array(root: str) -> Array | None:
-    """None where `root` is no array (yet). Damaged for one that cannot be understood, OSError."""
+    """None where `root` is no array (yet). DamagedRun for one that cannot be understood, OSError."""
     return read_record(array_file(root), Array.from_value)
 
 
 def read_after(root: str) -> list[dict[str, Any]]:
-    """What the array, or run, in `root` waits for: [{run, roots, any_end}]; nothing where it waits for none. Damaged,
-    OSError."""
+    """What the array, or run, in `root` waits for: [{run, roots, any_end}]; nothing where it waits for none.
+    DamagedRun, OSError."""
     return read_record(after_file(root), _parse_after) or []
 
 

@@ -24,7 +24,7 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 def read_handle(paths: RunPaths) -> Any:
     """The compute's native id of a run: its own, else the one that it was given as an element of its array. None where
-    it has none (yet); Damaged for what is none, OSError."""
+    it has none (yet); DamagedRun for what is none, OSError."""
     own = read_own_handle(paths)
     if own is not None or "_" not in paths.run_id:
         return own
@@ -42,7 +42,7 @@ def read_own_handle(paths: RunPaths) -> Any:
 
 
 def read_handles(root: str, elements: int) -> List[Any] | None:
-    """Of all elements of the array in `root`, as they were given; None before. Damaged for what is none, OSError."""
+    """Of all elements of the array in `root`, as they were given; None before. DamagedRun for what is none, OSError."""
     from worldsize.plan.array import element_root, handles_file
 
     def handles(given: Any) -> List[Any]:

@@ -58,7 +58,7 @@ class NodeDiskPlan(NamedTuple):
     base       where the node makes such directories, in terms of the node's environment; "": the usual places
     copies     inputs of the mode `download`
     read_only  paths that the ranks are to see read-only, where the system can
-    variables  those of the job's variables that hold PLACE
+    variables  those of the job's variables that hold DIRECTORY_MARK
     archive    the environment that nodes unpack, or None
     """
 
@@ -79,7 +79,7 @@ class NodeDiskPlan(NamedTuple):
 
 
 def with_local_variables(plan: Plan) -> Plan:
-    """`plan` with the variables that hold PLACE in `local`, where nobody takes them for what ranks see."""
+    """`plan` with the variables that hold DIRECTORY_MARK in `local`, where nobody takes them for what ranks see."""
     if plan.local is None:
         return plan
     apart = {name: value for name, value in plan.environment.items() if DIRECTORY_MARK in value}

@@ -80,7 +80,7 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """The run's own, else its array's; None where there are none (any more). Damaged, OSError."""
+    """The run's own, else its array's; None where there are none (any more). DamagedRun, OSError."""
     own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
     return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
-from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.config.load import load_config
 from worldsize.plan.run_paths import RunPaths
 
@@ -68,7 +67,9 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     )
 
 
-def _slurm_compute(settings: Settings, home: str, environ: Mapping[str, str], inside: bool | None = None) -> Compute:
+def _slurm_compute(
+    settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool | None = None
+) -> Compute:
     """`inside`: the run is a step of an allocation; None: it is where this shell belongs to one."""
     from worldsize.compute.slurm.compute import SlurmCompute
 
@@ -89,7 +90,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
         return LocalCompute(name, environ)
     if kind in ("slurm", "slurm-step"):
-        return _slurm_compute(Settings(name, "slurm"), "", environ, inside=kind == "slurm-step")
+        return _slurm_compute(ComputeSettings(name, "slurm"), "", environ, inside=kind == "slurm-step")
     if kind == "hpcpack":
         return _hpcpack_compute_of_run(directory, handle or {}, name, environ)
     raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")

@@ -105,7 +105,7 @@ def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> Run
 
 
 def require_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun:
-    """`newest`; NotFound where none runs."""
+    """`find_newest_running`; NotFound where none runs."""
     found = find_newest_running(home, environ, verb)
     if found is None:
         raise no_running_run_error()

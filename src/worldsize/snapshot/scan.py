@@ -209,7 +209,7 @@ class _Walk:
         listing = self.listing
         count = len(listing.files) + len(listing.directories) + len(listing.links)
         if count > self.limits.files:
-            passed = f"more than {format(self.limits.files, ',')} files and directories"
+            passed = f"more than {self.limits.files:,} files and directories"
         elif self.bytes > self.limits.bytes:
             passed = f"more than {human_bytes(self.limits.bytes)}"
         else:

@@ -25,9 +25,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MANIFEST_VERSION = 1
+ManifestFiles = Mapping[str, tuple[str, int, str]]
 
 _INDEX_FROM_FILES = 16
 _INDEX_FROM_BYTES = 1 << 18
+_RACY_NS = 2 * 10**9
+
+_Entry = list["Any"]
 
 
 class Snapshot(NamedTuple):
@@ -147,11 +152,6 @@ class _Materializer:
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
 
 
-_RACY_NS = 2 * 10**9
-
-_Entry = list["Any"]
-
-
 class FileIndex:
     """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
 
@@ -196,10 +196,6 @@ def stamp(status: os.stat_result) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-MANIFEST_VERSION = 1
-ManifestFiles = Mapping[str, tuple[str, int, str]]
-
-
 class TreeDiff(NamedTuple):
     """Paths, sorted; `changed` in content, kind or target."""
 
@@ -223,7 +219,7 @@ def write_manifest(path: str, files: ManifestFiles) -> str:
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Raises NotFound where there is none; Damaged, Newer, OSError."""
+    """Raises NotFound where there is none; DamagedRun, NewerFormat, OSError."""
     manifest = read_record(path, _check_manifest)
     if manifest is None:
         raise NotFound("no manifest of the code", printable_text(path), "only runs with a snapshot can be compared")

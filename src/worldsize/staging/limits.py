@@ -18,7 +18,7 @@ class SizeLimitError(UsageError):
 
 
 class SizeLimit:
-    """Counts what is written. TooLarge, at `where`, once that is more than `most`; None: it may be any number."""
+    """Counts what is written. SizeLimitError, at `where`, once that is more than `most`; None: it may be any number."""
 
     def __init__(self, most: int | None, where: str, what: str = "", hint: str | None = None) -> None:
         self._most = most

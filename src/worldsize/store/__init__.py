@@ -1,7 +1,7 @@
 """Where runs live: `<home>/runs/<run id>`, or a compute's own runs_dir with a link to it from there.
 
 runs       new ids and run directories: create_run, discard_run, objects_dir, home_dir
-find       list_ids, resolve
+find       list_ids, find_run_paths
 summaries  one line per run, for `list`
 prune      removal of finished runs
 """

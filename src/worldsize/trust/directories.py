@@ -2,8 +2,8 @@
 
 make_private_directory      worldsize's own, below a home or a runs_dir: this user's alone, never a link
 require_reliable_directory  one that a person named: only this user and root can change it, or the user trusts it
-require_shared_place        one where several people may make directories, and nobody can touch another's
-own_place                   a directory of this user's in such a place, for all that is to last there
+require_shared_directory    one where several people may make directories, and nobody can touch another's
+user_directory_in           a directory of this user's in such a place, for all that is to last there
 """
 
 from __future__ import annotations

@@ -122,4 +122,4 @@ def group_name(gid: int) -> str:
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
-        return f"{gid}"
+        return str(gid)

@@ -21,7 +21,8 @@ class Users:
         self._anybody = not options.others
 
     def caller(self, authorization: str | None, as_user: str | None) -> Account:
-        """Refused: 401 for no or wrong credentials, 403 for `x-ms-as-user` of somebody who may not, or names nobody."""
+        """RequestRefused: 401 for no or wrong credentials, 403 for `x-ms-as-user` of somebody who may not, or names
+        nobody."""
         account = self._authenticate(authorization or "")
         if as_user is None:
             return account
@@ -55,19 +56,19 @@ class Users:
 
 
 def check_may_change(user: Account, owner: str) -> None:
-    """Refused: it is somebody else's job."""
+    """RequestRefused: it is somebody else's job."""
     if user.role not in _ACT_AS_OTHERS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not change it.")
 
 
 def check_may_end(user: Account, owner: str) -> None:
-    """Refused: it is somebody else's job, and the user is no operator."""
+    """RequestRefused: it is somebody else's job, and the user is no operator."""
     if user.role not in _END_JOBS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not cancel, finish or requeue it.")
 
 
 def check_administrator(user: Account) -> None:
-    """Refused: the user may not change the cluster."""
+    """RequestRefused: the user may not change the cluster."""
     if user.role != "Administrator":
         raise RequestRefused(403, "Only administrators may do this.")
 

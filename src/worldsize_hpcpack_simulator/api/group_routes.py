@@ -21,7 +21,7 @@ def read_group(head: HeadNode, call: Call) -> Answer:
 
 
 def _body_fields(body: object) -> dict[str, object]:
-    """Refused: the body is no object."""
+    """RequestRefused: the body is no object."""
     if not isinstance(body, dict):
         raise RequestRefused(400, "The request body is no object.")
     return {str(name).lower(): value for name, value in body.items()}
@@ -54,7 +54,7 @@ def _check_managed(words: dict[str, object]) -> None:
 
 
 def _changeable_group(head: HeadNode, call: Call) -> str:
-    """Refused: it is one of the cluster's own."""
+    """RequestRefused: it is one of the cluster's own."""
     check_administrator(call.user)
     name = head.group(call)
     if head.cluster.groups[name][1]:

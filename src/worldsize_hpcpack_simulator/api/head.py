@@ -81,21 +81,21 @@ class HeadNode:
         self.operations.append(Operation(str(uuid.uuid4()), name, "Committed", operator, node, now, ((now, message),)))
 
     def job(self, call: Call) -> Job:
-        """Refused: 404 where there is none of this id."""
+        """RequestRefused: 404 where there is none of this id."""
         number = _parse_id(call, "jobId")
         if number not in self.scheduler.jobs:
             raise RequestRefused(404, f"The job {number} does not exist.")
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
-        """Refused: 404 where there is none of this id."""
+        """RequestRefused: 404 where there is none of this id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
             raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
         return job, job.tasks[number]
 
     def subtask(self, call: Call) -> tuple[Job, Task, Task]:
-        """The job, the master and the subtask. Refused: 404 where there is none."""
+        """The job, the master and the subtask. RequestRefused: 404 where there is none."""
         (job, master), number = self.task(call), _parse_id(call, "subtaskId")
         if number in master.subtasks:
             return job, master, master.subtasks[number]
@@ -106,14 +106,14 @@ class HeadNode:
         raise RequestRefused(404, f"The subtask {master.key}.{number} does not exist.")
 
     def node(self, call: Call) -> SimulatedNode:
-        """Refused: 404 where there is none of this name."""
+        """RequestRefused: 404 where there is none of this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
             raise RequestRefused(404, f"The node {call.path['name']} does not exist.")
         return node
 
     def group(self, call: Call) -> str:
-        """The group's own spelling. Refused: 404 where there is none of this name."""
+        """The group's own spelling. RequestRefused: 404 where there is none of this name."""
         name = call.path["name"]
         for each in self.cluster.groups:
             if each.lower() == name.lower():
@@ -131,7 +131,7 @@ def _parse_id(call: Call, name: str) -> int:
 
 
 def parse_message(body: object) -> str:
-    """The reason that somebody gives: a JSON string. Refused: something else."""
+    """The reason that somebody gives: a JSON string. RequestRefused: something else."""
     if body is None:
         return ""
     if not isinstance(body, str):

@@ -76,7 +76,7 @@ def sort_jobs(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
 
 
 def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
-    """Refused: there is no such property."""
+    """RequestRefused: there is no such property."""
     shown = example.to_properties()
     for name in wanted:
         if canonical_name(name, shown) is None:
@@ -200,7 +200,7 @@ def select_custom(values: dict[str, str], call: Call) -> dict[str, str]:
 
 
 def parse_variables(body: object) -> dict[str, str]:
-    """Refused: a name that no environment variable can have."""
+    """RequestRefused: a name that no environment variable can have."""
     values = parse_property_list(body)
     for name in values:
         if "=" in name:

@@ -56,7 +56,7 @@ class Pages:
 
 
 def parse_number(query: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """A number of the query. Refused: it is none, or below `least`."""
+    """A number of the query. RequestRefused: it is none, or below `least`."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -71,7 +71,7 @@ def parse_number(query: Mapping[str, str], name: str, default: int, least: int) 
 
 
 def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
-    """True or false of the query. Refused: it is neither."""
+    """True or false of the query. RequestRefused: it is neither."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -81,7 +81,7 @@ def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
-    """`$filter`: `A eq x and B eq y` as {"A": "x", "B": "y"}. Refused: not of that form, or no such filter."""
+    """`$filter`: `A eq x and B eq y` as {"A": "x", "B": "y"}. RequestRefused: not of that form, or no such filter."""
     found: dict[str, str] = {}
     names = {name.lower(): name for name in known}
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:

@@ -76,7 +76,7 @@ def _path(request: Request) -> str:
 
 
 async def _read(request: Request) -> bytes:
-    """Refused: it is too large."""
+    """RequestRefused: it is too large."""
     data = bytearray()
     async for piece in request.stream():
         data += piece
@@ -86,7 +86,7 @@ async def _read(request: Request) -> bytes:
 
 
 def _parse_body(body: bytes, request: Request) -> object:
-    """None for no body. Refused: it is not JSON, is `null`, or says that it is something else."""
+    """None for no body. RequestRefused: it is not JSON, is `null`, or says that it is something else."""
     if not body.strip():
         return None
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()

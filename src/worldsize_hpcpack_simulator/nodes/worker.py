@@ -1,4 +1,4 @@
-"""The process that is a node: `main(words)`, its standard input a socket to the head node. Killed, the node is dead.
+"""The process that is a node: `main(text)`, its standard input a socket to the head node. Killed, the node is dead.
 
 Over the socket go lines of JSON. The head node orders `start` and `end`; the node tells `ready`, and `ended` of every
 task with its exit code and the beginning of its output. When the socket closes, or on TERM, everything on it ends.

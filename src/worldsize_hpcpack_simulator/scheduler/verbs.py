@@ -1,4 +1,5 @@
-"""What users do to jobs and tasks: submit, cancel, finish, requeue. Each is Refused in states where it is senseless."""
+"""What users do to jobs and tasks: submit, cancel, finish, requeue. Each raises RequestRefused in states where it is
+senseless."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The other nodes, as the supervisor sees them: alone, as the head, or as a member.
+"""The other nodes, as the supervisor of the head sees them, and as a member's does.
 
-All three agree on one verdict: members propose to the head, the head decides, and everybody adopts what it says.
+All nodes agree on one verdict: members propose to the head, the head decides, and everybody adopts what it says.
 """
 
 from __future__ import annotations

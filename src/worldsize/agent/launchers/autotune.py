@@ -12,14 +12,13 @@ from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
+LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
+"""The number of the descriptor on which the head's tuner listens."""
+
 
 def order_file(paths: RunPaths, node_rank: int) -> str:
     """What a node's agent writes for its tuner: the plan as it is there, where the other nodes are."""
     return os.path.join(paths.launch_dir, f"autotune-{node_rank}.json")
-
-
-LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
-"""The number of the descriptor on which the head's tuner listens."""
 
 
 def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mapping[str, str]:

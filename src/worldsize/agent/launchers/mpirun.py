@@ -1,8 +1,8 @@
 """Open MPI's mpirun, on the head, without ssh: what it would start on another node, that node's agent executes.
 
 mpirun calls a program for each other host, with the host's name and a line for its shell. Ours hands both to the head's
-agent, which sends the line over the control channel (`relay`); there a process has waited for it since the launch.
-Ranks write their own files: what mpirun starts becomes the rank by a file that the node's agent has written.
+agent, which sends the line over the control channel (`launcher_relay`); there a process has waited for it since the
+launch. Ranks write their own files: what mpirun starts becomes the rank by a file that the node's agent has written.
 
 mpirun sees hosts, not nodes: it knows of no virtual ones, and daemons that share a host get into each other's way.
 """

@@ -54,7 +54,7 @@ def torchrun_argv(
     """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
-    nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else f"{len(plan.nodes)}"
+    nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else str(len(plan.nodes))
     meeting = _static_options if plan.options.get("rdzv_backend") == "static" else _c10d_options
     return (
         plan.python, "-m", "torch.distributed.run",

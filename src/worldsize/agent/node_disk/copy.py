@@ -36,7 +36,8 @@ class PreparationStopped(Exception):
 
 
 def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    """`target` is a copy of the file or folder `source`, links in it kept as links. Raises OSError, Stopped."""
+    """`target` is a copy of the file or folder `source`, links in it kept as links. Raises OSError,
+    PreparationStopped."""
     os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
     with exclusive_lock(target + ".lock", stopped):
         if os.path.lexists(target):
@@ -53,7 +54,7 @@ def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 @contextmanager
 def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
-    """Nobody else on this machine is inside meanwhile. Raises OSError, Stopped."""
+    """Nobody else on this machine is inside meanwhile. Raises OSError, PreparationStopped."""
     with open(path, "wb") as lock:
         while not _try_lock(lock.fileno()):
             if stopped():

@@ -36,7 +36,7 @@ class EnvironmentUnpacker:
         self._held: HeldDirectory | None = None
 
     def run(self) -> None:
-        """Raises OSError, Stopped."""
+        """Raises OSError, PreparationStopped."""
         if not is_sha256(self._archive.digest):
             raise DamagedPack(f"the checksum of the packed environment is none: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])

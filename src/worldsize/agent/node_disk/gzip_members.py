@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Any, Deque, List
 
     Read = Callable[[int], bytes]
-    """The next bytes, at most so many and at least one; b"" at the end. May wait. Raises OSError, Stopped."""
+    """The next bytes, at most so many and at least one; b"" at the end. May wait. Raises OSError,
+    PreparationStopped."""
 
 _AHEAD = 16
 

@@ -36,8 +36,8 @@ def unpack_tar(archive: tarfile.TarFile, target: str, count: Callable[[int], Non
     raise.
 
     Owners are not restored, nor are set-uid bits and permissions for others to write; devices are left out. No member
-    may be below a link, and links lead to what lies below `target` alone. Raises Unsafe, OSError, tarfile.TarError,
-    EOFError, and ValueError or OverflowError for what no file can be.
+    may be below a link, and links lead to what lies below `target` alone. Raises UnsafeEntry, OSError,
+    tarfile.TarError, EOFError, and ValueError or OverflowError for what no file can be.
     """
     place = ConfinedDirectory(target, count)
     try:

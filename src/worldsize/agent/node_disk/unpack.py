@@ -49,7 +49,7 @@ class UnpackedEnvironment(NamedTuple):
 def unpack_environment(read: Read, digest: str, target: str, place: str) -> UnpackedEnvironment:
     """Everything below the new directory `target`, as it has to be once that is moved to `place`.
 
-    Raises Damaged where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
+    Raises DamagedPack where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
     """
     os.mkdir(target, 0o700)
     digested = hashlib.sha256()

@@ -1,6 +1,6 @@
 """What a node has, as its own Python tells: executed there on its own, its output one line of JSON.
 
-    python probe.py DIRECTORY ROUNDS PATIENCE
+    python -c SOURCE DIRECTORY ROUNDS PATIENCE
 
 In DIRECTORY, which whoever asks sees too, each file `ping-NODE-R` is answered by `pong-NODE-R`, with the same words.
 Standard library only (Python >= 3.8).

@@ -116,7 +116,7 @@ def _ranks_text(ranks: Sequence[int]) -> str:
             spans[-1][1] = rank
         else:
             spans.append([rank, rank])
-    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in spans)
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
     return "rank{} {}".format("" if len(ranks) == 1 else "s", text)
 
 

@@ -26,13 +26,12 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="an environment, by path or by name; or what it is made of")
     parser.add_argument("-o", "--to", metavar="FILE", help="a file, or a folder for NAME.tar.gz (default: here)")
     add_compute_option(parser)
-    parser.set_defaults(act=pack)
+    parser.set_defaults(act=run_pack)
 
 
-def pack(options: argparse.Namespace) -> int:
+def run_pack(options: argparse.Namespace) -> int:
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-    from worldsize.environment.pack.pack import SUFFIX
-    from worldsize.environment.pack.pack import pack as write_pack
+    from worldsize.environment.pack.pack import SUFFIX, pack
     from worldsize.errors import UsageError
     from worldsize.staging.content_store import bytes_text
 
@@ -45,7 +44,7 @@ def pack(options: argparse.Namespace) -> int:
         target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        found = write_pack(existing, target, lambda done, total: told.transfer("packing", done, total))
+        found = pack(existing, target, lambda done, total: told.transfer("packing", done, total))
     finally:
         told.clear()
     for notice in found.notices:

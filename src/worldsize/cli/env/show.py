@@ -79,7 +79,7 @@ def _show(prefix: str | None, description: dict[str, Any] | None) -> None:
     lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
     if description.get("took"):
         lines.append(["took", f"{description['took']:.1f} s"])
-    show(*("{!s:<12} {}".format(*tuple(line)) for line in lines))
+    show(*(f"{key:<12} {value}" for key, value in lines))
     rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
     rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]
     if rows:

@@ -1,4 +1,4 @@
-"""list, status, wait, cancel of an array of runs."""
+"""status, wait, cancel of an array of runs."""
 
 from __future__ import annotations
 

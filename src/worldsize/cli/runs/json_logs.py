@@ -15,7 +15,7 @@ from worldsize.plan.run_paths import RunPaths
 
 
 class JsonLines:
-    """Read like `Follower`: `poll` writes what is new, `finish` the rest, rank after rank. `marks` stand in each."""
+    """Read like `LogFollower`: `poll` writes what is new, `finish` the rest, rank after rank. `marks` stand in each."""
 
     def __init__(
         self,

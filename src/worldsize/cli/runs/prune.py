@@ -42,7 +42,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     set_completer(state, complete_states)
     parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
     add_output_option(parser)
-    parser.set_defaults(act=prune)
+    parser.set_defaults(act=run_prune)
 
 
 def parse_age(text: str, where: str = "--older-than") -> float:
@@ -53,8 +53,8 @@ def parse_age(text: str, where: str = "--older-than") -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def prune(options: argparse.Namespace) -> int:
-    from worldsize.store.prune import prune as remove
+def run_prune(options: argparse.Namespace) -> int:
+    from worldsize.store.prune import prune
 
     chosen = options.older_than is not None or options.keep is not None or bool(options.state)
     if options.runs:
@@ -63,7 +63,7 @@ def prune(options: argparse.Namespace) -> int:
         return _show([_remove(run, options.dry_run) for run in options.runs], options)
     if not chosen:
         raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
-    gone = remove(
+    gone = prune(
         load_current_config().home,
         now=time.time(),
         older_than=None if options.older_than is None else parse_age(options.older_than),

@@ -62,7 +62,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--now", action="store_true", help="without grace")
     if verb in ("status", "wait"):
         add_output_option(parser)
-    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel, "requeue": requeue}[verb])
+    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel, "requeue": run_requeue}[verb])
 
 
 def show_status(options: argparse.Namespace) -> int:
@@ -180,11 +180,11 @@ def cancel(options: argparse.Namespace) -> int:
     return 0
 
 
-def requeue(options: argparse.Namespace) -> int:
-    from worldsize.service.runs.requeue import requeue as put_back
+def run_requeue(options: argparse.Namespace) -> int:
+    from worldsize.service.runs.requeue import requeue
 
     run = find_run(options.run)
-    report(f"{run.id} is back in the queue, as attempt {put_back(run)}")
+    report(f"{run.id} is back in the queue, as attempt {requeue(run)}")
     return 0
 
 

@@ -83,7 +83,7 @@ class HeadNodeClient:
             self._http.timeout = seconds
 
     def get(self, path: str, **params: object) -> Any:
-        """What is at `path`. Missing, SubmitAgain, SubmitRejected, ConfigError."""
+        """What is at `path`. MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
         return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:

@@ -11,7 +11,7 @@ from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.render import RequestSettings, items_of, parents, preview, requests
 from worldsize.compute.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -44,7 +44,7 @@ class HpcPackCompute:
     capabilities = frozenset(("after", "array", "everywhere", "exec", "nodes", "queue", "requeue", "usage"))
     group_noun = "groups"
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: ComputeSettings, environ: Mapping[str, str]) -> None:
         self.name = settings.name
         self._settings = settings
         self._environ = environ

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
 
 _BASE = "/hpc"
@@ -43,7 +43,7 @@ class HeadAccess(NamedTuple):
         return self.as_user or self.user
 
 
-def head_access(settings: Settings) -> HeadAccess:
+def head_access(settings: ComputeSettings) -> HeadAccess:
     """ConfigError for a table that does not say enough."""
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
@@ -63,7 +63,7 @@ def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
-def has_account_of(settings: Settings, handle: Mapping[str, Any]) -> bool:
+def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
     """Whether a configured compute is the head node, and the account, that a handle names. A handle, which may be
     anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
     said = settings.options

@@ -16,7 +16,7 @@ from worldsize.agent.posix.signals import STOP_NOW
 from worldsize.common.numbers import parse_digits
 from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.local import leftovers
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -39,10 +39,10 @@ class LocalCompute:
     capabilities = frozenset(("after", "array", "exec", "local", "nodes"))
     group_noun = "partitions"
 
-    def __init__(self, name: str, environ: Mapping[str, str], settings: Settings | None = None) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], settings: ComputeSettings | None = None) -> None:
         self.name = name
         self._environ = environ
-        self._settings = settings or Settings(name)
+        self._settings = settings or ComputeSettings(name)
 
     def facts(self, job: Job) -> ComputeFacts:
         ours = self._settings.options
@@ -123,7 +123,7 @@ class LocalCompute:
         return max(left, leftovers.kill_leftovers(*run, handle["pid"], handle["start_time"]))
 
     def nodes(self) -> list[ComputeNode]:
-        from worldsize.compute.local.node_commands import nodes
+        from worldsize.compute.local.reports import nodes
 
         return nodes()
 
@@ -146,7 +146,9 @@ class LocalCompute:
         asked = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
         if asked is not None:
             return asked
-        return _gpu_count() if job.visible_devices or job.data_parallel else None
+        from worldsize.compute.local.reports import gpu_count
+
+        return gpu_count() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
         if _thread_count() == 1:
@@ -226,11 +228,3 @@ def _thread_count() -> int:
         import threading  # 0.4 ms of every start
 
         return threading.active_count()
-
-
-def _gpu_count() -> int:
-    """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
-    try:
-        return len(os.listdir("/proc/driver/nvidia/gpus"))
-    except OSError:
-        return 0

@@ -43,6 +43,7 @@ _RENEW, _RENEW_FIRST = 1.0, 0.25
 _LOOK = 1.0
 _PAUSE = 0.05
 _WORDS = 1000
+_HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
 
 class NodeStartStatus(NamedTuple):
@@ -221,9 +222,6 @@ class FileCommandStream:
             self._notes.extend(status.notes)
             self._status = status
             self._closed.wait(_LOOK)
-
-
-_HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
 
 def _loss_message(readers: Sequence[NodeFileReader]) -> str:

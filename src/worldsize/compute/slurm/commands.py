@@ -32,6 +32,7 @@ _SCRUBBED_PREFIXES = (
     "SCONTROL_",
     "PMI",
 )
+_PYXIS_OPTION = "--container-image"
 
 
 class ProgramOutput(NamedTuple):
@@ -132,7 +133,7 @@ def run_slurm(
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
 ) -> str:
-    """What the program printed. ConfigError, SubmitAgain and SubmitRejected as `refusals.refusal` sorts them."""
+    """What the program printed. ConfigError, SubmitAgain and SubmitRejected as `errors.slurm_error` sorts them."""
     answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
@@ -164,9 +165,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-
-
-_PYXIS_OPTION = "--container-image"
 
 
 def has_pyxis(environ: Mapping[str, str]) -> bool:

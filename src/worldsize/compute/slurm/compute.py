@@ -13,12 +13,12 @@ from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.queue import query_jobs
+from worldsize.compute.slurm.queue import query_jobs, query_pause
 from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.compute.slurm.script_trust import trusted_components
-from worldsize.compute.slurm.submission import query_pause, submit_once
+from worldsize.compute.slurm.submission import submit_once
 from worldsize.errors import SubmitRejected
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.plan.plan import ArrayElement, Plan
@@ -58,7 +58,7 @@ class SlurmCompute:
     )
     group_noun = "partitions"
 
-    def __init__(self, settings: Settings, home: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> None:
         self.name = settings.name
         self._settings = settings
         self._home = home

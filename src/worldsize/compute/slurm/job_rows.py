@@ -1,5 +1,5 @@
 """What Slurm reports of one job, and the short texts in which it does: times, durations, exit codes, ids of array
-elements (`1234_[0-2,7]`). Pure."""
+elements (`1234_[0-2,7]`); durations, signals and users as people read them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ OUT_OF_MEMORY_SIGNAL = 125
 
 _LONGEST_LIST = 100_000
 """Bytes of ids for one call: an argument may have 128 KiB (MAX_ARG_STRLEN)."""
+_MOST = 400
+"""Characters of one list of numbers: far below what any Slurm reads."""
 
 _YEAR = 365 * 86400
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?")
@@ -179,10 +181,6 @@ def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
         length += len(base) + 1
     if some:
         yield some
-
-
-_MOST = 400
-"""Characters of one list of numbers: far below what any Slurm reads."""
 
 
 def fold_job_ids(jobs: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.slurm.time_limit import limit_seconds
 from worldsize.trust.directories import is_node_local
 from worldsize.trust.secrets import mask_text, mask_values
 
@@ -188,9 +189,6 @@ def _file_system_type(path: str) -> str:
     return max(holding, default=(0, ""))[1]
 
 
-_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})")
-
-
 def candidate_partitions(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
     """The partitions that the job names, or the default one."""
     wanted = dict(options).get("partition")
@@ -207,7 +205,7 @@ def partition_problems(options: Sequence[Option], gpus: int | None, rows: Sequen
 
 def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow) -> Iterator[CheckResult]:
     level, unless = ("notice", "") if "qos" in said else ("error", ", or name the slurm.qos that allows it")
-    nodes, limit = _least_node_count(said.get("nodes") or "1"), limit_seconds(said.get("time") or "")
+    nodes, limit = _least_node_count(said.get("nodes") or "1"), _time_limit(said.get("time"))
     if nodes > row.nodes:
         what = f"{nodes} nodes are asked for, and partition {row.name} has {row.nodes}"
         yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
@@ -228,13 +226,9 @@ def _least_node_count(nodes: str) -> int:
     return int(found[0]) if found else 1
 
 
-def limit_seconds(text: str) -> int | None:
-    """Seconds of a time limit as sbatch takes it: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; None for UNLIMITED and such."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+def _time_limit(text: str | None) -> float | None:
+    """Seconds; None for no limit, and for what is none, of which sbatch tells."""
+    try:
+        return limit_seconds(text)
+    except ValueError:
         return None
-    parts = [int(part) for part in found["rest"].split(":")]
-    if found["days"] is None and len(parts) < 3:
-        parts = [0, *parts]
-    hours, minutes, seconds = [*parts, 0, 0][:3]
-    return ((int(found["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

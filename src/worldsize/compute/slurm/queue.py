@@ -1,4 +1,4 @@
-"""Many jobs' states from one squeue, and from one sacct for those that squeue no longer knows.
+"""Many jobs' states from one squeue, and from one sacct for those that squeue no longer knows; how often to ask.
 
 squeue's --Format is used with width 0 and a separator of our own as each column's suffix: so nothing is cut off and
 nothing needs to be guessed, on 20.11 to 26.05 alike (_parse_long_token in squeue's opts.c, _print_str in its print.c).
@@ -60,6 +60,12 @@ _KILLED_CODES = range(128, 256)
 
 _LAG = 5.0
 """Seconds that slurmdbd may need to hear of an end."""
+
+_FIRST_PAUSE = 1.0
+_PAUSE_SHARE = 0.05
+_LONGEST_PAUSE = 15.0
+_LONGEST_QUEUED_PAUSE = 30.0
+_RUNS_PER_STEP = 50
 
 
 def query_jobs(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None) -> dict[str, JobRow]:
@@ -211,3 +217,18 @@ def _state_before_restart(queued: JobRow, account: JobRow) -> str:
     """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
+
+
+def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:
+    """Seconds until Slurm may be asked again: every query takes the lock that scheduling needs too.
+
+    age     seconds since something last changed (it was submitted, it started, its state was another)
+    runs    how many jobs one query asks for: the more, the longer, since the answer is
+    queued  all of them wait, and nobody watches output
+
+    1 s at first, then a twentieth of `age`, up to 15 s, or 30 s while everything waits; one step more for every
+    50 runs, up to four times as long.
+    """
+    longest = _LONGEST_QUEUED_PAUSE if queued else _LONGEST_PAUSE
+    many = min(1 + max(runs, 1) // _RUNS_PER_STEP, 4)
+    return min(max(_FIRST_PAUSE, age * _PAUSE_SHARE), longest) * many

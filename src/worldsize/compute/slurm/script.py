@@ -104,7 +104,7 @@ class BatchScriptParts(NamedTuple):
     links    where a script submitted by hand makes its run known: the home's runs
     files    what travels: content by name in the run directory
     signal   seconds before the limit at which the job asks for a signal
-    trusted  what others may change on the way to the directory of runs, as `place.trusted_on_the_way` says
+    trusted  what others may change on the way to the directory of runs, as `script_trust.trusted_components` says
     makes_runs  whether the directory of runs, which is the home's, is made where it is missing
     """
 

@@ -97,8 +97,8 @@ _MOST_LINKS = 40
 
 
 def trusted_components(path: str, named: Iterable[str] = ()) -> str:
-    """The value of TRUSTED for a directory that passes `require_shared_place`: the directories of its path that pass
-    for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
+    """The value of TRUSTED for a directory that passes `require_shared_directory`: the directories of its path that
+    pass for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
     UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
     is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago.
 

@@ -28,6 +28,8 @@ from worldsize.staging.limits import SizeLimit, unpack_limit
 from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 
+_WHEEL = ".whl"
+
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
     """A directory with the source archives of everything that steps compile; what those need beside is installed.
@@ -110,9 +112,6 @@ def _install_dependencies(
     if lines:
         path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
         install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
-
-
-_WHEEL = ".whl"
 
 
 def default_directory(prefix: str) -> str:

@@ -18,7 +18,7 @@ VARIABLE = "WORLDSIZE_DATA_PARALLEL"
 
 def at_start() -> None:
     """Where the package worldsize is not installed, scripts find its `shard` all the same."""
-    from .shard_alone import StubFinder
+    from .package_stub import StubFinder
 
     sys.meta_path.append(StubFinder())
 

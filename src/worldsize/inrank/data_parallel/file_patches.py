@@ -69,7 +69,7 @@ class FilePatches:
         return real if real.startswith(self._root) and "__pycache__" not in real else None
 
     def make_open(self, original: Any) -> Any:
-        def opened(file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
+        def patched_open(file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
             place = self._shared_path(file) if isinstance(mode, str) else None
             if place is not None:
                 if _WRITING.intersection(mode):
@@ -80,15 +80,15 @@ class FilePatches:
                     self._await(place)
             return original(file, mode, *values, **keywords)
 
-        return opened
+        return patched_open
 
-    def _own_path(self, place: str, mode: str, opened: Any) -> str:
+    def _own_path(self, place: str, mode: str, open_file: Any) -> str:
         """Where this rank writes what belongs at `place`."""
         own = self._beside.get(place)
         if own is None:
-            own = self._beside[place] = os.path.join(self._own_directory(), f"{len(self._beside)}")
+            own = self._beside[place] = os.path.join(self._own_directory(), str(len(self._beside)))
             if "r" in mode and os.path.exists(place):
-                with opened(place, "rb") as source, opened(own, "wb") as target:
+                with open_file(place, "rb") as source, open_file(own, "wb") as target:
                     target.write(source.read())
         return own
 
@@ -104,7 +104,7 @@ class FilePatches:
         atexit.register(sweep)
 
     def make_save(self, original: Any) -> Any:
-        def save(obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
+        def patched_save(obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
             if not self._training.active or not isinstance(f, (str, os.PathLike)):
                 original(obj, f, *values, **keywords)
                 return
@@ -120,10 +120,10 @@ class FilePatches:
             else:
                 original(obj, self._own_path(name, "wb", builtins.open), *values, **keywords)
 
-        return save
+        return patched_save
 
     def make_load(self, original: Any) -> Any:
-        def load(f: Any, *values: Any, **keywords: Any) -> Any:
+        def patched_load(f: Any, *values: Any, **keywords: Any) -> Any:
             if self._training.active and isinstance(f, (str, os.PathLike)):
                 name = os.path.realpath(os.fspath(f))
                 if name in self._beside:
@@ -132,7 +132,7 @@ class FilePatches:
                     self._await(name)
             return original(f, *values, **keywords)
 
-        return load
+        return patched_load
 
     def _leave_later(self) -> None:
         """Where a rank fails, the others need nothing any more."""
@@ -165,13 +165,13 @@ class FilePatches:
     def quiet_events(self, module: Any) -> None:
         """TensorBoard's events are rank 0's."""
 
-        def initialised(original: Any) -> Any:
-            def initialise(writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
+        def make_init(original: Any) -> Any:
+            def patched_init(writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
                 original(writer, self._own_directory(), *values, **keywords)
 
-            return initialise
+            return patched_init
 
-        replace(module.SummaryWriter, "__init__", initialised)
+        replace(module.SummaryWriter, "__init__", make_init)
 
     def _own_directory(self) -> str:
         if not self._directory:
@@ -184,25 +184,25 @@ class FilePatches:
     def make_mkdir(self, original: Any) -> Any:
         """All ranks make the same directory: one of them is first."""
 
-        def tolerant(name: Any, *values: Any, **keywords: Any) -> None:
+        def patched_mkdir(name: Any, *values: Any, **keywords: Any) -> None:
             try:
                 original(name, *values, **keywords)
             except FileExistsError:
                 if self._shared_path(name) is None or not os.path.isdir(name):
                     raise
 
-        return tolerant
+        return patched_mkdir
 
     def make_rename(self, original: Any) -> Any:
         """What rank 0 has saved is there under another name."""
 
-        def moved(path: Any, other: Any, **keywords: Any) -> None:
+        def patched_rename(path: Any, other: Any, **keywords: Any) -> None:
             original(path, other, **keywords)
             name = self._count_move(path, other)
             if name:
                 self._announce(name, self._saves[name])
 
-        return moved
+        return patched_rename
 
     def _count_move(self, path: Any, *others: Any) -> str:
         """The new name of what `torch.save` has made, counted alike by all ranks; empty for anything else."""
@@ -226,16 +226,16 @@ class FilePatches:
     def make_copy_mode(self, original: Any) -> Any:
         """Of a copy that lies beside, there is no mode to set."""
 
-        def copied(source: Any, target: Any, **keywords: Any) -> None:
+        def patched_copy_mode(source: Any, target: Any, **keywords: Any) -> None:
             if self._shared_path(target) not in self._beside:
                 original(source, target, **keywords)
 
-        return copied
+        return patched_copy_mode
 
     def make_remove(self, original: Any) -> Any:
         """What rank 0 removes or renames."""
 
-        def left(path: Any, *values: Any, **keywords: Any) -> None:
+        def patched_remove(path: Any, *values: Any, **keywords: Any) -> None:
             skipped, name = self._is_skipped(path), self._count_move(path, *values)
             if skipped:
                 self._beside.pop(name, None)
@@ -248,4 +248,4 @@ class FilePatches:
             else:
                 self._beside.pop(place, None)
 
-        return left
+        return patched_remove

@@ -84,14 +84,14 @@ class _OwnProcessGroup:
 def _make_one_device(original: Any) -> Any:
     """A rank has one device."""
 
-    def made(wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:
+    def patched_init(wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:
         if torch.cuda.is_available():
             keywords.pop("device_ids", None)
             original(wrapper, module, [torch.cuda.current_device()])
         else:
             original(wrapper, module, *values, **keywords)
 
-    return made
+    return patched_init
 
 
 class _StepChecks:

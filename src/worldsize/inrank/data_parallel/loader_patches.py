@@ -80,7 +80,7 @@ class LoaderPatches:
         return LoaderPass(self._parts, loader, site, verdict)
 
     def _make_init(self, original: Any) -> Any:
-        def made(iterator: Any, loader: Any) -> None:
+        def patched_init(iterator: Any, loader: Any) -> None:
             original(iterator, loader)
             follower, training = self._next, self._parts.training
             if follower is not None and training.active:
@@ -89,7 +89,7 @@ class LoaderPatches:
                 if not follower.streaming:
                     iterator._base_seed += training.rank * (1 << 32)
 
-        return made
+        return patched_init
 
     def _make_reset(self, original: Any) -> Any:
         def reset(iterator: Any, loader: Any, *values: Any, **keywords: Any) -> None:
@@ -109,7 +109,7 @@ class LoaderPatches:
         return next_index
 
     def _make_next(self, original: Any) -> Any:
-        def given(iterator: Any) -> Any:
+        def patched_next(iterator: Any) -> Any:
             follower = iterator.__dict__.get("_worldsize")
             if follower is None or not self._parts.training.active:
                 return original(iterator)
@@ -121,4 +121,4 @@ class LoaderPatches:
                 raise
             return follower.deliver(data)
 
-        return given
+        return patched_next

@@ -42,11 +42,11 @@ class Models:
         replace(torch.optim.Optimizer, "add_param_group", self._make_add_param_group)
 
     def _make_init(self, original: Any) -> Any:
-        def made(module: Any, *values: Any, **keywords: Any) -> None:
+        def patched_init(module: Any, *values: Any, **keywords: Any) -> None:
             original(module, *values, **keywords)
             self._add(module)
 
-        return made
+        return patched_init
 
     def _add(self, module: Any) -> None:
         self._count += 1
@@ -63,7 +63,7 @@ class Models:
         return list(_live_tensors(self._modules))
 
     def _make_add_param_group(self, original: Any) -> Any:
-        def grouped(optimizer: Any, group: Any) -> None:
+        def patched_add_param_group(optimizer: Any, group: Any) -> None:
             original(optimizer, group)
             for tensor in optimizer.param_groups[-1]["params"]:
                 self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
@@ -71,7 +71,7 @@ class Models:
             self._owners = None
             self._note_change()
 
-        return grouped
+        return patched_add_param_group
 
     def held_tensors(self) -> Iterator[Any]:
         """What optimizers hold, in the order in which they got it."""

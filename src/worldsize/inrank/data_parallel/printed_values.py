@@ -112,13 +112,13 @@ class PrintedValues:
         return array
 
     def _make_scale(self, original: Any) -> Any:
-        def scaling(scaler: Any, outputs: Any) -> Any:
+        def patched_scale(scaler: Any, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
             if isinstance(outputs, torch.Tensor) and scaled is not outputs and self._training.active:
                 self._scaled = (scaled.data_ptr(), outputs.detach(), scaler._scale.detach())
             return scaled
 
-        return scaling
+        return patched_scale
 
 
 _item = torch._C.TensorBase.item

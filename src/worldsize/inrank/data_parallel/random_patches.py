@@ -76,7 +76,7 @@ class RandomPatches:
         return whole[rows]
 
     def _make_sized(self, original: Any) -> Any:
-        def sized(*size: Any, **keywords: Any) -> Any:
+        def patched_draw(*size: Any, **keywords: Any) -> Any:
             shape = _shape(size)
             if shape is None or self._is_unaffected() or keywords.get("out") is not None or "size" in keywords:
                 return original(*size, **keywords)
@@ -84,7 +84,7 @@ class RandomPatches:
             drawn = self._draw_rows(shape, lambda shape: original(shape, **keywords))
             return drawn.clone().requires_grad_() if wants else drawn.contiguous()
 
-        return sized
+        return patched_draw
 
     def _make_like(self, original: Any) -> Any:
         def like(tensor: Any, *values: Any, **keywords: Any) -> Any:
@@ -138,7 +138,7 @@ class RandomPatches:
         return normal
 
     def _make_filling(self, original: Any) -> Any:
-        def filling(tensor: Any, *values: Any, **keywords: Any) -> Any:
+        def patched_fill(tensor: Any, *values: Any, **keywords: Any) -> Any:
             if self._is_unaffected() or not tensor.dim():
                 return original(tensor, *values, **keywords)
             if self._rows(tensor.shape[0]) is None:
@@ -149,10 +149,10 @@ class RandomPatches:
             with torch.no_grad():
                 return tensor.copy_(drawn)
 
-        return filling
+        return patched_fill
 
     def _make_numpy(self, original: Any) -> Any:
-        def sized(*values: Any, **keywords: Any) -> Any:
+        def patched_draw(*values: Any, **keywords: Any) -> Any:
             size = keywords.get("size", values[-1] if values else None)
             rows = self._rows(size[0]) if isinstance(size, tuple) and size else None
             if size is None or rows is None or self._is_unaffected():
@@ -162,16 +162,16 @@ class RandomPatches:
                 return original(*values, **{**keywords, "size": whole})[rows]
             return original(*values[:-1], whole, **keywords)[rows]
 
-        return sized
+        return patched_draw
 
     def _make_numpy_sized(self, original: Any) -> Any:
-        def sized(*size: int) -> Any:
+        def patched_draw(*size: int) -> Any:
             rows = self._rows(size[0]) if size else None
             if rows is None or self._is_unaffected():
                 return original(*size)
             return original(self._training.batch.total, *size[1:])[rows]
 
-        return sized
+        return patched_draw
 
 
 def _draw_without_grad(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:

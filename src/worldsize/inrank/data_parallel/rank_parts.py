@@ -1,4 +1,4 @@
-"""What works together in one rank."""
+"""The parts of the data parallelism of one rank, as patches and guards are given them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def install() -> None:
 
 
 def _allow_sync_batch_norm(ddp: Any) -> None:
-    """DDP refuses SyncBatchNorm on a CPU, where ours works (syncnorm.py)."""
+    """DDP refuses SyncBatchNorm on a CPU, where ours works (sync_batch_norm.py)."""
     refuse = getattr(ddp, "_passing_sync_batchnorm_handle", None)
     if refuse is None:
         return

@@ -139,11 +139,11 @@ def _patch_accelerator() -> None:
         return
     truth = dict(vars(module))
 
-    def seen(name: str, virtual: Any) -> Any:
-        def function(*args: Any, **kwargs: Any) -> Any:
+    def make_patched(name: str, virtual: Any) -> Any:
+        def patched_function(*args: Any, **kwargs: Any) -> Any:
             return truth[name](*args, **kwargs) if is_called_by_torch() else virtual(*args, **kwargs)
 
-        return function
+        return patched_function
 
     answers = {
         "is_available": cuda_devices.is_available,
@@ -159,7 +159,7 @@ def _patch_accelerator() -> None:
     }
     for name, virtual in answers.items():
         if name in truth:
-            setattr(module, name, seen(name, virtual))
+            setattr(module, name, make_patched(name, virtual))
 
 
 def _patch_without_effect() -> None:

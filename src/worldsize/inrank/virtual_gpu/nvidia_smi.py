@@ -153,8 +153,8 @@ def _table(gpus: Sequence[int]) -> str:
     edge = "+{}+\n".format("-" * 89)
     lines = [time.strftime("%a %b %d %H:%M:%S %Y\n"), edge]
     title = f"NVIDIA-SMI of a worldsize rehearsal     Driver {DRIVER}     CUDA Version: {CUDA}"
-    lines.append(f"| {title!s:<87} |\n")
-    lines += [edge, "| {!s:<42} | {!s:<20} | {!s:<19} |\n".format("GPU  Name", "Memory-Usage", "GPU-Util")]
+    lines.append(f"| {title:<87} |\n")
+    lines += [edge, f"| {'GPU  Name':<42} | {'Memory-Usage':<20} | {'GPU-Util':<19} |\n"]
     for index in gpus:
         lines.append(f"| {index:3}  {NAME:<37} | {0:6}MiB / {MEMORY_MIB:6}MiB | {0:18}% |\n")
     return "".join([*lines, edge])

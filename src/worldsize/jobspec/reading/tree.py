@@ -13,7 +13,7 @@ MAX_DEPTH = 60
 class YamlNode(NamedTuple):
     """A value and where it stands.
 
-    value   None, bool, int, float, str, list of Node, dict of str to Node, or an object that nothing accepts
+    value   None, bool, int, float, str, list of YamlNode, dict of str to YamlNode, or an object that nothing accepts
     text    a scalar as it was written
     origin  a file, "command()", or an option of the command line; `line` counts from 1, 0 for no line
     loose   written on a command line, where text carries no quotes
@@ -53,7 +53,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
-    """A Python value as a Node. Raises `error` for keys that are no text and for structures without an end."""
+    """A Python value as a YamlNode. Raises `error` for keys that are no text and for structures without an end."""
     if depth > MAX_DEPTH:
         raise error(f"nested more than {MAX_DEPTH} deep", origin)
     if hasattr(value, "_asdict"):

@@ -42,7 +42,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
-    """The one document in `text`. An empty document is a Node of None."""
+    """The one document in `text`. An empty document is a YamlNode of None."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()

@@ -159,4 +159,4 @@ def format_counts(counts: Sequence[int]) -> str:
             runs[-1][1] += 1
         else:
             runs.append([count, 1])
-    return ",".join(f"{count}(x{times})" if times > 1 else f"{count}" for count, times in runs)
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)

@@ -10,18 +10,17 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.workspace.prefixes import entries, prefix_path, read_description
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
-from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
 
 
-def envs_dir(config: Config, settings: Settings) -> str:
+def envs_dir(config: Config, settings: ComputeSettings) -> str:
     """Where environments are built for a compute: where its nodes see them. StorageError where somebody else could
     change it."""
     return require_reliable_directory(_envs_dir(config, settings), make=False)
 
 
-def _envs_dir(config: Config, settings: Settings) -> str:
+def _envs_dir(config: Config, settings: ComputeSettings) -> str:
     if settings.envs_dir or config.envs_dir:
         return settings.envs_dir or config.envs_dir or ""
     if settings.own_runs_dir:

@@ -1,4 +1,4 @@
-"""What a job runs in: found or planned, and built where it is missing."""
+"""What a job runs in: found where it is, or planned where it is still to be built."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from worldsize.environment.recipe import Recipe
 from worldsize.environment.resolve import resolve_environment
 from worldsize.environment.workspace.prefixes import is_ready, read_description, touch
 from worldsize.errors import UsageError
-from worldsize.jobspec.config.config import LOCAL, Config
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
 from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir, find_prefix, own_names, read_probe
@@ -177,7 +176,7 @@ def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
     return (what % ", ".join(names),) if names else ()
 
 
-def _unknown_node_notices(recipe: Recipe, settings: Settings, compute: str) -> tuple[str, ...]:
+def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
     """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()

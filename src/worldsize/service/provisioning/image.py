@@ -11,7 +11,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.pack import image as container_image
 from worldsize.environment.pack.image import APPTAINER, NONE, PYXIS, SINGULARITY
 from worldsize.errors import UsageError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.array import array_of
 from worldsize.plan.node_disk import DIRECTORY_MARK
@@ -34,7 +34,7 @@ class ContainerRuntime(NamedTuple):
     program: str
 
 
-def find_runtime(settings: Settings, environ: Mapping[str, str]) -> ContainerRuntime | None:
+def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> ContainerRuntime | None:
     """What the compute has, as configured or as this machine, its login node, tells; None for nothing."""
     from shutil import which
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
-from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.sizes import bytes_of
@@ -57,7 +56,7 @@ def fetch_inputs(request: SubmissionRequest, dry: PlannedJob, progress: Progress
 
 
 def locate_inputs(
-    job: Job, fetched: Mapping[str, FetchedData], settings: Settings, facts: ComputeFacts
+    job: Job, fetched: Mapping[str, FetchedData], settings: ComputeSettings, facts: ComputeFacts
 ) -> tuple[dict[str, str], NodeDiskPlan | None]:
     """Where the ranks find inputs that are not read at their own paths, by name; and what the nodes do for them."""
     paths: dict[str, str] = {}
@@ -80,7 +79,7 @@ def locate_inputs(
     return paths, needed
 
 
-def may_copy_inputs(job: Job, settings: Settings, facts: ComputeFacts) -> bool:
+def may_copy_inputs(job: Job, settings: ComputeSettings, facts: ComputeFacts) -> bool:
     """Not where the nodes are this machine, unless it has a disk named for it; and never for a batch script, whose own
     `srun` starts its ranks."""
     return job.batch_script is None and bool(settings.local_dir or not facts.shared_host)

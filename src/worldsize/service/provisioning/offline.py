@@ -9,7 +9,7 @@ from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult
 from worldsize.environment.pip.requirements import referenced_variables
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.stage import StagingSpec, staging_spec_of
 from worldsize.plan.node_disk import DIRECTORY_MARK, NodeDiskPlan
@@ -64,7 +64,9 @@ def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
-def with_staging_variables(plan: Plan, staged: StagingDirectory | None, settings: Settings, mapped: Mapped) -> Plan:
+def with_staging_variables(
+    plan: Plan, staged: StagingDirectory | None, settings: ComputeSettings, mapped: Mapped
+) -> Plan:
     """`plan` with the variables that tell libraries what is staged, and that nothing can be had elsewhere. What the job
     itself sets wins."""
     known = staged.variables if staged else {}

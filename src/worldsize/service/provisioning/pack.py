@@ -9,7 +9,7 @@ from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.environment.pack.cache import content_key, describe_pack, pack_once
 from worldsize.environment.pack.pack import SUFFIX, EnvironmentPack
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.node_disk import NodeDiskPlan, PackedEnvironment
 from worldsize.plan.plan import Plan
@@ -39,7 +39,7 @@ def with_packed_environment(
     job: Job,
     environment: Environment,
     packed: EnvironmentPack | None,
-    settings: Settings,
+    settings: ComputeSettings,
     facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
     """`plan` with the environment unpacked on each node, where it gets there so; and what is wrong with that."""

@@ -85,7 +85,7 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """Raises NotFound while the run is being prepared, or when its directory is gone; Damaged."""
+        """Raises NotFound while the run is being prepared, or when its directory is gone; DamagedRun."""
         if self._plan is None:
             try:
                 self._plan = run_status.read_plan(self.paths)
@@ -135,7 +135,7 @@ class Run:
         return self._compute
 
     def native(self) -> Handle | None:
-        """The compute's native id of the run; None as long as it has none. Raises `Damaged`."""
+        """The compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
             self._handle = run_status.read_native_handle(self.paths)
         return self._handle

@@ -32,6 +32,12 @@ _SLURM_REASONS = {
     "PREEMPTION": Reason.PREEMPTED,
     "NODE FAILURE": Reason.NODE_FAILURE,
 }
+_AGENT_PREFIX = "worldsize agent: "
+_UNREACHED = re.compile(r"srun: error: Task launch for \S+ failed on node (\S+): (.+)")
+_EXITED = re.compile(r"srun: error: (\S+): tasks? ([0-9]{1,9})\b.*: Exited with exit code ([0-9]{1,9})$")
+_KILLED = re.compile(r"srun: error: (\S+): tasks? [0-9]{1,9}\b.*: Killed$")
+_SHELL = re.compile(r"\S+: (?:line )?\d+: (?:exec: )?(.+)")
+_NO_PROGRAM = (126, 127)
 
 
 def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
@@ -106,14 +112,6 @@ def _with_failure(status: Status, reason: str, what: str) -> Status:
     code = (status.state == RunState.FAILED and status.exit_code) or 1
     failure = (status.failure or Failure(reason, what, code=code))._replace(reason=reason, message=what)
     return status._replace(state=RunState.FAILED, reason=reason, exit_code=code, message=what, failure=failure)
-
-
-_AGENT_PREFIX = "worldsize agent: "
-_UNREACHED = re.compile(r"srun: error: Task launch for \S+ failed on node (\S+): (.+)")
-_EXITED = re.compile(r"srun: error: (\S+): tasks? ([0-9]{1,9})\b.*: Exited with exit code ([0-9]{1,9})$")
-_KILLED = re.compile(r"srun: error: (\S+): tasks? [0-9]{1,9}\b.*: Killed$")
-_SHELL = re.compile(r"\S+: (?:line )?\d+: (?:exec: )?(.+)")
-_NO_PROGRAM = (126, 127)
 
 
 class StartFailure(NamedTuple):

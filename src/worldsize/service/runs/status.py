@@ -39,7 +39,7 @@ _REQUEUEING = 30.0
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """None where there is none (yet). Damaged for what is no plan, OSError."""
+    """None where there is none (yet). DamagedRun for what is no plan, OSError."""
     return read_record(paths.plan, _parse_plan)
 
 
@@ -52,12 +52,12 @@ def _parse_plan(value: Any) -> Plan:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    """None where there is none (yet). Damaged for one that tells no end, OSError."""
+    """None where there is none (yet). DamagedRun for one that tells no end, OSError."""
     return read_record(paths.result, status_of)
 
 
 def read_native_handle(paths: RunPaths) -> Handle | None:
-    """The compute's native id of the run: its own, or what its array was given for it. Damaged for what is none."""
+    """The compute's native id of the run: its own, or what its array was given for it. DamagedRun for what is none."""
     return cast("Handle | None", read_handle(paths))
 
 

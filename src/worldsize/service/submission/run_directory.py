@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
     from worldsize.jobspec.config.config import Config
+HOOK = "inrank/sitecustomize.py"
+_ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
 def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
@@ -177,9 +179,6 @@ def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
         write_script(job, paths)
 
 
-HOOK = "inrank/sitecustomize.py"
-
-
 def hook_source() -> str:
     """The exception hook's path in this package."""
     return source_file("inrank", "sitecustomize.py")
@@ -208,9 +207,6 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
-
-
-_ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
 def share_directories(paths: RunPaths) -> None:

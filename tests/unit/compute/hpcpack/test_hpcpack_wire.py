@@ -16,7 +16,7 @@ from worldsize.compute.hpcpack.settings import (
 )
 from worldsize.compute.hpcpack.wire import message_of, properties, rows, time_of, to_property_list
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import ComputeSettings as Settings
+from worldsize.jobspec.config.config import ComputeSettings
 
 
 def test_an_object_there_and_back() -> None:
@@ -82,7 +82,7 @@ OPTIONS = {
 
 
 def test_an_account_and_what_a_handle_keeps_of_it() -> None:
-    settings = Settings("lab", "hpcpack", gpus_per_node=4, python="/opt/python3", options=OPTIONS)
+    settings = ComputeSettings("lab", "hpcpack", gpus_per_node=4, python="/opt/python3", options=OPTIONS)
     access, share = head_access(settings), share_of(OPTIONS)
     assert (access.base, access.owner, access.verify) == ("https://head.corp:8443/hpc", "CORP\\me", True)
     assert HeadAccess("https://head/other/", "me", as_user="you").base == "https://head/other"
@@ -104,7 +104,7 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
 )
 def test_a_table_that_does_not_say_enough(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        head_access(Settings("lab", "hpcpack", options=options))
+        head_access(ComputeSettings("lab", "hpcpack", options=options))
     assert (caught.value.where or "").startswith("compute.lab.")
 
 

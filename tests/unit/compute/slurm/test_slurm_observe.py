@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from worldsize.compute.slurm.job_rows import ACCOUNTS, NOWHERE, QUEUE, UNANSWERED, JobRow, login_name, signal_text, span
 from worldsize.compute.slurm.observe import observation
+from worldsize.compute.slurm.queue import query_pause
 from worldsize.compute.slurm.states import STATES
-from worldsize.compute.slurm.submission import query_pause
 from worldsize.state.records import Observation, Reason
 
 ROW = JobRow("12", QUEUE, "RUNNING", name="run", partition="main", nodes="node[1-2]", node_count=2, started=100.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from worldsize.compute.slurm.cluster import PartitionRow
-from worldsize.compute.slurm.preflight import candidate_partitions, limit_seconds, partition_problems
+from worldsize.compute.slurm.preflight import candidate_partitions, partition_problems
+from worldsize.plan.slurm.time_limit import limit_seconds
 
 
 def partition(name: str = "main", **changes: object) -> PartitionRow:
@@ -27,7 +28,6 @@ SHORT = partition("short", max_time=3600, max_nodes=2)
         ("1-00:00:05", 86_405),
         ("UNLIMITED", None),
         ("", None),
-        ("soon", None),
     ],
 )
 def test_times_as_sbatch_reads_them(text: str, seconds: int | None) -> None:
@@ -39,6 +39,10 @@ def test_times_as_sbatch_reads_them(text: str, seconds: int | None) -> None:
     [
         ([("nodes", "2"), ("time", "60")], None, []),
         ([("nodes", "2"), ("time", "61")], None, ["slurm.time"]),
+        ([("nodes", "2"), ("time", "soon")], None, []),
+        ([("nodes", "2"), ("time", "UNLIMITED")], None, []),
+        ([("nodes", "2"), ("time", "0")], None, []),
+        ([("nodes", "2"), ("time", None)], None, []),
         ([("nodes", "3")], None, ["resources.instance_count"]),
         ([("nodes", "9")], None, ["resources.instance_count"]),
         ([("nodes", "1")], 5, ["slurm.gpus_per_node"]),

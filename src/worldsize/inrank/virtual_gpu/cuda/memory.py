@@ -83,7 +83,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         for name, key in (("Allocated memory", "allocated_bytes"), ("Reserved memory", "reserved_bytes"))
     ]
     head = f"| worldsize rehearsal: virtual GPU {_index(device)}, bytes"
-    return "\n".join([head, f"| {'Metric'!s:<16} | {'Cur Usage'!s:>14} | {'Peak Usage'!s:>14} |", *rows])
+    return "\n".join([head, f"| {'Metric':<16} | {'Cur Usage':>14} | {'Peak Usage':>14} |", *rows])
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:

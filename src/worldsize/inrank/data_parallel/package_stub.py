@@ -1,4 +1,4 @@
-"""Stands in for the package worldsize where it is not installed."""
+"""A stub of the package worldsize, for where it is not installed."""
 
 from __future__ import annotations
 

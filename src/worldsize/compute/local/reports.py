@@ -1,0 +1,72 @@
+"""This machine as a compute tells of it: processors, memory and GPUs."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.compute.capabilities import ComputeNode
+
+_PROC_GPUS = "/proc/driver/nvidia/gpus"
+_PATIENCE = 10.0
+
+
+def nodes() -> list[ComputeNode]:
+    import socket
+
+    total, available = _memory()
+    models = _gpu_models()
+    return [
+        ComputeNode(
+            name=socket.gethostname(),
+            state="up",
+            cpus=len(os.sched_getaffinity(0)),
+            memory=total,
+            memory_free=available,
+            gpu_type=",".join(dict.fromkeys(models)),
+            gpus=len(models),
+        )
+    ]
+
+
+def gpu_count() -> int:
+    """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
+    try:
+        return len(os.listdir(_PROC_GPUS))
+    except OSError:
+        return 0
+
+
+def _memory() -> tuple[int | None, int | None]:
+    """Total and available MiB."""
+    found = {}
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                found[name] = int(value.split()[0]) >> 10
+    except OSError:
+        pass
+    return found.get("MemTotal"), found.get("MemAvailable")
+
+
+def _gpu_models() -> list[str]:
+    """The model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
+    models = []
+    try:
+        for name in sorted(os.listdir(_PROC_GPUS)):
+            with open(os.path.join(_PROC_GPUS, name, "information")) as file:
+                models += [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
+    except OSError:
+        pass
+    return models or _nvidia_smi_models()
+
+
+def _nvidia_smi_models() -> list[str]:
+    import subprocess
+
+    argv = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
