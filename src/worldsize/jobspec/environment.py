@@ -15,8 +15,8 @@ from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import mask_text
 
 FILE_ENDINGS = (".txt", ".in", ".yml", ".yaml", ".toml", ".lock", ".json")
-_AZURE = re.compile(r"azureml:|azureml-|.*[:@]", re.IGNORECASE)
-_VERSION = re.compile(r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d+(?:\.\d+)*(?:\.\*)?)*")
+_AZURE = r"(?i)azureml:|azureml-|.*[:@]"
+_VERSION = r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d+(?:\.\d+)*(?:\.\*)?)*"
 
 
 class FetchStep(NamedTuple):
@@ -103,12 +103,12 @@ class EnvironmentSpec(NamedTuple):
 
 def is_version(text: str) -> bool:
     """Whether `python: text` says which Python to take, rather than one that exists: 3.11, python3.11, >=3.10."""
-    return _VERSION.fullmatch(text.strip().removeprefix("python")) is not None
+    return re.fullmatch(_VERSION, text.strip().removeprefix("python")) is not None
 
 
 def is_azure_name(text: str) -> bool:
     """Whether `environment: text` can only be one of the service's: azureml:…, AzureML-…, NAME:VERSION, NAME@LABEL."""
-    return _AZURE.match(text) is not None and not is_path(text)
+    return re.match(_AZURE, text) is not None and not is_path(text)
 
 
 def is_path(text: str) -> bool:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from worldsize.jobspec.job import Output
     from worldsize.plan.run_paths import RunPaths
 
-_REMOTE = re.compile(r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://")
+_REMOTE = r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://"
 
 
 def is_remote(path: str) -> bool:
     """Whether `path` names something on a service: azureml:…, or a URI."""
-    return _REMOTE.match(path) is not None and not path.startswith("file:")
+    return ":" in path and re.match(_REMOTE, path) is not None and not path.startswith("file:")
 
 
 def is_malformed(path: str) -> bool:

@@ -7,17 +7,17 @@ import os
 import re
 from typing import NamedTuple
 
-_INCLUDE = re.compile(r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)")
-_EDITABLE = re.compile(r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)")
+_INCLUDE = r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)"
+_EDITABLE = r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[^\]]*\])?"
 """Blanks belong to what they stand before: where two parts could share them, a line of blanks takes for ever."""
 
-_OF_INDEX = re.compile(_NAME + r"(?:\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*))?\s*(?:;.*|\s--.*|\s#.*)?", re.DOTALL)
-_NAME_BEFORE = re.compile(_NAME + r"\s*@\s*(?=\S)")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_ARCHIVE = re.compile(r"[^@\s]+\.(?:whl|tar\.gz|zip)")
-_AFTER = re.compile(r"(?<!\s)\s+(?:;|--|#)|;")
-_EXTRAS = re.compile(r"\[[^\[\]]*\]$")
+_OF_INDEX = "(?s)" + _NAME + r"(?:\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*))?\s*(?:;.*|\s--.*|\s#.*)?"
+_NAME_BEFORE = _NAME + r"\s*@\s*(?=\S)"
+_ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]*:"
+_ARCHIVE = r"[^@\s]+\.(?:whl|tar\.gz|zip)"
+_AFTER = r"(?<!\s)\s+(?:;|--|#)|;"
+_EXTRAS = r"\[[^\[\]]*\]$"
 
 
 class RequirementParts(NamedTuple):
@@ -29,43 +29,43 @@ class RequirementParts(NamedTuple):
 
     @property
     def is_address(self) -> bool:
-        return _ADDRESS.match(self.place) is not None
+        return re.match(_ADDRESS, self.place) is not None
 
     @property
     def path(self) -> str:
         """Of a path: without the extras that are wanted of what is there."""
-        return _EXTRAS.sub("", self.place)
+        return re.sub(_EXTRAS, "", self.place)
 
 
 def split_requirement(line: str) -> RequirementParts:
     """The line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
     text = line.strip()
-    before = _EDITABLE.match(text) or _NAME_BEFORE.match(text)
+    before = re.match(_EDITABLE, text) or re.match(_NAME_BEFORE, text)
     if before is None and (text.startswith("-") or _is_of_index(text)):
         return RequirementParts(text, "", "")
     start = before.end() if before else 0
     rest = text[start:]
-    after = _AFTER.search(rest)
+    after = re.search(_AFTER, rest)
     end = after.start() if after else len(rest)
     return RequirementParts(text[:start], rest[:end], rest[end:])
 
 
 def _is_of_index(text: str) -> bool:
     """Whether the line names a package, as far as it says anything."""
-    if _ARCHIVE.fullmatch(text) or text.startswith(".") or _ADDRESS.match(text):
+    if re.fullmatch(_ARCHIVE, text) or text.startswith(".") or re.match(_ADDRESS, text):
         return False
-    return _OF_INDEX.fullmatch(text) is not None or "/" not in text
+    return re.fullmatch(_OF_INDEX, text) is not None or "/" not in text
 
 
 def is_editable(line: str) -> bool:
-    return _EDITABLE.match(line.strip()) is not None
+    return re.match(_EDITABLE, line.strip()) is not None
 
 
 def absolute_requirement(line: str, base: str) -> str:
     """A line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
     variable are left as they are."""
     text = line.strip()
-    option = _INCLUDE.fullmatch(text)
+    option = re.fullmatch(_INCLUDE, text)
     if option:
         return "{} {}".format(option[1], option[2] if "://" in option[2] else _absolute_path(option[2], base))
     parts = split_requirement(text)

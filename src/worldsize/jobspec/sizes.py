@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 EXAMPLE = "such as 500 MB, 20 GiB, or a number of bytes"
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?:([kmgt])(i?)b|b)?", re.IGNORECASE | re.ASCII)
+_SIZE = r"(?ia)([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?:([kmgt])(i?)b|b)?"
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def bytes_of(text: str) -> int | None:
     """kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024. None for what is no size, and for none."""
-    found = _SIZE.fullmatch(text.strip())
+    found = re.fullmatch(_SIZE, text.strip())
     if found is None:
         return None
     number, unit, binary = found.groups()

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List
 
-_JOB = re.compile(r"[0-9]+(_[0-9]+)?")
+_JOB = r"[0-9]+(_[0-9]+)?"
 _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int, "queue": str}
 
 
@@ -67,7 +67,7 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
                 value["pid"],
             )
         )
-    if "job" in value and not _JOB.fullmatch(str(value["job"])):
+    if "job" in value and not re.fullmatch(_JOB, str(value["job"])):
         raise ValueError(
             "job is {!r:.60}, which is no number of a job".format(
                 value["job"],

@@ -18,7 +18,7 @@ NOTICES = (
 )  # fmt: skip
 """What schedulers send to all processes of a step at once, or to its tasks alone, and mean for the ranks."""
 
-_TRACKED = re.compile(r"^(?:0:|[0-9]+:freezer):.*/job_[0-9]+/step_", re.MULTILINE)
+_TRACKED = r"(?m)^(?:0:|[0-9]+:freezer):.*/job_[0-9]+/step_"
 """The control group by which Slurm knows the processes of a step; in version 1, that of the freezer is."""
 
 _CAUGHT_SIGNALS = STOP | {STOP_NOW, signal.SIGCHLD}
@@ -34,9 +34,10 @@ def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
     """Whether Slurm sends them to us, a step's task, and not to what we start: so it does with control groups."""
     try:
         with open(groups, encoding="utf-8", errors="replace") as file:
-            return _TRACKED.search(file.read()) is not None
+            text = file.read()
     except OSError:
         return False
+    return "/job_" in text and re.search(_TRACKED, text) is not None
 
 
 def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:

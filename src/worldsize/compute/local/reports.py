@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from worldsize.compute.capabilities import ComputeNode
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.capabilities import ComputeNode
 
 _PROC_GPUS = "/proc/driver/nvidia/gpus"
 _PATIENCE = 10.0
@@ -12,6 +14,8 @@ _PATIENCE = 10.0
 
 def nodes() -> list[ComputeNode]:
     import socket
+
+    from worldsize.compute.capabilities import ComputeNode
 
     total, available = _memory()
     models = _gpu_models()

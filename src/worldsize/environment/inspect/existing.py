@@ -13,7 +13,7 @@ from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
-_LIB = re.compile(r"python(\d+)\.(\d+)t?")
+_LIB = r"python(\d+)\.(\d+)t?"
 
 
 class ExistingEnvironment(NamedTuple):
@@ -112,11 +112,11 @@ def python_version(prefix: str) -> tuple[int, int] | None:
     """The version that the files of a prefix tell; nothing is executed. A symbolic link of bin/python tells more than
     several directories in lib."""
     target = os.path.basename(os.path.realpath(os.path.join(prefix, "bin", "python")))
-    named = _LIB.fullmatch(target)
+    named = re.fullmatch(_LIB, target)
     if named:
         return int(named[1]), int(named[2])
     try:
-        found = [_LIB.fullmatch(name) for name in os.listdir(os.path.join(prefix, "lib"))]
+        found = [re.fullmatch(_LIB, name) for name in os.listdir(os.path.join(prefix, "lib"))]
     except OSError:
         return None
     versions = {(int(each[1]), int(each[2])) for each in found if each}

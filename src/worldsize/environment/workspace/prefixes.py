@@ -22,8 +22,8 @@ from worldsize.trust.directories import remove_tree
 DESCRIPTION = "worldsize-environment.json"
 DESCRIPTION_VERSION = 1
 _TRASH = ".trash-"
-_NAME = re.compile(r"(.+)-([0-9a-f]{16})")
-_UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
+_NAME = r"(.+)-([0-9a-f]{16})"
+_UNFIT = r"[^A-Za-z0-9_.]+"
 _LONGEST = 40
 
 
@@ -42,13 +42,13 @@ class PrefixEntry(NamedTuple):
 
     @property
     def label(self) -> str:
-        named = _NAME.fullmatch(self.name)
+        named = re.fullmatch(_NAME, self.name)
         return named[1] if named else self.name
 
 
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
     """Where the environment of this fingerprint lies, and no other."""
-    fit = _UNFIT.sub("-", label).strip("-.")[:_LONGEST] or "env"
+    fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
 
@@ -113,7 +113,7 @@ def last_use_time(prefix: str) -> float:
 def entries(envs_dir: str) -> list[PrefixEntry]:
     """Everything in `envs_dir`, by name."""
     try:
-        names = sorted(name for name in os.listdir(envs_dir) if _NAME.fullmatch(name))
+        names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -236,7 +236,7 @@ def _name(job: Job) -> str:
     """The name of the script, else of the program. Words are masked before they are cut: a part of a secret has no
     shape that masking recognises."""
     words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
-    program = next((word for word in words if not re.match(r"\w+=", word)), "run")
+    program = next((word for word in words if not ("=" in word and re.match(r"\w+=", word))), "run")
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)
     return os.path.splitext(os.path.basename(script))[0][:40]
 
