@@ -7,6 +7,9 @@ import os
 import sys
 
 try:
+    from worldsize.cli.argparse_import import import_argparse
+
+    import_argparse()
     import argparse
     import errno
     import gc
@@ -71,14 +74,6 @@ _EXAMPLES = """examples:
 
 RUN is a run id, a unique beginning of it or of its last part; the latest when left out.
 `worldsize VERB --help` tells more."""
-
-
-def _identity(message: str) -> str:
-    return message
-
-
-# argparse looks for translations of its own words, of which there are none: 1.3 ms of each start, `locale` included.
-argparse._ = _identity  # type: ignore[attr-defined]
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

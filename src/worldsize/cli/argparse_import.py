@@ -1,0 +1,27 @@
+"""argparse without translations of its own words: there are none, and to look for them takes 2 ms of each start."""
+
+from __future__ import annotations
+
+import sys
+
+
+def import_argparse() -> None:
+    """Import argparse while a module stands in for `gettext`, from which argparse takes two functions. A process that
+    has loaded either already keeps what it has."""
+    if "argparse" in sys.modules or "gettext" in sys.modules:
+        return
+    stand_in = type(sys)("gettext")
+    stand_in.__dict__.update(gettext=_same, ngettext=_by_number)
+    sys.modules["gettext"] = stand_in
+    try:
+        import argparse  # noqa: F401
+    finally:
+        del sys.modules["gettext"]
+
+
+def _same(message: str) -> str:
+    return message
+
+
+def _by_number(one: str, many: str, number: int) -> str:
+    return one if number == 1 else many
