@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _socket  # socket takes 1 ms of every start, for enums of its constants
 import os
-import socket
 import sys
 from collections.abc import Mapping
 
+from worldsize.agent.posix.processes import host_name
 from worldsize.errors import RendezvousError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
@@ -30,7 +31,7 @@ class PortReservation:
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._mark: socket.socket | None = None
+        self._mark: _socket.socket | None = None
         key = user_key(environ)
         low, high = _candidates(_ephemeral_range())
         for _ in range(_TRIES):
@@ -40,7 +41,7 @@ class PortReservation:
                 self.port = port
                 self._mark = mark
                 return
-        raise RendezvousError(f"no free port between {low} and {high} on {socket.gethostname()}")
+        raise RendezvousError(f"no free port between {low} and {high} on {host_name()}")
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
@@ -59,9 +60,9 @@ def _ephemeral_range() -> tuple[int, int]:
         return 32768, 60999
 
 
-def _mark(port: int, key: bytes | None) -> socket.socket | None:
+def _mark(port: int, key: bytes | None) -> _socket.socket | None:
     """None where another process has it."""
-    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    mark = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
             mark.bind("\0worldsize-{}".format(blake2b(b"%d" % port, key=key, digest_size=16).hexdigest()))
@@ -75,18 +76,22 @@ class ListeningPort:
     """A port that a program will listen on which inherits the listening socket: nobody can be quicker."""
 
     def __init__(self, address: str) -> None:
-        self.listener = socket.create_server((address, 0), backlog=128)
+        from socket import create_server
+
+        self.listener = create_server((address, 0), backlog=128)
         self.listener.set_inheritable(True)
         self.port = int(self.listener.getsockname()[1])
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-        return True
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        probe.bind(("", port))
+    except OSError:
+        return False
+    finally:
+        probe.close()
+    return True
 
 
 def reserve_ports(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:

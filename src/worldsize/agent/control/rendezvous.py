@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 
 from worldsize.agent.control.ports import PortReservation
@@ -22,6 +21,8 @@ from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
+
     from worldsize.agent.control.endpoint import Endpoint
 
 _BACKLOG = 128
@@ -78,7 +79,8 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: s
         _allow_connections(len(plan.agents))
         listener = _open_listener(paths, address, len(plan.agents) + _BACKLOG)
         listener.setblocking(False)
-    control_port = listener.getsockname()[1] if listener and listener.family != socket.AF_UNIX else 0
+    at = listener.getsockname() if listener else ""
+    control_port = 0 if isinstance(at, (str, bytes)) else at[1]
     rendezvous = Rendezvous(address, reservation.port, control_port, token or os.urandom(16).hex(), launcher)
     write_json(paths.rendezvous, rendezvous._asdict(), private=True)
     return HeadResources(rendezvous, reservation, listener)
@@ -93,7 +95,9 @@ def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket
             return listen(paths.control_socket, backlog)
         except OSError:
             pass
-    return socket.create_server((address, 0), backlog=backlog)
+    from socket import create_server
+
+    return create_server((address, 0), backlog=backlog)
 
 
 def _allow_connections(nodes: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Container, Mapping
 
@@ -69,7 +68,7 @@ class ResultWriter:
 
 def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
     """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
-    host, now = socket.gethostname(), time.time()
+    host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
     try:

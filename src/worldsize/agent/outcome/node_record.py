@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
 
+from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -101,7 +101,7 @@ def write_unstarted_record(
     now = time.time()
     failure = Failure(reason, what, node_rank, None, code, now) if reason else None
     stop = "failure" if failure else "cancel"
-    record = ExitRecord(node_rank, socket.gethostname(), plan.attempt, now, now, (), stop, failure, code)
+    record = ExitRecord(node_rank, host_name(), plan.attempt, now, now, (), stop, failure, code)
     write_json(paths.exit_record(node_rank), record.to_json())
     return record
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 import selectors
-import socket
 import time
 from collections.abc import Mapping
 
@@ -77,7 +76,7 @@ class Supervisor:
         self.environ = environ
         self.started = time.time()
         self.verdict: Verdict | None = None
-        self._host = Host(socket.gethostname(), os.cpu_count() or 1)
+        self._host = Host(processes.host_name(), os.cpu_count() or 1)
         address = (rendezvous.address if head else address) or ""
         self._ports = reserve_ports(plan, self.node, address)
         if self._ports:

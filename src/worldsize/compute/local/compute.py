@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import socket
 import time
 from collections.abc import Mapping, Sequence
 
@@ -86,7 +85,7 @@ class LocalCompute:
 
     def cancel(self, handle: Handle, now: bool = False) -> None:
         """A conductor that is gone has agents that end by themselves; what is left of the run is found by its mark."""
-        if handle["host"] != socket.gethostname():
+        if handle["host"] != processes.host_name():
             return
         if "queue" in handle:
             self.cancel_all([handle], now)
@@ -108,7 +107,7 @@ class LocalCompute:
             notify_queues(queued)
 
     def end_remains(self, handle: Handle) -> int:
-        if handle["host"] != socket.gethostname():
+        if handle["host"] != processes.host_name():
             return 0
         run = (handle["run_id"], handle["run_dir"])
         if "queue" in handle:
@@ -168,7 +167,7 @@ class LocalCompute:
             from worldsize.compute.local.array import observe_queued
 
             return observe_queued(handle, said)
-        if handle["host"] != socket.gethostname():
+        if handle["host"] != processes.host_name():
             return Observation("unknown", message=f"it runs on {handle['host']}")
         if leftovers.is_alive(handle):
             return Observation("running")
