@@ -30,19 +30,30 @@ def test_client(version: str) -> int:
 
 
 def test_node(version: str, python: str) -> int:
-    """Import what travels to a node on a Python that only nodes have, without the client's package around it."""
+    """Import what travels to a node on a Python that only nodes have, without the client's package around it. What lies
+    below `inrank` is compiled: it needs torch, or is a program."""
     print("==> the agent's modules on Python %s" % version, flush=True)
-    program = "import importlib, sys, types\npackage = sys.modules['worldsize'] = types.ModuleType('worldsize')\n"
-    program += "package.__path__ = ['src/worldsize']\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    return subprocess.call([python, "-B", "-c", program, *node_modules()], cwd=ROOT)
+    return subprocess.call([python, "-B", "-c", IMPORTS, *node_files()], cwd=ROOT)
 
 
-def node_modules() -> list[str]:
+IMPORTS = """
+import importlib, os, sys, types
+package = sys.modules["worldsize"] = types.ModuleType("worldsize")
+package.__path__ = ["src/worldsize"]
+for path in sys.argv[1:]:
+    if os.path.dirname(path).startswith(os.path.join("src", "worldsize", "inrank", "")):
+        with open(path, encoding="utf-8") as file:
+            compile(file.read(), path, "exec")
+    else:
+        importlib.import_module(os.path.splitext(path)[0].replace(os.sep, ".")[len("src."):])
+"""
+
+
+def node_files() -> list[str]:
     folders = [os.path.join("src", "worldsize", part) for part in NODE_PACKAGES]
     found = (glob.glob(folder + "/**/*.py", root_dir=ROOT, recursive=True) for folder in folders)
     files = [path for paths in found for path in sorted(paths)]
-    names = [os.path.splitext(path)[0].replace(os.sep, ".")[len("src.") :] for path in files]
-    return ["worldsize.errors", *(name for name in names if not name.endswith("__"))]
+    return [os.path.join("src", "worldsize", "errors.py"), *(path for path in files if not path.endswith("__.py"))]
 
 
 def main() -> int:
