@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from worldsize.errors import RendezvousError
 
 ADDRESS = "WORLDSIZE_ADDRESS"
-"""The variable of a node that says it, where neither the node's name nor its default route does."""
+"""The variable in which a node may name its address, where neither its host name nor its default route leads to it."""
 
 _TEST_NET_ADDRESS = "192.0.2.1"
 """Reserved for documentation: no such host exists, and nothing is sent to it."""
 
 
 def own_address() -> str:
-    """This host's address as its name says, else that of the default route.
+    """Return the address that this host's name resolves to, or else the address of its default route.
 
     Raises RendezvousError where there is none but the loopback: a head that nobody can reach must not go ahead.
     """

@@ -125,7 +125,7 @@ class Link:
         return {"kind": GONE} if text is None else _parse(text)
 
     def _fill(self) -> bool:
-        """Take in what there is; whether the other side is gone."""
+        """Read what has arrived; return whether the other side is gone."""
         try:
             while len(self._in) <= self.max_line:
                 data = self.connection.recv(_AT_MOST)
@@ -157,10 +157,12 @@ class NodeMessage(NamedTuple):
 
 
 class HeadChannel:
-    """The head's side. A connection that does not prove in time that it is a node's is dropped, and so is the oldest of
-    too many; what it says is not acted upon before. Nobody is listened for any more once all nodes have joined.
+    """The head's side of the channel.
 
-    What a node hears first is the proof that this is the head: after `patience` seconds without other news a welcome.
+    The head drops a connection that does not prove in time that it belongs to a node of the run, and drops the oldest
+    unproved connection when there are too many. It acts on no message of an unproved connection, and stops listening
+    once all nodes have joined. The first message to a node proves that this is the head; it is a welcome where the head
+    has nothing else to send within `patience` seconds.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class HeadChannel:
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
     def reset_silence(self) -> None:
-        """Whatever the silence so far, it does not count."""
+        """Count the silence of all nodes from now on only."""
         for link in self._links.values():
             link.heard = self._clock()
 
@@ -317,8 +319,11 @@ class HeadChannel:
 
 
 class MemberChannel:
-    """Any other node's side. It is `connected` once the head has proved that it is the head: until then nothing that it
-    says is heard, and another connection is tried when it hangs up or says nothing."""
+    """Another node's side of the channel.
+
+    `connected` becomes true once the head has proved that it is the head. Until then the node ignores every message,
+    and tries another connection when this one is closed or stays silent.
+    """
 
     def __init__(
         self, endpoint: Endpoint, token: str, selector: selectors.BaseSelector, clock: Clock = time.monotonic
@@ -334,7 +339,7 @@ class MemberChannel:
 
     @property
     def has_unproved_head(self) -> bool:
-        """Whether there is a connection to somebody who has yet to prove that he is the head."""
+        """Whether a connection is open whose other side has not yet proved that it is the head."""
         return self._link is not None and not self.connected
 
     @property
@@ -345,8 +350,10 @@ class MemberChannel:
         return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Whether there is a new connection, on which this side is to greet. May be called until `connected`; `trouble`
-        tells why it is not. Raises ConnectionRefusedError where nobody listens."""
+        """Try to connect; return whether a new connection is open, on which this side must greet.
+
+        May be called until `connected`; `trouble` holds the reason why there is no connection. Raises
+        ConnectionRefusedError where nobody listens."""
         if self._link is not None:
             if not self.connected and self._clock() - self._link.began > GREETING:
                 self.trouble = f"what answers there has not proved within {GREETING:g} s that it is the run's head"

@@ -1,4 +1,4 @@
-"""A run that is over once its leaders have ended with 0, since the others would wait for ever: parameter servers do."""
+"""The end of a run whose leaders have all ended with 0: other ranks, such as parameter servers, would wait for ever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from worldsize.plan.plan import Plan
 
 
 class LeaderTracker:
-    """The head's view. Ranks of the plan's `lingering` roles have the plan's grace to end by themselves before that."""
+    """The leaders that the head still waits for. Ranks of the plan's `lingering` roles get its grace to end first."""
 
     def __init__(self, plan: Plan) -> None:
         ranks = (rank for node in plan.nodes for rank in node.ranks)
@@ -19,7 +19,7 @@ class LeaderTracker:
         self.complete_at: float | None = None
 
     def record_ended(self, ranks: Iterable[int]) -> None:
-        """With 0. `complete_at` (monotonic) is set once all leaders have."""
+        """Record that these ranks have ended with 0; set `complete_at` (monotonic) once all leaders have."""
         self._leaders.difference_update(ranks)
         self._lingering.difference_update(ranks)
         if not self._leaders:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def listen(path: str, backlog: int) -> socket.socket:
-    """A socket of this user's alone at `path`. OSError where the file system has none."""
+    """Listen at the socket `path`, which only this user can open. Raises OSError where no socket can be made."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(listener.fileno(), 0o600)
@@ -32,7 +32,7 @@ def listen(path: str, backlog: int) -> socket.socket:
 
 
 def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
-    """ConnectionRefusedError where nobody listens; OSError."""
+    """Open a connection to `endpoint`. Raises ConnectionRefusedError where nobody listens, OSError otherwise."""
     if not isinstance(endpoint, str):
         # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
         host, port = endpoint

@@ -1,4 +1,4 @@
-"""Words from one program on the head to one on another node, through their agents.
+"""Messages from a launcher's program on the head to its program on another node, passed on by their agents.
 
 On each node a pipe, opened by its name under /proc: nothing of it is left behind, and when the agent ends, whoever
 waits for a word reads the pipe's end.
@@ -35,7 +35,7 @@ class MessageRelay:
         return plan._replace(options={**plan.options, **ends})
 
     def end_waiting_programs(self) -> None:
-        """The program on the head has ended with 0: what still waits elsewhere does, too."""
+        """End the programs that wait on other nodes: the program on the head has ended with 0."""
         for node_rank in range(1, len(self._peers.gather_hosts() or ())):
             self._peers.pass_on(node_rank, "exit 0\n")
 

@@ -1,4 +1,4 @@
-"""How a node meets the others: a run on one node loads nothing of what nodes say to each other."""
+"""The choice of a node's peers. A run on one node loads nothing of the channel between nodes."""
 
 from __future__ import annotations
 

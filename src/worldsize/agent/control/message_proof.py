@@ -40,7 +40,7 @@ def is_nonce(line: bytes) -> bool:
 
 
 def derive_token(token: str, purpose: str) -> str:
-    """Another secret that whoever knows the token knows, and that does not tell it."""
+    """Return a second secret: whoever knows the token can derive it, and it does not reveal the token."""
     return _mac(token.encode(), purpose.encode()).hex()
 
 
@@ -55,12 +55,12 @@ class Seal:
         self._sent = self._taken = 0
 
     def seal(self, text: bytes) -> bytes:
-        """The text as a line, without its end."""
+        """Return the text as a sealed line, without a line end."""
         self._sent += 1
         return _mac(self._out, b"%d %s" % (self._sent, text)).hex().encode() + b" " + text
 
     def unseal(self, line: bytes) -> bytes | None:
-        """The text of a line; None for one that the other side has not sent now."""
+        """Return the text of a sealed line; None unless it is the next line that the other side has sealed."""
         self._taken += 1
         text = line[_MAC + 1 :]
         expected = _mac(self._in, b"%d %s" % (self._taken, text)).hex().encode() + b" "

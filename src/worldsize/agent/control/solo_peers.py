@@ -1,4 +1,4 @@
-"""The other nodes, where there are none: what a supervisor may ask, and the answers of a node that is the only one."""
+"""What a supervisor asks of the other nodes, and the answers on a node that is the only one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Peers:
-    """The only node: everybody is here and nobody waits.
+    """The other nodes as a supervisor sees them; here there are none, so that nobody is waited for.
 
     check_standstill  a rank somewhere is known to have ended with 0
     leading           whether the run is over with some of its ranks; None where it is not, or where another node judges
