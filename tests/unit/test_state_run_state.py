@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.state.records import ExitRecord, Failure, Observation, RankExit, Reason, RunState, Status
-from worldsize.state.run_state import AttemptFacts, first_failure, fold
+from worldsize.state.run_state import AttemptFacts, agreed_failure, fold
 
 QUEUED, RUNNING, UNKNOWN = Observation("queued"), Observation("running"), Observation("unknown")
 ENDED, ABSENT = Observation("ended"), Observation("absent")
@@ -261,9 +261,9 @@ def test_silence_that_others_noticed_gives_way_to_its_cause(derived):
 
 def test_the_earliest_failure_counts_and_equal_times_are_no_crash():
     early, late = failure(code=3, time=1.0), failure(code=4, time=2.0)
-    assert first_failure((record(0, "failure", late), record(1, "failure", early))) == early
+    assert agreed_failure((record(0, "failure", late), record(1, "failure", early))) == early
     same = [failure(rank=None)._replace(node_rank=None), failure(rank=2)]
-    assert first_failure(tuple(record(node, "failure", each) for node, each in enumerate(same))) in same
+    assert agreed_failure(tuple(record(node, "failure", each) for node, each in enumerate(same))) in same
 
 
 # properties

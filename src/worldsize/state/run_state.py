@@ -8,6 +8,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.first_failure import precedence
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status
 
 RUN_CANCELLED_CODE = 130
@@ -79,7 +80,7 @@ def _without_lost(facts: AttemptFacts) -> AttemptFacts:
 def _ended_status(facts: AttemptFacts) -> Status:
     """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
     is waited for, as long as it may come."""
-    failure = first_failure(facts.exits)
+    failure = agreed_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
     unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
@@ -122,7 +123,7 @@ def _absent_status(facts: AttemptFacts) -> Status:
     """The native job is no more, and not every node has left a record."""
     if facts.observation.reason in _KILLS:
         return _killed_status(facts)
-    failure = first_failure(facts.exits)
+    failure = agreed_failure(facts.exits)
     if facts.observation.reason == Reason.CANCELLED_BY_USER and (failure is None or _is_from_cancel(failure, facts)):
         return _cancelled_status(facts)
     if failure is not None:
@@ -152,18 +153,18 @@ def _unfinished_status(facts: AttemptFacts) -> Status:
 
 
 def _stopping_status(facts: AttemptFacts) -> Status:
-    failure = first_failure(facts.exits)
+    failure = agreed_failure(facts.exits)
     what = failure.message if failure else facts.observation.message
     return Status(RunState.STOPPING, message=what, started=_start_time(facts))
 
 
-def first_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
+def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
     """The failure that the nodes agree on. One that a node only heard of as silence comes last, and does not count
     where another was cancelled: that is why it fell silent."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
     if any(record.stop == "cancel" for record in exits):
         found = [each for each in found if not each[0]]
-    return min(found, key=lambda each: (each[0], each[1].time))[1] if found else None
+    return min(found, key=lambda each: (each[0], precedence(each[1])))[1] if found else None
 
 
 def _failure_of(record: ExitRecord) -> Failure | None:
@@ -185,7 +186,7 @@ def _failed_status(failure: Failure, facts: AttemptFacts) -> Status:
 def _killed_status(facts: AttemptFacts) -> Status:
     reason = facts.observation.reason or Reason.SIGNAL
     what = facts.observation.message or f"ended by the scheduler: {reason}"
-    failure = first_failure(facts.exits)
+    failure = agreed_failure(facts.exits)
     return _final_status(facts, RunState.FAILED, reason, facts.observation.code or 1, what, failure)
 
 

@@ -27,7 +27,7 @@ def start(tmp_path) -> Iterator[LocalRuns]:
 @pytest.fixture
 def settles_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A suspect waits for long: however late the test's next signal comes, it is in time."""
-    monkeypatch.setattr("worldsize.agent.supervision.first_failure.SETTLE", 60.0)
+    monkeypatch.setattr("worldsize.state.first_failure.SETTLE", 60.0)
 
 
 def at_once(pids: list[int], number: int) -> None:

@@ -600,7 +600,7 @@ def test_what_torch_records_is_read(start):
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_lost_peer_does_not_hide_the_failure_that_caused_it(start, nodes, monkeypatch):
-    monkeypatch.setattr("worldsize.agent.supervision.first_failure.SETTLE", 10.0)
+    monkeypatch.setattr("worldsize.state.first_failure.SETTLE", 10.0)
     program = (
         "import os, time\n"
         "if os.environ['RANK'] == '0': raise ConnectionError('Connection closed by peer')\n"

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from worldsize.agent.outcome.rank_failure import (
-    is_peer_loss,
     rank_failure,
     read_error,
     start_failure,
@@ -25,6 +24,7 @@ from worldsize.agent.outcome.verdict import (
     stronger_verdict,
 )
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.first_failure import is_peer_loss
 from worldsize.state.records import Failure, Reason
 
 

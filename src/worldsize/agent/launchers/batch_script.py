@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.srun_report import EndedTask, ended_tasks, first_failed_task
-from worldsize.agent.outcome.rank_failure import precedence, rank_failure, read_error
+from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.agent.posix.processes import find_program
 from worldsize.agent.virtual_srun.step_records import last_failure
 from worldsize.plan.plan import BatchPlan, Plan
@@ -20,6 +20,7 @@ from worldsize.plan.rank_environment import activate_environment, scrub
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.hostlist import expand_hostlist
 from worldsize.state.exit_records import signal_name
+from worldsize.state.first_failure import first_failure
 from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
@@ -172,7 +173,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
         node = nodes.get(rank, 0)
         name = names[node] if node < len(names) else host
         found.append(rank_failure(rank, node, name, own, ended, error, oom))
-    return min(found, key=precedence, default=None)
+    return first_failure(found)
 
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:

@@ -40,6 +40,7 @@ from worldsize.agent.posix.signals import (
 )
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
+from worldsize.common.termination import Termination
 from worldsize.errors import WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -136,7 +137,7 @@ class Conductor:
         self._cancelled = False
         self._stopped: dict[int, float] = {}
         self._silent: set[int] = set()
-        self._kill_at: float | None = None
+        self._end = Termination()
         self._isolated: Isolation | None = None
         self._signals = SignalPipe()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
@@ -265,7 +266,7 @@ class Conductor:
             if self._lost:
                 end_orphans(self._agents)
             if self._agents:
-                selector.select(_TICK if self._kill_at is None else _BUSY_TICK)
+                selector.select(_TICK if self._end.kill_at is None else _BUSY_TICK)
                 self._forward_signals()
                 self._end_stopped()
                 self._kill_overdue()
@@ -279,7 +280,7 @@ class Conductor:
                     if self._may_go_on():
                         continue
                     self._signal_agents(signal.SIGTERM)  # those who had not met it yet would wait for it
-                self._end_within(self.plan.grace + _OVERTIME)
+                self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
         """Whether the run can do without the nodes that were lost."""
@@ -291,27 +292,23 @@ class Conductor:
         if STOP_NOW in heard:
             self._cancelled = True
             self._signal_agents(STOP_NOW)
-            self._end_within(_OVERTIME)
+            self._end.request(time.monotonic(), _OVERTIME)
         elif heard & STOP:
             self._cancel()
 
     def _cancel(self) -> None:
         self._cancelled = True
         self._signal_agents(signal.SIGTERM)
-        self._end_within(self.plan.grace + _OVERTIME)
+        self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _signal_agents(self, number: int) -> None:
         for pid in self._agents:
             processes.signal_process(pid, number)
             processes.signal_process(pid, signal.SIGCONT)
 
-    def _end_within(self, seconds: float) -> None:
-        at = time.monotonic() + seconds
-        self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
-
     def _kill_overdue(self) -> None:
         """Some agents have ended and others should have by now: they hang, so they are ended."""
-        if self._kill_at is not None and time.monotonic() > self._kill_at:
+        if self._end.is_overdue(time.monotonic()):
             for pid in self._agents:
                 self._end_silent(pid)
 

@@ -1,8 +1,8 @@
 """A command on nodes of a run, beside its ranks: `exec` and `shell`.
 
-One standard-library file that needs no other: it travels as text, since a run may have been started by another release
-and an allocation of its own has no run directory. What it is to do is an order of the compute that sends it, in JSON;
-what happens is told in lines:
+It travels as one text of the standard library alone, with what it imports of worldsize in it: a run may have been
+started by another release, and an allocation of its own has no run directory. What it is to do is an order of the
+compute that sends it, in JSON; what happens is told in lines:
 
     ws1 NODE up HOST | ws1 NODE out DATA | ws1 NODE err DATA | ws1 NODE end CODE          HOST and DATA in base64
 
@@ -28,6 +28,8 @@ import sys
 import time
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
+
+from worldsize.common.termination import Termination
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -401,8 +403,7 @@ class NodeCommandRun:
         self._order = order
         self._line = line
         self._selector = selectors.DefaultSelector()
-        self._kill_at: Optional[float] = None
-        self._stopping = False
+        self._end = Termination()
         self._children: List[CommandProcess] = []
         self.code = 0
         signal.signal(signal.SIGTERM, lambda *_: self._stop(0.0))
@@ -421,9 +422,7 @@ class NodeCommandRun:
                     if self._line.lifeline is None:
                         self._selector.unregister(key.fd)
             self._handle_request(self._line.poll())
-            if self._kill_at is not None and time.monotonic() >= self._kill_at:
-                for child in self._children:
-                    child.signal(signal.SIGKILL)
+            self._signal_children()
             self._children = [child for child in self._children if not self._finish_if_ended(child)]
         self._line.close()
 
@@ -459,12 +458,13 @@ class NodeCommandRun:
             self._stop(self._order["grace"] if wanted == STOP else 0.0)
 
     def _stop(self, grace: float) -> None:
-        if not self._stopping and grace:
+        self._end.request(time.monotonic(), grace)
+
+    def _signal_children(self) -> None:
+        due = self._end.signal_due(time.monotonic())
+        if due is not None:
             for child in self._children:
-                child.signal(signal.SIGTERM)
-        self._stopping = True
-        at = time.monotonic() + grace
-        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+                child.signal(due)
 
     def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
         """Whether there was something to pass on."""

@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
     from worldsize.plan.plan import Plan
 
-# Compiled when first used: most runs never need them, and every run would wait for them.
-_PEER_LOSS = (
-    r"closed by peer|reset by peer|Broken pipe|remote process exited|Socket closed|recvValue failed|"
-    r"Connection was likely closed|ncclRemoteError|failed to recv, got 0 bytes|Connection refused|"
-    r"ChildFailedError|RendezvousConnectionError|Timed out waiting for clients"
-)
-"""Messages of ranks that fail because another one did."""
-
-_ABORTED = "(SIGABRT)"
+# Compiled when first used: most runs never need it, and every run would wait for it.
 _NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
 _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
 _MAX_BYTES = 4 << 20
@@ -184,21 +176,6 @@ def start_failure(
     what = f"{command}: {error.strerror}"
     failure = Failure(Reason.EXIT_CODE, what, node_rank, rank, 127 if missing else 126, time.time())
     return with_storage_reason(failure, directory) if full else failure
-
-
-def is_peer_loss(failure: Failure) -> bool:
-    return re.search(_PEER_LOSS, failure.message) is not None
-
-
-def may_follow(failure: Failure) -> bool:
-    """Whether it is worth waiting for who failed before: threads of gloo and NCCL abort a process whose peer is gone,
-    while the peer's interpreter is still ending."""
-    return is_peer_loss(failure) or failure.message.endswith(_ABORTED)
-
-
-def precedence(failure: Failure) -> tuple[bool, float]:
-    """Sort key: a rank that lost its peer comes after the peer, whatever the clocks say; else the earlier one first."""
-    return is_peer_loss(failure), failure.time
 
 
 def oom_kills() -> int:

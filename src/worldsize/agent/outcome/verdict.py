@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from worldsize.agent.outcome.rank_failure import precedence
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.first_failure import precedence
 from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import selectors
+import signal
 import time
 from collections.abc import Mapping
 
@@ -20,18 +21,20 @@ from worldsize.agent.control.ports import reserve_ports
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
-from worldsize.agent.outcome.rank_failure import has_errors, precedence, without_secrets
+from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
 from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
-from worldsize.agent.supervision.first_failure import FirstFailureSelector
+from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.termination import Termination
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
+from worldsize.state.first_failure import FirstFailure, first_failure
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
@@ -105,7 +108,8 @@ class Supervisor:
         self._node_done = False
         self._ended = False
         self._stopped_at = 0.0
-        self._first_failure = FirstFailureSelector(plan, paths, node_rank, self._host.name)
+        self._ended_ranks = EndedRanks(plan, paths, node_rank, self._host.name)
+        self._first_failure = FirstFailure()
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
         self._readiness: NodePreparation | None = None
@@ -115,7 +119,7 @@ class Supervisor:
         self._deadline = now + patience * plan.rendezvous_timeout
         self._unjoined_reported = False
         self._beat_at = now + self._beat_every
-        self._kill_at: float | None = None
+        self._end = Termination()
         self._time_limit: float | None = None
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
@@ -169,7 +173,7 @@ class Supervisor:
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
             self.plan, self.environ = self._readiness.finish(self.paths, self._recorder)
-        self._first_failure.hosts = [host.name for host in world.hosts]
+        self._ended_ranks.hosts = [host.name for host in world.hosts]
         self._decide_failure(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
@@ -196,15 +200,22 @@ class Supervisor:
             self._first_failure.drop()
             self._stopped_at = time.time()
             grace = 0.0 if self._recorder.is_replaced() else self.plan.grace
-            self._kill_at = time.monotonic() + grace
+            self._end.request(time.monotonic(), grace)
+            self._signal_ranks(time.monotonic())
+
+    def _signal_ranks(self, now: float) -> None:
+        due = self._end.signal_due(now) if self._ranks else None
+        if due == signal.SIGTERM:
             self._ranks.terminate()
+        elif due == signal.SIGKILL:
+            self._ranks.kill()
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
             self._notice_suspension(time.monotonic())
             self._decide(self._suspension_verdict() or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
-            self._kill_at = time.monotonic()
+            self._end.request(time.monotonic(), 0.0)
 
     def _notice_suspension(self, now: float) -> None:
         """That this agent has not run for so long that the others may have given it up."""
@@ -233,7 +244,7 @@ class Supervisor:
         for ended in self._ranks.reap(stopped):
             self._recorder.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
-                failures += self._first_failure.failures(ended, self._stopped_at if stopped else None)
+                failures += self._ended_ranks.failures(ended, self._stopped_at if stopped else None)
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
                     self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
@@ -243,7 +254,7 @@ class Supervisor:
                 if self._relay is not None:
                     self._relay.end_waiting_programs()
         if stopped:
-            self._decide_failure(min(failures, key=precedence, default=None))
+            self._decide_failure(first_failure(failures))
         else:
             self._decide_failure(self._first_failure.consider(failures, time.monotonic()))
         is_over = (self._launched or stopped) and not self._ranks and self._first_failure.decide_at is None
@@ -258,9 +269,9 @@ class Supervisor:
         """The ranks are gone: this node is done once nothing that they started is left."""
         now = time.monotonic()
         patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
-        if self._kill_at is None:
-            self._kill_at = now + patience + min(self.plan.grace, LEFTOVER_GRACE)
-        if self._ranks.end_leftovers(now >= self._kill_at, patience):
+        if self._end.kill_at is None:
+            self._end.request(now, min(self.plan.grace, LEFTOVER_GRACE), delay=patience)
+        if self._ranks.end_leftovers(self._end.is_overdue(now), patience):
             self._node_done = True
             self._deadline = now + self.plan.grace + LATE
             self._peers.report_done()
@@ -270,7 +281,7 @@ class Supervisor:
     def _pause(self) -> float:
         """Seconds until something is due by itself."""
         now = time.monotonic()
-        kill_at = None if self._node_done else self._kill_at
+        kill_at = None if self._node_done else self._end.kill_at
         if self._peers.needs_quick_retry or (kill_at is not None and not (self._ranks and now < kill_at)):
             return BUSY_TICK
         complete = self._peers.leading.complete_at if self._peers.leading and self.verdict is None else None
@@ -283,9 +294,8 @@ class Supervisor:
         self._notice_suspension(now)
         if self.verdict is None and self._recorder.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))
-        self._decide_failure(self._first_failure.overdue_failure(now))
-        if self._kill_at is not None and now >= self._kill_at and self._ranks:
-            self._ranks.kill()
+        self._decide_failure(self._first_failure.overdue(now))
+        self._signal_ranks(now)
         leading = self._peers.leading
         if leading is not None and leading.complete_at is not None and now >= leading.complete_at:
             self._decide(Verdict(verdict.COMPLETE, None))

@@ -15,9 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent.outcome.rank_failure import (
     code_after_exception,
-    may_follow,
     oom_kills,
-    precedence,
     rank_failure,
     read_error,
     start_failure,
@@ -28,13 +26,14 @@ from worldsize.agent.virtual_srun.task_environment import Step, StepTask, export
 from worldsize.agent.virtual_srun.task_output import OutputRelay
 from worldsize.agent.virtual_srun.tasks import StreamOpener, spawn_task
 from worldsize.common.numbers import parse_digits
+from worldsize.common.termination import Termination
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.step_size import Allocation
 from worldsize.plan.slurm.time_limit import limit_seconds
 from worldsize.state.exit_records import signal_name
+from worldsize.state.first_failure import FirstFailure, first_failure
 from worldsize.state.records import Failure
 
-_SETTLE = 0.3
 _BUSY = 0.02
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 _LONGEST_PAUSE = 3600.0
@@ -61,13 +60,14 @@ class StepRun:
         self._running: dict[int, StepTask] = {}
         self._codes: list[int] = []
         self._failures: list[Failure] = []
+        self._first_failure = FirstFailure()
         self._oom_kills = oom_kills()
         self._kill_on_failure = step.srun.flag("kill-on-bad-exit")
         self._wait = _seconds(step.srun.options.get("wait"))
         self._due: float | None = None
         self._stop_code: int | None = None
         self._stopped_at = 0.0
-        self._kill_at: float | None = None
+        self._end = Termination()
         self._selector = selectors.DefaultSelector()
         self._relays = 0
 
@@ -87,7 +87,7 @@ class StepRun:
                 key.data()
             self._reap()
             self._tick(time.monotonic())
-        self.failure = min(self._failures, key=precedence, default=None)
+        self.failure = first_failure(self._failures)
         if self._stop_code is not None and not any(self._codes):
             return self._stop_code
         return max(self._codes, default=0)
@@ -164,9 +164,9 @@ class StepRun:
         how = name if name else f"Exited with exit code {code}"
         print_as_srun(f"error: {task.host}: task {task.number}: {how}")
         if self._kill_on_failure:
-            settle = _SETTLE if may_follow(min(self._failures, key=precedence)) else 0.0
-            due = time.monotonic() + settle
-            self._due = due if self._due is None or not settle else min(self._due, due)
+            now = time.monotonic()
+            if self._first_failure.consider([failure], now) is not None:
+                self._due = now
 
     def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
         """Of a task that was told to end: what it had raised by then."""
@@ -187,8 +187,9 @@ class StepRun:
         if self._stop_code is not None:
             return
         self._stop_code = code
+        self._first_failure.drop()
         self._stopped_at = time.time()
-        self._kill_at = time.monotonic() + self._grace
+        self._end.request(time.monotonic(), self._grace)
         if self._running:
             print_as_srun(f"Terminating StepId={os.environ.get('SLURM_JOB_ID', '0')}.{self._step.number}{why}")
         for pid in self._running:
@@ -199,7 +200,7 @@ class StepRun:
             self.stopped = True
             self._stop(128 + signal.SIGTERM, "")
         if STOP_NOW in numbers:
-            self._kill_at = time.monotonic()
+            self._end.request(time.monotonic(), 0.0)
 
     def _forward_signal(self, number: int, _: object) -> None:
         for pid in self._running:
@@ -208,28 +209,29 @@ class StepRun:
     def _terminate_leftovers(self) -> bool:
         """Whether something is left of tasks that have ended: it is told to end, and is ended when the step is."""
         left = processes.children()
-        if left and self._kill_at is None:
-            self._kill_at = time.monotonic() + min(self._grace, 5.0)
+        if left and self._end.kill_at is None:
+            self._end.request(time.monotonic(), min(self._grace, 5.0))
             for pid in left:
                 processes.signal_process(pid, signal.SIGTERM)
                 processes.signal_process(pid, signal.SIGCONT)
         return bool(left)
 
     def _tick(self, now: float) -> None:
-        if self._due is not None and now >= self._due:
+        if (self._due is not None and now >= self._due) or self._first_failure.overdue(now) is not None:
             self._due = None
             self._stop(128 + signal.SIGKILL, "")
         if self._time_limit is not None and now >= self._time_limit:
             self._time_limit = None
             self._stop(128 + signal.SIGTERM, " DUE TO TIME LIMIT")
-        if self._kill_at is not None and now >= self._kill_at:
+        if self._end.is_overdue(now):
             for pid in processes.descendants():
                 processes.signal_process(pid, signal.SIGKILL)
 
     def _pause(self) -> float | None:
-        if self._kill_at is not None or not self._running:
+        if self._end.kill_at is not None or not self._running:
             return _BUSY
-        moments = [moment for moment in (self._due, self._time_limit) if moment is not None]
+        dues = (self._due, self._first_failure.decide_at, self._time_limit)
+        moments = [moment for moment in dues if moment is not None]
         return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
 
 

@@ -14,6 +14,7 @@ from worldsize.compute.node_commands.by_process import (
     OutputRules,
     ProcessCommandStream,
     command_spec,
+    program,
     with_command_spec,
 )
 from worldsize.errors import SubmitRejected, UsageError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def execute(handle: Handle | None, command: NodeCommand, environ: Mapping[str, str]) -> NodeCommandStream:
     _check_host(handle)
-    argv = [sys.executable, "-I", "-S", run_command.__file__]
+    argv = [sys.executable, "-I", "-S", "-c", program()]
     return ProcessCommandStream(
         argv, with_command_spec(environ, command_spec(command)), OutputRules(lambda text: SubmitRejected(text, "exec"))
     )

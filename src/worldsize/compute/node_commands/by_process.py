@@ -12,9 +12,12 @@ import subprocess
 import time
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 
 from worldsize.agent.node_programs import run_command
+from worldsize.common import termination
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.termination import Termination
 from worldsize.compute.capabilities import NodeCommand, NodeEvent
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub_rules
@@ -33,9 +36,17 @@ _PR_SET_PDEATHSIG = 1
 _NOTHING = re.compile("$^")
 
 
+_INCLUDED = "from worldsize.common.termination import Termination\n"
+
+
 def program() -> str:
-    """The node program's text, which any Python (3.8) on a node can run."""
-    with open(run_command.__file__, encoding="utf-8") as file:
+    """The node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in it."""
+    text, included = _source(run_command), _source(termination)
+    return text.replace(_INCLUDED, included[included.index("class ") :])
+
+
+def _source(module: ModuleType) -> str:
+    with open(str(module.__file__), encoding="utf-8") as file:
         return file.read()
 
 
@@ -95,10 +106,9 @@ class ProcessCommandStream:
         self._rules = rules
         self._reached = False
         self._asked = False
-        self._stopped: float | None = None
+        self._end = Termination()
         self._left = {"out": b"", "err": b""}
         self._held: list[str] = []
-        self._sent: set[int] = set()
         self._process = subprocess.Popen(
             argv,
             env=environ,
@@ -115,7 +125,7 @@ class ProcessCommandStream:
 
     def read_events(self, timeout: float) -> list[NodeEvent] | None:
         if not self._selector.get_map():
-            self._end()
+            self._finish()
             return None
         said: list[NodeEvent] = []
         for key, _ in self._selector.select(timeout):
@@ -124,16 +134,18 @@ class ProcessCommandStream:
                 self._selector.unregister(key.fileobj)
             lines = self._lines(key.data, data)
             said += self._parse_events(lines) if key.data == "out" else self._notes(lines)
-        self._end_overdue()
+        self._signal_overdue()
         return said
 
     def stop(self) -> None:
         """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
         self._send(run_command.STOP)
         self._asked = True
-        self._stopped = self._stopped or time.monotonic()
-        if not self._reached and signal.SIGTERM not in self._sent:
-            self._signal(signal.SIGTERM)
+        if self._reached:
+            self._end.request(time.monotonic(), _OVERTIME, delay=GRACE + _OVERTIME)
+        else:
+            self._end.request(time.monotonic(), GRACE + 2 * _OVERTIME)
+        self._signal_overdue()
 
     def close(self) -> None:
         """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
@@ -154,7 +166,7 @@ class ProcessCommandStream:
             if pipe is not None:
                 pipe.close()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self._close_stdin()
         code = self._process.wait()
         if not self._reached and not self._asked:
@@ -181,17 +193,13 @@ class ProcessCommandStream:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def _end_overdue(self) -> None:
+    def _signal_overdue(self) -> None:
         """What was told to end, and should have by now, is ended."""
-        if self._stopped is None:
-            return
-        late = time.monotonic() - self._stopped - GRACE
-        for number, allowed in ((signal.SIGTERM, _OVERTIME), (signal.SIGKILL, 2 * _OVERTIME)):
-            if late > allowed and number not in self._sent:
-                self._signal(number)
+        due = self._end.signal_due(time.monotonic())
+        if due is not None:
+            self._signal(due)
 
     def _signal(self, number: int) -> None:
-        self._sent.add(number)
         if self._process.poll() is None:
             os.killpg(self._process.pid, number)
 
@@ -212,12 +220,12 @@ class ProcessCommandStream:
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
         """What it says of an end that we, or it, have begun is of no interest."""
         rules = self._rules
-        if self._stopped is not None:
+        if self._end.term_at is not None:
             return []
         texts = [line.decode(errors="replace") for line in lines if line.strip()]
         texts = [text for text in texts if not rules.ignore.search(text)]
         if any(rules.fatal.search(text) for text in texts):
-            self._stopped = time.monotonic() - GRACE
+            self._end.request(time.monotonic(), _OVERTIME, delay=_OVERTIME)
         if self._reached:
             return _note_events(texts)
         self._held += [text for text in texts if not rules.pass_on.search(text)]

@@ -289,14 +289,14 @@ def test_a_rank_that_aborts_is_named_by_its_stack_where_mpirun_lost_its_words(tm
 
 
 def test_a_daemon_gives_way_to_others_unless_it_could_not_start(tmp_path):
-    from worldsize.agent.outcome.rank_failure import is_peer_loss
+    from worldsize.state.first_failure import is_peer_loss
 
     (found,) = failures(tmp_path, "sh: orted: not found\n", 127, node=1)
     assert not is_peer_loss(found) and found.message.endswith("node 1 (b): sh: orted: not found")
 
 
 def test_a_daemon_that_ends_with_mpirun_is_no_cause(tmp_path):
-    from worldsize.agent.outcome.rank_failure import is_peer_loss
+    from worldsize.state.first_failure import is_peer_loss
 
     (found,) = failures(tmp_path, "", 1, node=1)
     assert is_peer_loss(found) and found.node_rank == 1

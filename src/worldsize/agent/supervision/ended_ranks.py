@@ -1,4 +1,4 @@
-"""Which rank's failure a run is ended for: what each one says, and who must wait for a word from elsewhere."""
+"""What each rank that has ended says of its failure: by itself, by its launcher, or by its batch script."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from worldsize.agent.launchers.rank_process import EndedProcess
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import (
     code_after_exception,
-    may_follow,
     oom_kills,
-    precedence,
     rank_failure,
     read_error,
     with_storage_reason,
@@ -23,26 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SETTLE = 0.3
-"""Seconds that a suspect waits for whoever may have caused its end."""
-
 _TERM_CODE = 143
-_STOP_CODES = (130, _TERM_CODE)
-"""Killed by INT or TERM, or an exit code that says so."""
 
 
-class FirstFailureSelector:
-    """One node's failures. `decide_at`: when the pending suspect's time is up (monotonic); None without one.
-    `hosts`: the names of all nodes, once they are known.
-
-    Two kinds of failure are suspects at first. One that tells of a lost peer, or an abort that tells nothing, gives way
-    to the peer's own. One by TERM
-    or INT may be a cancel by a scheduler, which signals all processes of a step in any order: while that is open,
-    no other failure ends the run either, since a rank may answer the same signal with any code.
-    """
+class EndedRanks:
+    """The failures of one node's ranks. `hosts`: the names of all nodes, once they are known."""
 
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, host: str) -> None:
-        self.decide_at: float | None = None
         self.hosts: Sequence[str] = ()
         self._plan = plan
         if plan.batch is not None:
@@ -59,8 +44,6 @@ class FirstFailureSelector:
         self._node_rank = node_rank
         self._host = host
         self._oom_kills = oom_kills()
-        self._suspect: Failure | None = None
-        self._asked = False
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
         """One for each of the process's ranks; a launcher, which stands for several, tells which one it was.
@@ -98,24 +81,3 @@ class FirstFailureSelector:
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure
-
-    def consider(self, failures: list[Failure], now: float) -> Failure | None:
-        """The failure to end the run for; None: there is none, or it must wait until `decide_at`."""
-        if not failures:
-            return None
-        pending = [] if self._suspect is None else [self._suspect]
-        first = min(pending + failures, key=precedence)
-        self._asked = self._asked or any(each.code in _STOP_CODES for each in failures)
-        if not self._asked and not may_follow(first):
-            return first
-        self._suspect = first
-        self.decide_at = self.decide_at or now + SETTLE
-        return None
-
-    def overdue_failure(self, now: float) -> Failure | None:
-        """The suspect that has waited long enough."""
-        return self._suspect if self.decide_at is not None and now >= self.decide_at else None
-
-    def drop(self) -> None:
-        """The run is being ended: nothing is pending any more."""
-        self._suspect = self.decide_at = None

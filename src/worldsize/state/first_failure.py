@@ -1,0 +1,87 @@
+"""Which of several failures was first: the one rule of ranks, steps, what nodes hear of each other, and the fold.
+
+Pure: the time is told, in seconds of one monotonic clock. Times of failures are Unix times of the machines where they
+happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from worldsize.state.records import Failure
+
+# Compiled when first used: most runs never need it, and every run would wait for it.
+_PEER_LOSS = (
+    r"closed by peer|reset by peer|Broken pipe|remote process exited|Socket closed|recvValue failed|"
+    r"Connection was likely closed|ncclRemoteError|failed to recv, got 0 bytes|Connection refused|"
+    r"ChildFailedError|RendezvousConnectionError|Timed out waiting for clients"
+)
+"""Messages of ranks that fail because another one did."""
+
+_ABORTED = "(SIGABRT)"
+
+SETTLE = 0.3
+"""Seconds that a suspect waits for whoever may have caused its end."""
+
+_TERM_CODE = 143
+_STOP_CODES = (130, _TERM_CODE)
+"""Killed by INT or TERM, or an exit code that says so."""
+
+
+def is_peer_loss(failure: Failure) -> bool:
+    """Whether it only tells that another rank is gone."""
+    return re.search(_PEER_LOSS, failure.message) is not None
+
+
+def may_follow(failure: Failure) -> bool:
+    """Whether it is worth waiting for who failed before: threads of gloo and NCCL abort a process whose peer is gone,
+    while the peer's interpreter is still ending."""
+    return is_peer_loss(failure) or failure.message.endswith(_ABORTED)
+
+
+def precedence(failure: Failure) -> tuple[bool, float]:
+    """Sort key: a rank that lost its peer comes after the peer, whatever the clocks say; else the earlier one first."""
+    return is_peer_loss(failure), failure.time
+
+
+def first_failure(failures: Iterable[Failure]) -> Failure | None:
+    """None without any."""
+    return min(failures, key=precedence, default=None)
+
+
+class FirstFailure:
+    """The failure that one node, or one step, is ended for. `decide_at`: when the pending suspect's time is up; None
+    without one.
+
+    Two kinds of failure are suspects at first. One that tells of a lost peer, or an abort that tells nothing, gives way
+    to the peer's own. One by TERM or INT may be a cancel by a scheduler, which signals all processes of a step in any
+    order: while that is open, no other failure ends the run either, since a rank may answer the same signal with any
+    code.
+    """
+
+    def __init__(self) -> None:
+        self.decide_at: float | None = None
+        self._suspect: Failure | None = None
+        self._may_be_cancel = False
+
+    def consider(self, failures: Iterable[Failure], now: float) -> Failure | None:
+        """The failure to end for; None: there is none, or it must wait until `decide_at`."""
+        found = list(failures)
+        if not found:
+            return None
+        first = min(found if self._suspect is None else [self._suspect, *found], key=precedence)
+        self._may_be_cancel = self._may_be_cancel or any(each.code in _STOP_CODES for each in found)
+        if not self._may_be_cancel and not may_follow(first):
+            return first
+        self._suspect = first
+        self.decide_at = self.decide_at or now + SETTLE
+        return None
+
+    def overdue(self, now: float) -> Failure | None:
+        """The suspect that has waited long enough."""
+        return self._suspect if self.decide_at is not None and now >= self.decide_at else None
+
+    def drop(self) -> None:
+        """The end has begun: nothing is pending any more."""
+        self._suspect = self.decide_at = None
