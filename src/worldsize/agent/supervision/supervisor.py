@@ -9,7 +9,6 @@ left behind. The head decides which failure was first; every agent's exit code i
 
 from __future__ import annotations
 
-import math
 import os
 import selectors
 import signal
@@ -25,6 +24,7 @@ from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
 from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
+from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.json_values import PARSE_ERRORS
@@ -113,14 +113,23 @@ class Supervisor:
         self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
         self._watch: Any = None
         self._readiness: NodePreparation | None = None
-        now = self._ran_at = self._resumed_at = time.monotonic()
-        self._suspended = 0.0
+        now = time.monotonic()
+        self._suspension = Suspension(now, plan.silence - self._beat_every)
         patience = 1.0 if head is None else _HEADS_PATIENCE
-        self._deadline = now + patience * plan.rendezvous_timeout
+        self._joining = Deadline(now + patience * plan.rendezvous_timeout)
+        self._farewell = Deadline()
         self._unjoined_reported = False
         self._beat_at = now + self._beat_every
         self._end = Termination()
-        self._time_limit: float | None = None
+        self._time_limit = Deadline()
+        self._parts = [
+            Part(lambda: self._first_failure.decide_at, self._decide_overdue_failure),
+            Part(lambda: None if self._node_done else self._end.deadline(), self._signal_ranks),
+            Part(self._completion_time, self._decide_completion),
+            Part(self._time_limit.deadline, self._decide_time_limit),
+            Part(self._joining.deadline, self._decide_joining),
+            Part(lambda: self._beat_at, self._beat_if_due),
+        ]
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -158,7 +167,7 @@ class Supervisor:
         if self._readiness is None:
             from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it
 
-            self._deadline = math.inf
+            self._joining.at = None
             self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
         self._decide_failure(self._readiness.failure)
@@ -167,8 +176,9 @@ class Supervisor:
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
         self._peers.spare_nodes = self.plan.spare
+        self._joining.at = None
         if self.plan.timeout is not None:
-            self._time_limit = time.monotonic() + self.plan.timeout
+            self._time_limit.at = time.monotonic() + self.plan.timeout
         if self._recorder.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
@@ -212,21 +222,15 @@ class Supervisor:
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
-            self._notice_suspension(time.monotonic())
+            self._suspension.notice(time.monotonic())
             self._decide(self._suspension_verdict() or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
             self._end.request(time.monotonic(), 0.0)
 
-    def _notice_suspension(self, now: float) -> None:
-        """That this agent has not run for so long that the others may have given it up."""
-        if now - self._ran_at > self.plan.silence - self._beat_every:
-            self._suspended, self._resumed_at = now - self._ran_at, now
-        self._ran_at = now
-
     def _suspension_verdict(self) -> Verdict | None:
         """Why this node is told to end right after it was suspended: the others have ended the run."""
-        if self._suspended and time.monotonic() - self._resumed_at < LATE:
-            return verdict.suspended_verdict(self.node.node_rank, self._host.name, self._suspended)
+        if self._suspension.is_recent(time.monotonic(), LATE):
+            return verdict.suspended_verdict(self.node.node_rank, self._host.name, self._suspension.seconds)
         return None
 
     def _handle_lifeline_cut(self, lifeline: int) -> None:
@@ -273,7 +277,7 @@ class Supervisor:
             self._end.request(now, min(self.plan.grace, LEFTOVER_GRACE), delay=patience)
         if self._ranks.end_leftovers(self._end.is_overdue(now), patience):
             self._node_done = True
-            self._deadline = now + self.plan.grace + LATE
+            self._farewell.at = now + self.plan.grace + LATE
             self._peers.report_done()
 
     # time
@@ -281,34 +285,45 @@ class Supervisor:
     def _pause(self) -> float:
         """Seconds until something is due by itself."""
         now = time.monotonic()
-        kill_at = None if self._node_done else self._end.kill_at
-        if self._peers.needs_quick_retry or (kill_at is not None and not (self._ranks and now < kill_at)):
+        ending = self._end.kill_at is not None and not self._node_done
+        if self._peers.needs_quick_retry or (ending and (self._end.is_overdue(now) or not self._ranks)):
             return BUSY_TICK
-        complete = self._peers.leading.complete_at if self._peers.leading and self.verdict is None else None
-        moments = (self._beat_at, self._first_failure.decide_at, self._time_limit, kill_at, complete)
-        return max(0.0, min(TICK, min(moment for moment in moments if moment is not None) - now))
+        return seconds_until_due(self._parts, now, TICK)
 
     def _tick(self, now: float) -> None:
-        if now - self._ran_at > self.plan.silence / 2:
+        if self._suspension.notice(now) > self.plan.silence / 2:
             self._peers.reset_silence()
-        self._notice_suspension(now)
         if self.verdict is None and self._recorder.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))
+        for part in self._parts:
+            part.tick(now)
+        if self._node_done:
+            self._ended = self._peers.may_end(late=self.verdict is not None and now > (self._farewell.at or now))
+
+    def _decide_overdue_failure(self, now: float) -> None:
         self._decide_failure(self._first_failure.overdue(now))
-        self._signal_ranks(now)
+
+    def _completion_time(self) -> float | None:
         leading = self._peers.leading
-        if leading is not None and leading.complete_at is not None and now >= leading.complete_at:
+        return leading.complete_at if leading is not None and self.verdict is None else None
+
+    def _decide_completion(self, now: float) -> None:
+        complete_at = self._completion_time()
+        if complete_at is not None and now >= complete_at:
             self._decide(Verdict(verdict.COMPLETE, None))
-        if self._time_limit is not None and now >= self._time_limit:
-            self._time_limit = None
+
+    def _decide_time_limit(self, now: float) -> None:
+        if self._time_limit.is_passed(now):
             self._decide(verdict.time_limit_verdict(self.plan.timeout or 0))
-        if not self._launched and self.verdict is None and now > self._deadline:
+
+    def _decide_joining(self, now: float) -> None:
+        if self._joining.is_passed(now) and self.verdict is None:
             missing = self._peers.missing_text(f" within {self.plan.rendezvous_timeout:g} s")
             self._decide(verdict.rendezvous_failed_verdict(missing))
+
+    def _beat_if_due(self, now: float) -> None:
         if now >= self._beat_at:
             self._beat(now)
-        if self._node_done:
-            self._ended = self._peers.may_end(late=self.verdict is not None and now > self._deadline)
 
     def _beat(self, now: float) -> None:
         self._beat_at = now + self._beat_every
