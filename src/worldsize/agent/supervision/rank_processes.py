@@ -124,13 +124,12 @@ class RankProcesses:
             ended.append(EndedProcess(process, code, now))
         return ended
 
-    def end_leftovers(self, at_once: bool, patience: float) -> bool:
+    def end_leftovers(self, now: float, at_once: bool, patience: float) -> bool:
         """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left.
 
         `patience`: seconds that each of them has to end by itself, as helpers do once they see that a rank is gone.
         """
         left = processes.descendants() if at_once else processes.children()
-        now = time.monotonic()
         for pid in left:
             seen = self._seen.setdefault(pid, now)
             if pid not in self._signalled and (at_once or now - seen >= patience):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
 import time
 from collections.abc import Mapping
 
@@ -21,37 +20,29 @@ from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
 from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
-from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
+from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
+from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.agent.supervision.run_end import LATE, RunEnd
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.common.termination import Termination
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
-from worldsize.state.first_failure import FirstFailure, first_failure
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.agent.control.launcher_relay import MessageRelay
     from worldsize.agent.node_disk.preparation import NodePreparation
 
 TICK = 1.0
 BUSY_TICK = 0.02
-BEATS_PER_SILENCE = 9
-LEFTOVER_GRACE = 5.0
-LEFTOVER_PATIENCE = 1.0
-"""Seconds in which what a rank has started ends by itself, once it sees that the rank is gone."""
-
-LATE = 5.0
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
 
@@ -78,7 +69,6 @@ class Supervisor:
         self.rendezvous = rendezvous
         self.environ = environ
         self.started = time.time()
-        self.verdict: Verdict | None = None
         self._host = Host(processes.host_name(), os.cpu_count() or 1)
         address = (rendezvous.address if head else address) or ""
         self._ports = reserve_ports(plan, self.node, address)
@@ -105,31 +95,15 @@ class Supervisor:
             self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
-        self._node_done = False
-        self._ended = False
-        self._stopped_at = 0.0
         self._ended_ranks = EndedRanks(plan, paths, node_rank, self._host.name)
-        self._first_failure = FirstFailure()
-        self._beat_every = min(plan.silence, plan.hang_timeout or plan.silence) / BEATS_PER_SILENCE
-        self._watch: Any = None
         self._readiness: NodePreparation | None = None
         now = time.monotonic()
-        self._suspension = Suspension(now, plan.silence - self._beat_every)
         patience = 1.0 if head is None else _HEADS_PATIENCE
         self._joining = Deadline(now + patience * plan.rendezvous_timeout)
-        self._farewell = Deadline()
-        self._unjoined_reported = False
-        self._beat_at = now + self._beat_every
-        self._end = Termination()
-        self._time_limit = Deadline()
-        self._parts = [
-            Part(lambda: self._first_failure.decide_at, self._decide_overdue_failure),
-            Part(lambda: None if self._node_done else self._end.deadline(), self._signal_ranks),
-            Part(self._completion_time, self._decide_completion),
-            Part(self._time_limit.deadline, self._decide_time_limit),
-            Part(self._joining.deadline, self._decide_joining),
-            Part(lambda: self._beat_at, self._beat_if_due),
-        ]
+        self.end = RunEnd(plan.grace, self._ranks, self._peers, self._recorder)
+        beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
+        self._suspension = Suspension(now, plan.silence - beat.every)
+        self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -143,7 +117,7 @@ class Supervisor:
         processes.become_subreaper()
         self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
         self._gather()
-        while not self._ended:
+        while not self.end.may_leave(time.monotonic()):
             for key, _ in self._selector.select(self._pause()):
                 key.data()
             for heard in self._peers.take_verdicts():
@@ -156,7 +130,7 @@ class Supervisor:
     # starting
 
     def _gather(self) -> None:
-        if self._launched or self.verdict is not None:
+        if self._launched or self.end.verdict is not None:
             return
         hosts = self._peers.gather_hosts()
         if hosts is not None and (self.plan.local is None or self._advance_preparation()):
@@ -170,7 +144,7 @@ class Supervisor:
             self._joining.at = None
             self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
-        self._decide_failure(self._readiness.failure)
+        self.end.decide_failure(self._readiness.failure, time.monotonic())
         return self._readiness.ready and self._peers.report_ready()
 
     def _launch(self, world: RendezvousResult) -> None:
@@ -178,13 +152,14 @@ class Supervisor:
         self._peers.spare_nodes = self.plan.spare
         self._joining.at = None
         if self.plan.timeout is not None:
-            self._time_limit.at = time.monotonic() + self.plan.timeout
+            self.end.start_time_limit(self.plan.timeout, time.monotonic())
         if self._recorder.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._readiness is not None:
             self.plan, self.environ = self._readiness.finish(self.paths, self._recorder)
         self._ended_ranks.hosts = [host.name for host in world.hosts]
-        self._decide_failure(self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ))
+        failure = self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ)
+        self.end.decide_failure(failure, time.monotonic())
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
@@ -198,34 +173,14 @@ class Supervisor:
     # what ends a run
 
     def _decide(self, heard: Verdict, final: bool = False) -> None:
-        """Weigh one more verdict, or adopt the head's; the first one of all starts the end of this node's ranks."""
-        before = self.verdict
-        self.verdict = heard if final else stronger_verdict(before, heard)
-        if self.verdict == before:
-            return
-        if not final:
-            self._peers.send_verdict(self.verdict)
-        self._recorder.write_event("stopping", **self.verdict.fields())
-        if before is None:
-            self._first_failure.drop()
-            self._stopped_at = time.time()
-            grace = 0.0 if self._recorder.is_replaced() else self.plan.grace
-            self._end.request(time.monotonic(), grace)
-            self._signal_ranks(time.monotonic())
-
-    def _signal_ranks(self, now: float) -> None:
-        due = self._end.signal_due(now) if self._ranks else None
-        if due == signal.SIGTERM:
-            self._ranks.terminate()
-        elif due == signal.SIGKILL:
-            self._ranks.kill()
+        self.end.decide(heard, time.monotonic(), final)
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
             self._suspension.notice(time.monotonic())
             self._decide(self._suspension_verdict() or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
-            self._end.request(time.monotonic(), 0.0)
+            self.end.cut_grace(time.monotonic())
 
     def _suspension_verdict(self) -> Verdict | None:
         """Why this node is told to end right after it was suspended: the others have ended the run."""
@@ -243,12 +198,12 @@ class Supervisor:
     # ranks that end
 
     def _reap(self) -> None:
-        stopped = self.verdict is not None
+        stopped = self.end.verdict is not None
         failures: list[Failure] = []
         for ended in self._ranks.reap(stopped):
             self._recorder.write_event("rank_exited", ranks=ended.process.ranks, code=ended.code, stopped=stopped)
             if ended.code:
-                failures += self._ended_ranks.failures(ended, self._stopped_at if stopped else None)
+                failures += self._ended_ranks.failures(ended, self.end.stopped_at if stopped else None)
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
                     self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
@@ -257,88 +212,32 @@ class Supervisor:
                     self._peers.report_ended(ended.process.ranks)
                 if self._relay is not None:
                     self._relay.end_waiting_programs()
-        if stopped:
-            self._decide_failure(first_failure(failures))
-        else:
-            self._decide_failure(self._first_failure.consider(failures, time.monotonic()))
-        is_over = (self._launched or stopped) and not self._ranks and self._first_failure.decide_at is None
-        if is_over and not self._node_done:
-            self._end_leftovers()
-
-    def _decide_failure(self, failure: Failure | None, why: str = verdict.FAILURE) -> None:
-        if failure is not None:
-            self._decide(Verdict(why, failure))
-
-    def _end_leftovers(self) -> None:
-        """The ranks are gone: this node is done once nothing that they started is left."""
         now = time.monotonic()
-        patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
-        if self._end.kill_at is None:
-            self._end.request(now, min(self.plan.grace, LEFTOVER_GRACE), delay=patience)
-        if self._ranks.end_leftovers(self._end.is_overdue(now), patience):
-            self._node_done = True
-            self._farewell.at = now + self.plan.grace + LATE
-            self._peers.report_done()
+        self.end.weigh_failures(failures, now)
+        if self._launched or stopped:
+            self.end.end_node(now)
 
     # time
 
     def _pause(self) -> float:
         """Seconds until something is due by itself."""
         now = time.monotonic()
-        ending = self._end.kill_at is not None and not self._node_done
-        if self._peers.needs_quick_retry or (ending and (self._end.is_overdue(now) or not self._ranks)):
+        if self._peers.needs_quick_retry or self.end.needs_quick_look(now):
             return BUSY_TICK
         return seconds_until_due(self._parts, now, TICK)
 
     def _tick(self, now: float) -> None:
         if self._suspension.notice(now) > self.plan.silence / 2:
             self._peers.reset_silence()
-        if self.verdict is None and self._recorder.is_deleted():
+        if self.end.verdict is None and self._recorder.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))
         for part in self._parts:
             part.tick(now)
-        if self._node_done:
-            self._ended = self._peers.may_end(late=self.verdict is not None and now > (self._farewell.at or now))
-
-    def _decide_overdue_failure(self, now: float) -> None:
-        self._decide_failure(self._first_failure.overdue(now))
-
-    def _completion_time(self) -> float | None:
-        leading = self._peers.leading
-        return leading.complete_at if leading is not None and self.verdict is None else None
-
-    def _decide_completion(self, now: float) -> None:
-        complete_at = self._completion_time()
-        if complete_at is not None and now >= complete_at:
-            self._decide(Verdict(verdict.COMPLETE, None))
-
-    def _decide_time_limit(self, now: float) -> None:
-        if self._time_limit.is_passed(now):
-            self._decide(verdict.time_limit_verdict(self.plan.timeout or 0))
 
     def _decide_joining(self, now: float) -> None:
-        if self._joining.is_passed(now) and self.verdict is None:
+        if self._joining.is_passed(now) and self.end.verdict is None:
             missing = self._peers.missing_text(f" within {self.plan.rendezvous_timeout:g} s")
             self._decide(verdict.rendezvous_failed_verdict(missing))
-
-    def _beat_if_due(self, now: float) -> None:
-        if now >= self._beat_at:
-            self._beat(now)
-
-    def _beat(self, now: float) -> None:
-        self._beat_at = now + self._beat_every
-        if self._recorder.full:
-            self._decide(verdict.storage_full_verdict(self.paths.root))
-        for heard in self._peers.send_heartbeat(self.plan.silence):
-            self._decide(heard.verdict)
-        if not self._peers.has_joined and not self._unjoined_reported:
-            self._unjoined_reported = True
-            self._recorder.write_event("unjoined", text=self._peers.missing_text())
-        if self.plan.hang_timeout and self.verdict is None:
-            from worldsize.agent.supervision.standstill import StandstillDetector  # most runs are over by now
-
-            self._watch = self._watch or StandstillDetector(self.plan, self.paths, self._peers, self._beat_every)
-            self._decide_failure(self._watch.check(self._ranks.running(), now), verdict.HANG)
 
     # the end
 
@@ -353,11 +252,11 @@ class Supervisor:
             return ()
 
     def _finish(self) -> int:
-        if self.verdict is None:
+        if self.end.verdict is None:
             self._recorder.write_event("agent_ended")
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
-        found = self.verdict
+        found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
         ranks = tuple(sorted(self._ranks.exits))

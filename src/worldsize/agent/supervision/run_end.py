@@ -1,0 +1,149 @@
+"""Why and when one node's ranks end: the first verdict starts their end, and TERM, KILL and the farewell follow by the
+clock.
+
+Pure: time is told, in seconds of one monotonic clock; what is to be done to ranks, other nodes and records is done by
+the objects that are handed in.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+
+from worldsize.agent.outcome import verdict
+from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
+from worldsize.agent.supervision.deadlines import Deadline, Part
+from worldsize.common.termination import Termination
+from worldsize.state.first_failure import FirstFailure, first_failure
+from worldsize.state.records import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.control.solo_peers import Peers
+    from worldsize.agent.outcome.node_record import NodeRecorder
+    from worldsize.agent.supervision.rank_processes import RankProcesses
+
+LEFTOVER_GRACE = 5.0
+LEFTOVER_PATIENCE = 1.0
+"""Seconds in which what a rank has started ends by itself, once it sees that the rank is gone."""
+
+LATE = 5.0
+"""Seconds that the other nodes may take longer than their grace."""
+
+
+class RunEnd:
+    """The end of one node's part in a run.
+
+    verdict     why it ends; None as long as nothing speaks against it
+    stopped_at  when that was first known (Unix time)
+    node_done   the ranks are gone, and all that they have left
+    parts       what is due by the clock; to be ticked with those of the supervisor
+    """
+
+    def __init__(self, grace: float, ranks: RankProcesses, peers: Peers, recorder: NodeRecorder) -> None:
+        """`grace`: seconds between TERM and KILL."""
+        self.verdict: Verdict | None = None
+        self.stopped_at = 0.0
+        self.node_done = False
+        self._grace = grace
+        self._ranks = ranks
+        self._peers = peers
+        self._recorder = recorder
+        self._first_failure = FirstFailure()
+        self._termination = Termination()
+        self._time_limit = Deadline()
+        self._limit = 0.0
+        self._farewell = Deadline()
+        self.parts: Sequence[Part] = (
+            Part(lambda: self._first_failure.decide_at, self._decide_overdue_failure),
+            Part(lambda: None if self.node_done else self._termination.deadline(), self._signal_ranks),
+            Part(self._completion_time, self._decide_completion),
+            Part(self._time_limit.deadline, self._decide_time_limit),
+        )
+
+    def start_time_limit(self, seconds: float, now: float) -> None:
+        """Give the ranks so many seconds from now on."""
+        self._limit = seconds
+        self._time_limit.at = now + seconds
+
+    # why
+
+    def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
+        """Weigh one more verdict, or adopt the head's if it is `final`; the first one starts the end of the ranks."""
+        before = self.verdict
+        self.verdict = heard if final else stronger_verdict(before, heard)
+        if self.verdict == before:
+            return
+        if not final:
+            self._peers.send_verdict(self.verdict)
+        self._recorder.write_event("stopping", **self.verdict.fields())
+        if before is None:
+            self._first_failure.drop()
+            self.stopped_at = time.time()
+            self._termination.request(now, 0.0 if self._recorder.is_replaced() else self._grace)
+            self._signal_ranks(now)
+
+    def decide_failure(self, failure: Failure | None, now: float, why: str = verdict.FAILURE) -> None:
+        """Weigh a failure, if there is one."""
+        if failure is not None:
+            self.decide(Verdict(why, failure), now)
+
+    def weigh_failures(self, failures: Sequence[Failure], now: float) -> None:
+        """What ranks that have just ended say: before the end it may have to wait for what others say."""
+        if self.verdict is not None:
+            self.decide_failure(first_failure(failures), now)
+        else:
+            self.decide_failure(self._first_failure.consider(failures, now), now)
+
+    def _decide_overdue_failure(self, now: float) -> None:
+        self.decide_failure(self._first_failure.overdue(now), now)
+
+    def _completion_time(self) -> float | None:
+        leading = self._peers.leading
+        return leading.complete_at if leading is not None and self.verdict is None else None
+
+    def _decide_completion(self, now: float) -> None:
+        complete_at = self._completion_time()
+        if complete_at is not None and now >= complete_at:
+            self.decide(Verdict(verdict.COMPLETE, None), now)
+
+    def _decide_time_limit(self, now: float) -> None:
+        if self._time_limit.is_passed(now):
+            self.decide(verdict.time_limit_verdict(self._limit), now)
+
+    # when
+
+    def cut_grace(self, now: float) -> None:
+        """End what is left at once."""
+        self._termination.request(now, 0.0)
+
+    def end_node(self, now: float) -> None:
+        """To be called often once the ranks are not to be started any more: when they are gone, end what they have
+        left; the node is done when nothing is left of it."""
+        if self.node_done or self._ranks or self._first_failure.decide_at is not None:
+            return
+        patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
+        if self._termination.kill_at is None:
+            self._termination.request(now, min(self._grace, LEFTOVER_GRACE), delay=patience)
+        if self._ranks.end_leftovers(now, self._termination.is_overdue(now), patience):
+            self.node_done = True
+            self._farewell.at = now + self._grace + LATE
+            self._peers.report_done()
+
+    def needs_quick_look(self, now: float) -> bool:
+        """Whether processes that are about to end are to be looked for again within milliseconds."""
+        ending = self._termination.kill_at is not None and not self.node_done
+        return ending and (self._termination.is_overdue(now) or not self._ranks)
+
+    def may_leave(self, now: float) -> bool:
+        """Whether the agent may end: its node is done, and nobody else is to be waited for."""
+        late = self.verdict is not None and now > (self._farewell.at or now)
+        return self.node_done and self._peers.may_end(late)
+
+    def _signal_ranks(self, now: float) -> None:
+        due = self._termination.signal_due(now) if self._ranks else None
+        if due == signal.SIGTERM:
+            self._ranks.terminate()
+        elif due == signal.SIGKILL:
+            self._ranks.kill()
