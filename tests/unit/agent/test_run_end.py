@@ -170,7 +170,7 @@ def lost_peer(time: float = 1.0) -> Failure:
 
 def test_as_long_as_nothing_is_heard_ranks_are_left_alone() -> None:
     node = Node(1.0, DEAF)
-    node.runs(100_000.0)
+    node.runs(1000.0)
     assert node.why is None and node.ranks.sent == [] and node.peers.verdicts == []
 
 
@@ -412,7 +412,7 @@ def test_leftovers_of_a_run_that_is_ended_have_its_grace() -> None:
 def test_a_success_waits_for_the_other_nodes_as_long_as_they_take() -> None:
     node = Node()
     node.peers.others_done = False
-    node.runs(100_000.0)
+    node.runs(1000.0)
     assert node.end.node_done and node.peers.done == 1 and not node.end.may_leave(node.now)
     node.peers.others_done = True
     assert node.end.may_leave(node.now)
