@@ -304,6 +304,7 @@ def test_cancelled_whatever_the_ranks_answer(answer: Failure) -> None:
     node.fails(answer)
     node.runs(60)
     assert (node.why, node.code, node.peers.verdicts) == ("cancel", 143, [CANCEL])
+    assert node.end.node_done and node.now == 100.0, "what they say delays nothing"
 
 
 def test_two_cancels_keep_the_grace() -> None:
