@@ -181,7 +181,7 @@ def test_one_failure_sends_term_to_all_others_at_once() -> None:
     assert [each.code for each in node.peers.verdicts] == [7]
     node.runs(60)
     assert node.ranks.sent == [("TERM", 100.0)], "all had ended within the grace"
-    assert node.end.node_done and 102.0 <= node.now < 103.1
+    assert node.end.node_done and node.now == 102.0
 
 
 def test_who_is_deaf_is_killed_when_the_grace_is_over_and_not_before() -> None:
@@ -408,6 +408,13 @@ def test_leftovers_of_a_run_that_is_ended_have_its_grace() -> None:
     assert not node.end.node_done
     node.runs(1.0)
     assert node.end.node_done
+
+
+def test_leftovers_of_a_run_that_is_ended_are_sent_term_at_once() -> None:
+    node = Node(0.0, leftovers=(0.5,))
+    node.end.decide(CANCEL, node.now)
+    node.runs(60.0)
+    assert node.end.node_done and 100.5 <= node.now < 100.6
 
 
 def test_a_success_waits_for_the_other_nodes_as_long_as_they_take() -> None:
