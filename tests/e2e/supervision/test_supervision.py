@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
@@ -95,9 +94,7 @@ def test_the_first_failing_rank_ends_all(start, nodes, ranks, failing):
         assert (record.code, record.stop) == (7, "failure")
 
 
-@pytest.mark.parametrize(
-    "script", [SLEEPS, IGNORES_TERM, "echo ready; kill -STOP $$; sleep 60"], ids=["plain", "deaf", "stopped"]
-)
+@pytest.mark.parametrize("script", [IGNORES_TERM, "echo ready; kill -STOP $$; sleep 60"], ids=["deaf", "stopped"])
 def test_the_others_end_within_grace_and_a_moment(start, script):
     run = start.sh("if [ $RANK = 0 ]; then sleep 60; else %s; fi" % script, nodes=2, ranks=2)
     until(lambda: all("ready" in run.log(rank) for rank in (1, 2, 3)))
@@ -182,19 +179,11 @@ def test_a_command_that_cannot_start(start, tmp_path, argv, code, words):
     assert_failed(result, "EXIT_CODE", code, words)
 
 
-def test_the_limit_of_time(start):
-    run = start.sh(IGNORES_TERM, nodes=2, ranks=1, timeout=0.4)
-    result = run.ended()
-    assert_failed(result, "TIME_LIMIT", 124, "0.4 s")
-    assert {record.stop for record in read_exits(run.paths, 2)} == {"timeout"}
-
-
 # cancel
 
 
-@pytest.mark.parametrize("at_term", ["exit 0", "exit 1", "exit 77", "kill -KILL $$", ":"])
-def test_cancelled_whatever_the_ranks_answer(start, at_term):
-    run = start.sh("trap '%s' TERM; echo ready; while :; do sleep 0.05; done" % at_term, nodes=2, ranks=2)
+def test_cancelled_whatever_the_ranks_answer(start):
+    run = start.sh("trap 'exit $RANK' TERM; echo ready; while :; do sleep 0.05; done", nodes=2, ranks=2)
     run.said("ready")
     write_json(run.paths.cancel, {})
     run.compute.cancel(run.handle)
@@ -218,24 +207,6 @@ def test_ranks_that_lose_their_peers_by_a_cancel_are_no_failure(start):
     )
     run.said("ready")
     os.kill(run.agent(0), signal.SIGTERM)
-    assert run.ended()["state"] == "CANCELLED"
-
-
-def test_two_cancels_at_once_keep_the_grace(start):
-    run = start.sh("trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done", grace=60.0)
-    run.said("ready")
-    threads = [threading.Thread(target=run.compute.cancel, args=(run.handle,)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    assert run.ended()["state"] == "CANCELLED"
-    assert "saved" in run.log(0)
-
-
-def test_cancel_at_once(start):
-    run = start.sh(IGNORES_TERM, nodes=3, grace=60.0)
-    run.said("ready")
-    run.compute.cancel(run.handle, now=True)
-    assert seconds_to_end(run) < 20
     assert run.ended()["state"] == "CANCELLED"
 
 
@@ -290,8 +261,11 @@ def test_a_cancel_of_what_is_over_is_harmless(start):
 # agents and the conductor
 
 
-@pytest.mark.parametrize(("nodes", "victim"), [(1, 0), (3, 0), (3, 2)])
-@pytest.mark.parametrize("script", [SLEEPS, IGNORES_TERM], ids=["plain", "deaf"])
+@pytest.mark.parametrize(
+    ("nodes", "victim", "script"),
+    [(1, 0, SLEEPS), (3, 0, SLEEPS), (3, 2, IGNORES_TERM)],
+    ids=["alone", "the head", "a member of deaf ranks"],
+)
 def test_an_agent_is_killed(start, nodes, victim, script):
     run = start.sh(script, nodes=nodes, ranks=2)
     run.said("ready")
@@ -301,8 +275,7 @@ def test_an_agent_is_killed(start, nodes, victim, script):
     assert_failed(result, "NODE_FAILURE", 137, "node %d: its agent was killed by signal 9 (SIGKILL)" % victim)
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
-@pytest.mark.parametrize("script", [SLEEPS, IGNORES_TERM], ids=["plain", "deaf"])
+@pytest.mark.parametrize(("nodes", "script"), [(1, SLEEPS), (3, IGNORES_TERM)], ids=["plain", "deaf"])
 def test_the_conductor_is_killed(start, nodes, script):
     run = start.sh(script, nodes=nodes, ranks=2)
     run.said("ready")
@@ -598,26 +571,16 @@ def test_what_torch_records_is_read(start):
     assert_failed(start.python(program).ended(), "EXIT_CODE", 5, "RuntimeError: from record")
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_a_lost_peer_does_not_hide_the_failure_that_caused_it(start, nodes, monkeypatch):
+def test_a_lost_peer_does_not_hide_the_failure_that_caused_it(start, monkeypatch):
     monkeypatch.setattr("worldsize.state.first_failure.SETTLE", 10.0)
     program = (
         "import os, time\n"
         "if os.environ['RANK'] == '0': raise ConnectionError('Connection closed by peer')\n"
         "time.sleep(0.1); raise ValueError('the cause')\n"
     )
-    result = start.python(program, nodes=nodes, ranks=2 // nodes).ended()
+    result = start.python(program, nodes=2).ended()
     assert_failed(result, "EXIT_CODE", 1, "ValueError: the cause")
     assert result["failure"]["rank"] == 1
-
-
-def test_a_lost_peer_alone_is_a_failure(start):
-    program = (
-        "import os, time\n"
-        "if os.environ['RANK'] == '1': raise ConnectionError('Connection closed by peer')\n"
-        "time.sleep(60)\n"
-    )
-    assert_failed(start.python(program, nodes=2).ended(), "EXIT_CODE", 1, "rank 1 on node 1")
 
 
 def test_a_conductor_that_is_a_program_of_its_own_is_no_different(start):
