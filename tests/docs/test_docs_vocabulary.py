@@ -11,7 +11,8 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.jobspec.config.files import COMPUTE_KEYS, TOP_KEYS
+from worldsize.jobspec.config.compute_types import COMPUTE_KEYS
+from worldsize.jobspec.config.files import TOP_KEYS
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT

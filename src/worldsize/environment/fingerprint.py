@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.environment.pip.requirement_lines import lines_of, without_comment
@@ -17,6 +17,9 @@ from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.requirement import absolute_requirement, is_editable
 from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
+
+if TYPE_CHECKING:
+    from worldsize.environment.recipe import Recipe
 
 VERSION = 1
 """Counts up when what is built of the same spec changes."""
@@ -54,6 +57,21 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
         value["steps"] = [list(each._replace(name=None)) for each in spec.steps]
         value["seen"] = [dict(spec.variables), spec.path, spec.ld_library_path]
     return digest_of(json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape"))
+
+
+def machine_key(recipe: Recipe) -> dict[str, Any]:
+    """What of this machine decides which packages come in: `machine` of `fingerprint`."""
+    from worldsize.environment.inspect import machine
+
+    found: dict[str, Any] = {"platform": machine.platform()}
+    if recipe.spec.conda:
+        found["virtual"] = sorted(recipe.virtual) or machine.machine_versions()
+        found["channels"] = recipe.channels
+    elif recipe.existing:
+        found["upon"] = recipe.existing.prefix
+    else:
+        found["base"] = recipe.base
+    return found
 
 
 def lock_fingerprint(lock: Mapping[str, Any]) -> str:

@@ -22,16 +22,6 @@ TYPE_CHECKING = False
 TRUST_VARIABLE = "WORLDSIZE_TRUST_PROJECT"
 """1: every project's file counts; 0: none that could harm, unless `worldsize config trust` says so."""
 
-_HARMLESS = frozenset(("default_compute",))
-_HARMLESS_OF_COMPUTES = frozenset(
-    (
-        *("type", "gpus_per_node", "offline", "container", "grace", "virtual_packages"),
-        *("partition", "account", "qos", "time", "constraint", "exclude", "nodelist", "reservation", "cpus_per_rank"),
-        *("mem", "signal", "requeue", "dependency", "exclusive"),
-        *("nodes", "node_group", "node_group_op", "priority", "project", "template", "generation"),
-    )
-)
-
 
 class ConfigFile(NamedTuple):
     """A file as it was read: `danger` is how others than this user and root could have changed it."""
@@ -118,16 +108,6 @@ def _danger_of_directory(path: str) -> str | None:
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
     return danger and f"of its directory, {danger}"
-
-
-def has_authority(path: Sequence[str], value: str) -> bool:
-    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do, and
-    those that are more than words: a line break could lead into a script."""
-    if not value.isprintable():
-        return True
-    if len(path) == 1:
-        return path[0] not in _HARMLESS
-    return not (path[0] == "compute" and (len(path) == 2 or path[2] in _HARMLESS_OF_COMPUTES))
 
 
 _unanswered: set[tuple[str, bytes]] = set()

@@ -7,7 +7,13 @@ from functools import partial
 from typing import Any
 
 from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
+from worldsize.compute.hpcpack.client import (
+    CHECK_PATIENCE,
+    OBSERVE_PATIENCE,
+    PATIENCE,
+    REQUEST_PATIENCE,
+    HeadNodeClient,
+)
 from worldsize.compute.hpcpack.render import RequestSettings, items_of, parents, preview, requests
 from worldsize.compute.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
@@ -34,9 +40,6 @@ KEPT = (
 """True of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a task of ours is told of its own node alone."""
 
 _PYTHON = "python3"
-_CHECK_PATIENCE = 3.0
-_OBSERVE_PATIENCE = 3.0
-_REQUEST_PATIENCE = 10.0
 _SHORTEST_ANSWER = 2.0
 
 
@@ -73,7 +76,7 @@ class HpcPackCompute:
         found = list(check_share(share, runs_dir, job))
         if share is not None and runs_dir:
             found += check_lines(self._request_settings(job, share), plan, runs_dir)
-        found += check_head(partial(self.head, _CHECK_PATIENCE), self._job_options(job), plan)
+        found += check_head(partial(self.head, CHECK_PATIENCE), self._job_options(job), plan)
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
@@ -137,7 +140,7 @@ class HpcPackCompute:
         found: Iterator[Observation] = iter(())
         if ours:
             try:
-                with self.head(_OBSERVE_PATIENCE, idle) as head:
+                with self.head(OBSERVE_PATIENCE, idle) as head:
                     found = iter(observations(head, ours))
             except WorldsizeError as error:
                 found = iter([Observation("unknown", message=f"HPC Pack: {error.what}")] * len(ours))
@@ -181,13 +184,13 @@ class HpcPackCompute:
     def requeue(self, handle: Handle, attempt: int) -> None:
         from worldsize.compute.hpcpack.requeue import requeue
 
-        with self.head(_REQUEST_PATIENCE) as head:
+        with self.head(REQUEST_PATIENCE) as head:
             requeue(head, int(handle["job"]), attempt)
 
     def nodes(self) -> list[ComputeNode]:
         from worldsize.compute.hpcpack.reports import nodes
 
-        with self.head(_REQUEST_PATIENCE) as head:
+        with self.head(REQUEST_PATIENCE) as head:
             found = nodes(head, self._settings.gpus_per_node)
         ours = items_of(self._settings.options.get("node_group", ""))
         return [node._replace(default_groups=tuple(name for name in node.groups if name in ours)) for node in found]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
+from worldsize.compute.hpcpack.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.failure_cause import find_failure_cause
 from worldsize.compute.hpcpack.observe import tasks_of, waiting_words
 from worldsize.compute.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
@@ -38,7 +38,6 @@ ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
 
 _GRACE = 10.0
-_HURRY = 5.0
 _TASKS_EVERY = 3.0
 _NOTICE_AFTER = 2.0
 _NO_TERMINAL = "HPC Pack carries no terminal to a node"
@@ -80,7 +79,7 @@ class JobCommandBackend:
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
         self._heads = heads
-        self._head = heads(_HURRY)
+        self._head = heads(NODE_COMMAND_PATIENCE)
         self._job = job
         self._nodes = nodes
         self._share = share
@@ -112,7 +111,7 @@ class JobCommandBackend:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
         if not ended:
             try:
-                with self._heads(_HURRY) as head:
+                with self._heads(NODE_COMMAND_PATIENCE) as head:
                     head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass

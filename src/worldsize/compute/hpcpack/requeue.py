@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.client import REQUEUE_PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.render import ATTEMPT
 from worldsize.compute.hpcpack.states import state_of
 from worldsize.compute.hpcpack.wire import properties, to_property_list
 from worldsize.errors import SubmitRejected
 
-_PATIENCE = 30.0
 _EVERY = 0.3
 
 
@@ -24,7 +23,7 @@ def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
         head.post(f"/jobs/{job}/envVariables", to_property_list({ATTEMPT: str(attempt)}))
     except SubmitRejected:
         pass
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + REQUEUE_PATIENCE
     ending = True
     while True:
         try:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.client import FOLLOW_UP_PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource, hint_for
 from worldsize.compute.hpcpack.observe import tasks_of
 from worldsize.compute.hpcpack.render import Properties, Requests
@@ -25,7 +25,6 @@ ACCEPTANCE_PAUSES = (0.4, 1.2)
 """Seconds before each look at whether the head finds a submitted job right."""
 
 _ROUNDS = 3
-_HURRY = 3.0
 _NEWEST = 200
 _CREDENTIALS = re.compile(r"credential|password|log ?on failure", re.IGNORECASE)
 
@@ -57,7 +56,7 @@ def submit_all(
         _check_accepted(head, jobs[0], sleep)
     except BaseException as error:
         if not isinstance(error, WorldsizeError):
-            head.limit_patience(_HURRY)
+            head.limit_patience(FOLLOW_UP_PATIENCE)
         for job in reversed(jobs):
             _give_up(head, job)
         raise
@@ -147,7 +146,7 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """SubmitRejected for a job that the head does not find right. Once it cannot be asked, `observe` will say so."""
-    head.limit_patience(_HURRY)
+    head.limit_patience(FOLLOW_UP_PATIENCE)
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
         try:

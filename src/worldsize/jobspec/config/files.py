@@ -10,11 +10,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
+from worldsize.jobspec.config.compute_types import COMPUTE_KEYS, HARMLESS_KEYS, KEYS_BY_TYPE, TYPES
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
-from worldsize.jobspec.keys.hpcpack import HEAD, HPCPACK, NO_PASSWORD, default_runs_dir
-from worldsize.jobspec.keys.job import MAX_SECONDS
+from worldsize.jobspec.keys.hpcpack import NO_PASSWORD, default_runs_dir
 from worldsize.jobspec.keys.key import Key, Keys
-from worldsize.jobspec.keys.slurm import SETUP, SLURM
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, plain_value, to_node
@@ -22,7 +21,6 @@ from worldsize.jobspec.reading.values import mapping_of, read_keys
 from worldsize.trust.projects import (
     ConfigFile,
     TrustVerdict,
-    has_authority,
     judge_project_file,
     judge_user_file,
     read_config,
@@ -32,39 +30,14 @@ if TYPE_CHECKING:
     from worldsize.trust.projects import Ask
 
 MAX_BYTES = 1 << 20
-TYPES = (LOCAL, "slurm", "hpcpack", "azureml")
 TOP_KEYS: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
-    "default_compute": Key("text", "The compute of jobs that name none.", blank=False),
+    "default_compute": Key("text", "The compute of jobs that name none.", blank=False, harmless=True),
     "compute": Key("any", "The computes, a table each."),
     "envs_dir": Key("path", "Where environments are built.", blank=False),
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
-COMPUTE_KEYS: Keys = {
-    "type": Key("text", "What kind of compute this is.", choices=TYPES),
-    "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
-    "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024),
-    "data_dir": Key("path", "Where data that jobs name by URI is kept.", blank=False),
-    "local_dir": Key("text", "Where nodes make directories of a run's own, such as /scratch/$USER.", blank=False),
-    "offline": Key("flag", "Its nodes cannot download anything."),
-    "container": Key(
-        "text", "What runs container images on its nodes.", choices=("apptainer", "singularity", "pyxis", "none")
-    ),
-    "container_options": Key("texts", "Further options of `apptainer exec`, or of srun with Pyxis.", blank=False),
-    "python": Key("text", "The interpreter on the nodes.", blank=False),
-    "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS),
-    "envs_dir": Key("path", "Where environments are built for this compute.", blank=False),
-    "virtual_packages": Key("texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False),
-}
-
-KEYS_BY_TYPE: Mapping[str, Keys] = {
-    LOCAL: SETUP,
-    "slurm": {**SLURM, **SETUP},
-    "hpcpack": {**HEAD, **HPCPACK, **SETUP},
-}
-"""What a compute of a type has beside these; the types that are not here take what they are given."""
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
@@ -133,7 +106,17 @@ def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
     """What a file decides that could harm: (key, value) each."""
     settings = _flatten(root(), Problems(error=ConfigError))
     said = [(path, plain_value(node)) for path, node in settings.items()]
-    return [(".".join(path), repr(value)) for path, value in said if has_authority(path, str(value))]
+    return [(".".join(path), repr(value)) for path, value in said if _has_authority(path, str(value))]
+
+
+def _has_authority(path: tuple[str, ...], value: str) -> bool:
+    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do, and
+    those that are more than words: a line break could lead into a script."""
+    if not value.isprintable():
+        return True
+    if len(path) == 1:
+        return path[0] not in TOP_KEYS or not TOP_KEYS[path[0]].harmless
+    return not (path[0] == "compute" and (len(path) == 2 or path[2] in HARMLESS_KEYS))
 
 
 def _parse_toml(config: ConfigFile) -> YamlNode:

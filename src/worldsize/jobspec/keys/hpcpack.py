@@ -9,15 +9,16 @@ from typing import Any
 from worldsize.jobspec.keys.key import Key
 
 HPCPACK: Mapping[str, Key] = {
-    "nodes": Key("words", "Nodes to run on; as many names as the run has nodes give them their ranks.", blank=False),
-    "node_group": Key("words", "The node group to run on, or several.", blank=False),
+    "nodes": Key("words", "Nodes to run on; as many names as the run has nodes give them their ranks.", blank=False,
+                 harmless=True),
+    "node_group": Key("words", "The node group to run on, or several.", blank=False, harmless=True),
     "node_group_op": Key("text", "Of several groups: nodes of all (Intersect), any (Union), or one (Uniform).",
-                         choices=("Intersect", "Uniform", "Union")),
-    "exclusive": Key("flag", "Whether other jobs are kept off the nodes."),
+                         choices=("Intersect", "Uniform", "Union"), harmless=True),
+    "exclusive": Key("flag", "Whether other jobs are kept off the nodes.", harmless=True),
     "priority": Key("text", "How urgent it is.",
-                    choices=("Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest")),
-    "project": Key("text", "The project that the job is charged to.", blank=False),
-    "template": Key("text", "The job template.", blank=False),
+                    choices=("Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest"), harmless=True),
+    "project": Key("text", "The project that the job is charged to.", blank=False, harmless=True),
+    "template": Key("text", "The job template.", blank=False, harmless=True),
     "rdzv_endpoint": Key("text", "Where torchrun meets, NODE or NODE:PORT, and not on the first node.", blank=False),
     "job_properties": Key("labels", "Any other property of an HPC Pack job: its name and value."),
 }  # fmt: skip
@@ -38,7 +39,7 @@ HEAD: Mapping[str, Key] = {
     "verify": Key("flag", "Whether the head's certificate is verified (true)."),
     "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
     "generation": Key("as_text", "How the head names its nodes: 2016 or 2019; without it, that is found out.",
-                      choices=("2016", "2019")),
+                      choices=("2016", "2019"), harmless=True),
 }  # fmt: skip
 """Of a configured compute alone."""
 

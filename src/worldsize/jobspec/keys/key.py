@@ -26,6 +26,8 @@ class Key(NamedTuple):
     choices   the only texts allowed, whatever their case
     minimum, maximum   inclusive; `above` exclusive
     blank     whether text may be empty
+    harmless  of the configuration: whether a project's file may set it without being trusted, since it decides neither
+              what is executed, nor what is read or written, nor where a secret goes
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Key(NamedTuple):
     above: float | None = None
     blank: bool = True
     keys: Mapping[str, Key] = {}
+    harmless: bool = False
 
 
 Keys = Mapping[str, Key]

@@ -136,7 +136,7 @@ def _plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
-    from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
+    from worldsize.environment.fingerprint import fingerprint, lock_fingerprint, machine_key
     from worldsize.environment.sources import is_lock, read_lock, with_lock_spec
 
     settings = config.computes[compute]
@@ -159,7 +159,7 @@ def _plan_environment(
         lock,
         tuple(secrets),
     )
-    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, _machine_key(recipe))
+    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, machine_key(recipe))
     recipe = recipe._replace(fingerprint=print_)
     prefix = find_prefix(directory, recipe)
     kind = "conda" if recipe.is_conda else "venv"
@@ -184,21 +184,6 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
 
     has = "glibc {}, {}".format(glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
     return (f"conda chooses for what this machine has ({has}): worldsize env probe --compute {compute} asks a node",)
-
-
-def _machine_key(recipe: Recipe) -> dict[str, Any]:
-    """What of this machine decides which packages come in."""
-    from worldsize.environment.inspect import machine
-
-    found: dict[str, Any] = {"platform": machine.platform()}
-    if recipe.spec.conda:
-        found["virtual"] = sorted(recipe.virtual) or machine.machine_versions()
-        found["channels"] = recipe.channels
-    elif recipe.existing:
-        found["upon"] = recipe.existing.prefix
-    else:
-        found["base"] = recipe.base
-    return found
 
 
 def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
