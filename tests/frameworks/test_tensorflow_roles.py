@@ -97,16 +97,20 @@ def test_the_chiefs_end_is_the_runs_and_a_success(every_place: Cli) -> None:
 
 
 def test_without_a_chief_worker_0_decides_and_the_others_have_the_grace_to_finish(cli: Cli) -> None:
-    then = {"ps": FOREVER, "worker1": ALL_SAID % 3 + "\ntime.sleep(0.5); print('finished', flush=True)"}
+    """How long that is, and for whom: tests/unit/agent/control/test_early_completion.py."""
+    leads = ALL_SAID % 3 + "\nwith open('outputs/leader', 'w') as file: file.write(str(os.getpid()))"
+    leader_ended = (
+        "\nwhile not (os.path.exists('outputs/leader') and open('outputs/leader').read()): time.sleep(0.02)"
+        "\nwhile os.path.exists('/proc/' + open('outputs/leader').read()): time.sleep(0.02)"
+        "\nprint('finished', flush=True)"
+    )
+    then = {"ps": FOREVER, "worker0": leads, "worker1": ALL_SAID % 3 + leader_ended}
     run = cli.run(job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then, grace=60))
     ranks = {tuple(each["task"]): int(each["rank"]) for each in said(cli, 3)}
     ended = exits(cli, 2)
     assert [ended[ranks["worker", 0]], ended[ranks["worker", 1]]] == [(0, False), (0, False)]
     assert ended[ranks["ps", 0]] == (143, True)
     assert "finished" in cli.read(run, "attempt-0", "logs", "rank-%05d.log" % ranks["worker", 1])
-    then["worker1"] = FOREVER
-    cli.run(job(cli, 2, {"worker_count": 2, "parameter_server_count": 1}, then, grace=0.5))
-    assert exits(cli, 2)[ranks["worker", 1]] == (143, True)
 
 
 def test_an_evaluator_is_waited_for_and_then_ended(cli: Cli) -> None:

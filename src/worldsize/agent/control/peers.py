@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import time
 from collections.abc import Sequence
 
 from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
@@ -20,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.agent.control.channel import Clock
     from worldsize.agent.control.endpoint import Endpoint
     from worldsize.agent.control.solo_peers import Standstill
 
@@ -34,11 +36,17 @@ _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADD
 
 class HeadPeers(Peers):
     def __init__(
-        self, own: Host, head: HeadResources, endpoint: Endpoint, nodes: int, selector: selectors.BaseSelector
+        self,
+        own: Host,
+        head: HeadResources,
+        endpoint: Endpoint,
+        nodes: int,
+        selector: selectors.BaseSelector,
+        clock: Clock = time.monotonic,
     ) -> None:
-        super().__init__(own)
+        super().__init__(own, clock)
         assert head.listener is not None
-        self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector, patience=_WELCOME_AFTER)
+        self._channel = HeadChannel(head.listener, head.rendezvous.token, nodes, selector, clock, _WELCOME_AFTER)
         self._nodes = nodes
         self._address = endpoint_text(endpoint)
         self._endpoint = endpoint
@@ -152,12 +160,13 @@ class MemberPeers(Peers):
         rendezvous: Rendezvous,
         endpoint: Endpoint,
         selector: selectors.BaseSelector,
+        clock: Clock = time.monotonic,
     ) -> None:
-        super().__init__(own)
+        super().__init__(own, clock)
         self._node_rank = node_rank
         self._head_address = rendezvous.address
         self._address = endpoint_text(endpoint)
-        self._channel = MemberChannel(endpoint, rendezvous.token, selector)
+        self._channel = MemberChannel(endpoint, rendezvous.token, selector, clock)
         self._hosts: tuple[Host, ...] | None = None
         self._ready = False
         self._going = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
@@ -11,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
+    from worldsize.agent.control.channel import Clock
     from worldsize.agent.control.early_completion import LeaderTracker
 
     Standstill = Tuple[Sequence[int], float]
@@ -27,8 +29,9 @@ class Peers:
     lost_nodes        those that were, and that the run goes on without
     """
 
-    def __init__(self, own: Host) -> None:
+    def __init__(self, own: Host, clock: Clock = time.monotonic) -> None:
         self._own = own
+        self._clock = clock
         self.check_standstill = False
         self.leading: LeaderTracker | None = None
         self.order: Callable[[str], None] = lambda text: None
@@ -53,7 +56,7 @@ class Peers:
     def report_ended(self, ranks: Sequence[int]) -> None:
         """These ranks of this node have ended with 0: told where the run is over with some of its ranks."""
         if self.leading is not None:
-            self.leading.record_ended(ranks)
+            self.leading.record_ended(ranks, self._clock())
 
     def pass_on(self, node_rank: int, text: str) -> None:
         """For a program on another node, from one on the head."""
