@@ -295,28 +295,12 @@ def test_the_conductor_is_killed_and_the_ranks_had_left_daemons(start):
     assert run.fold().state == "FAILED"
 
 
-@pytest.mark.exhaustive(unless=["2-1"])
 @pytest.mark.timing
-@pytest.mark.parametrize(("nodes", "victim"), [(1, 0), (2, 0), (2, 1)])
-def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
-    run = start.sh(SLEEPS, nodes=nodes, silence=3.0)
+def test_an_agent_that_stays_stopped_counts_as_lost(start):
+    run = start.sh(SLEEPS, nodes=2, silence=3.0)
     run.said("ready")
-    os.kill(run.agent(victim), signal.SIGSTOP)
-    assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent fell silent (stopped or hung)" % victim)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.timing
-def test_a_whole_run_that_was_paused_goes_on(start):
-    run = start.sh("echo ready; sleep 1", nodes=2, silence=3.0)
-    run.said("ready")
-    everybody = [run.conductor, *run.agents()]
-    for pid in everybody:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(6)
-    for pid in everybody:
-        os.kill(pid, signal.SIGCONT)
-    assert run.ended()["state"] == "SUCCEEDED"
+    os.kill(run.agent(1), signal.SIGSTOP)
+    assert_failed(run.ended(), "NODE_FAILURE", 137, "node 1: its agent fell silent (stopped or hung)")
 
 
 def test_a_stopped_conductor_keeps_nobody_from_the_end(start):

@@ -38,6 +38,7 @@ from worldsize.agent.posix.signals import (
     release_signals,
     restore_signals,
 )
+from worldsize.agent.supervision.deadlines import StoppedAgents
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.common.termination import Termination
@@ -135,7 +136,7 @@ class Conductor:
         self._agents: dict[int, int] = {}
         self._lost: dict[int, Verdict] = {}
         self._cancelled = False
-        self._stopped: dict[int, float] = {}
+        self._stopped_agents = StoppedAgents(plan.silence)
         self._silent: set[int] = set()
         self._end = Termination()
         self._isolated: Isolation | None = None
@@ -317,13 +318,7 @@ class Conductor:
         processes.signal_process(pid, signal.SIGKILL)
 
     def _end_stopped(self) -> None:
-        """An agent that stays stopped (SIGSTOP) cannot supervise: it counts as lost, as a silent node does."""
         now = time.monotonic()
-        for pid in processes.newly_stopped_children():
-            if pid in self._agents:
-                self._stopped[pid] = now
-        for pid, since in list(self._stopped.items()):
-            if not processes.is_stopped(pid):
-                del self._stopped[pid]
-            elif now - since > self.plan.silence:
-                self._end_silent(pid)
+        self._stopped_agents.record((pid for pid in processes.newly_stopped_children() if pid in self._agents), now)
+        for pid in self._stopped_agents.overdue(now, processes.is_stopped):
+            self._end_silent(pid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 
@@ -36,6 +36,11 @@ class Deadline:
         return True
 
 
+def is_silence_excused(paused: float, silence: float) -> bool:
+    """Whether this process has not run for so long that the silence of others may be its own: `paused` seconds."""
+    return paused > silence / 2
+
+
 class Suspension:
     """Whether this process has stood still itself: the others may have given it up meanwhile.
 
@@ -57,3 +62,21 @@ class Suspension:
     def is_recent(self, now: float, within: float) -> bool:
         """Whether it went on less than so many seconds ago: what it is told then may be an answer to its silence."""
         return self.seconds > 0 and now - self._resumed_at < within
+
+
+class StoppedAgents:
+    """Agents that somebody has stopped (SIGSTOP). One that stays so for longer than `silence` seconds cannot supervise:
+    it counts as lost, as a silent node does."""
+
+    def __init__(self, silence: float) -> None:
+        self._silence = silence
+        self._since: dict[int, float] = {}
+
+    def record(self, pids: Iterable[int], now: float) -> None:
+        """That these have been stopped just now, whether or not they were before."""
+        self._since.update(dict.fromkeys(pids, now))
+
+    def overdue(self, now: float, is_stopped: Callable[[int], bool]) -> list[int]:
+        """Those that count as lost; who `is_stopped` no longer is forgotten."""
+        self._since = {pid: since for pid, since in self._since.items() if is_stopped(pid)}
+        return [pid for pid, since in self._since.items() if now - since > self._silence]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.launchers.rank_process import Process
@@ -66,18 +66,37 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
     return False
 
 
+class Idleness:
+    """For how long one node has been idle, told by samples that are taken `every` so many seconds.
+
+    A sample that comes late starts anew: we did not run ourselves meanwhile, and the ranks may not have either.
+    """
+
+    def __init__(self, every: float, hertz: int) -> None:
+        self._patience = _LATE * every
+        self._hertz = hertz
+        self._last: Sample | None = None
+        self._seconds = 0.0
+
+    def seconds(self, sample: Sample, living: Collection[int]) -> float:
+        """Up to this sample, with the ranks' processes `living`; 0 where one of them is not in it."""
+        last, self._last = self._last, sample
+        known = sample.work.keys() >= set(living)
+        if last is None or not known or sample.at - last.at > self._patience or is_busy(last, sample, self._hertz):
+            self._seconds = 0.0
+        else:
+            self._seconds += sample.at - last.at
+        return self._seconds
+
+
 class StandstillDetector:
-    """One node's ranks, to be looked at `every` so many seconds. A check that comes late starts anew: we did not run
-    ourselves meanwhile, and they may not have either."""
+    """One node's ranks, to be looked at `every` so many seconds."""
 
     def __init__(self, plan: Plan, paths: RunPaths, peers: Peers, every: float) -> None:
         self._plan = plan
         self._paths = paths
         self._peers = peers
-        self._patience = _LATE * every
-        self._hertz = os.sysconf("SC_CLK_TCK")
-        self._last: Sample | None = None
-        self._idle = 0.0
+        self._idleness = Idleness(every, os.sysconf("SC_CLK_TCK"))
 
     def check(self, living: Mapping[int, Process], now: float) -> Failure | None:
         """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
@@ -86,20 +105,16 @@ class StandstillDetector:
         return hang_failure(self._plan, self._peers.share_standstill(self._own_standstill(living, now)))
 
     def _own_standstill(self, living: Mapping[int, Process], now: float) -> Standstill:
-        last, self._last = self._last, _sample(self._paths, living, now)
-        known = self._last.work.keys() >= living.keys()
-        if last is None or not known or now - last.at > self._patience or is_busy(last, self._last, self._hertz):
-            self._idle = 0.0
-        else:
-            self._idle += now - last.at
-        return [rank for process in living.values() for rank in process.ranks], self._idle
+        seconds = self._idleness.seconds(_sample(self._paths, living, now), living)
+        return [rank for process in living.values() for rank in process.ranks], seconds
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
-    """The failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`."""
+    """The failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`; with a timeout of
+    0 there is none."""
     stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
     seconds = min((seconds for _, seconds in stuck), default=0.0)
-    if not stuck or seconds < plan.hang_timeout:
+    if not stuck or not plan.hang_timeout or seconds < plan.hang_timeout:
         return None
     waiting = {rank for ranks, _ in stuck for rank in ranks}
     ended = sorted(set(range(plan.world_size)) - waiting)
@@ -122,7 +137,7 @@ def _ranks_text(ranks: Sequence[int]) -> str:
 
 def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:
     logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
-    return Sample(now, tuple(map(_size, sorted(logs))), {pid: _process_activity(pid) for pid in processes.children()})
+    return Sample(now, tuple(map(_size, sorted(logs))), {pid: process_activity(pid) for pid in processes.children()})
 
 
 def _size(path: str) -> int:
@@ -132,7 +147,8 @@ def _size(path: str) -> int:
         return -1
 
 
-def _process_activity(root: int) -> ProcessActivity:
+def process_activity(root: int) -> ProcessActivity:
+    """What the process and everything below it have done so far."""
     ticks, moved, held = 0, 0, False
     for pid in processes.trees([root]):
         fields = processes.stat_fields(pid)

@@ -23,7 +23,7 @@ from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
-from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, seconds_until_due
+from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
@@ -227,7 +227,7 @@ class Supervisor:
         return seconds_until_due(self._parts, now, TICK)
 
     def _tick(self, now: float) -> None:
-        if self._suspension.notice(now) > self.plan.silence / 2:
+        if is_silence_excused(self._suspension.notice(now), self.plan.silence):
             self._peers.reset_silence()
         if self.end.verdict is None and self._recorder.is_deleted():
             self._decide(verdict.deleted_verdict(self.paths.root))

@@ -13,7 +13,9 @@ from worldsize.plan.rank_layout import node_major_layout
 GRACE = 30.0
 
 
-def tracker(leaders: tuple[int, ...], roles: str, lingering: tuple[str, ...] = ("worker", "evaluator")) -> LeaderTracker:
+def tracker(
+    leaders: tuple[int, ...], roles: str, lingering: tuple[str, ...] = ("worker", "evaluator")
+) -> LeaderTracker:
     """Of ranks with these `roles`, on two nodes."""
     nodes = node_major_layout(2, len(roles.split()) // 2)
     names = iter(roles.split())
@@ -86,7 +88,7 @@ def test_nothing_is_over_with_others(ranks: list[int]) -> None:
 def test_in_whatever_order_they_end(order: list[int], pauses: list[float]) -> None:
     """Over at the later of the leader's end and the last lingering one's, and never later than the grace allows."""
     found, ended, now = tracker((0,), "worker worker ps worker"), dict.fromkeys(range(4), 0.0), 1.0
-    for rank, pause in zip(order, pauses):
+    for rank, pause in zip(order, pauses, strict=True):
         now += pause
         ended[rank] = now
         found.record_ended([rank], now)
