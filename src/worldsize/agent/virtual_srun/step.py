@@ -22,23 +22,17 @@ from worldsize.agent.outcome.rank_failure import (
 )
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe
+from worldsize.agent.virtual_srun.step_end import step_end
 from worldsize.agent.virtual_srun.task_environment import Step, StepTask, exported_environment, task_environment
 from worldsize.agent.virtual_srun.task_output import OutputRelay
 from worldsize.agent.virtual_srun.tasks import StreamOpener, spawn_task
-from worldsize.common.numbers import parse_digits
-from worldsize.common.termination import Termination
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.slurm.step_size import Allocation
-from worldsize.plan.slurm.time_limit import limit_seconds
 from worldsize.state.exit_records import signal_name
-from worldsize.state.first_failure import FirstFailure, first_failure
+from worldsize.state.first_failure import first_failure
 from worldsize.state.records import Failure
 
-_BUSY = 0.02
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
-_LONGEST_PAUSE = 3600.0
-"""Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
-
 _MISSING = 2
 """What srun exits with for a program that a node does not have."""
 
@@ -58,16 +52,9 @@ class StepRun:
         self._grace = grace
         self._argv = argv
         self._running: dict[int, StepTask] = {}
-        self._codes: list[int] = []
         self._failures: list[Failure] = []
-        self._first_failure = FirstFailure()
         self._oom_kills = oom_kills()
-        self._kill_on_failure = step.srun.flag("kill-on-bad-exit")
-        self._wait = _seconds(step.srun.options.get("wait"))
-        self._due: float | None = None
-        self._stop_code: int | None = None
         self._stopped_at = 0.0
-        self._end = Termination()
         self._selector = selectors.DefaultSelector()
         self._relays = 0
 
@@ -78,19 +65,16 @@ class StepRun:
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
         for number in _FORWARDED:
             signal.signal(number, self._forward_signal)
-        limit = _limit(self._step.srun.given.get("time"))
-        self._time_limit = None if limit is None else time.monotonic() + limit
+        self._end = step_end(self._step.srun, self._grace, time.monotonic())
         self._start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
         while self._running or self._terminate_leftovers() or self._relays:
-            for key, _ in self._selector.select(self._pause()):
+            for key, _ in self._selector.select(self._end.pause(time.monotonic(), bool(self._running))):
                 key.data()
             self._reap()
             self._tick(time.monotonic())
         self.failure = first_failure(self._failures)
-        if self._stop_code is not None and not any(self._codes):
-            return self._stop_code
-        return max(self._codes, default=0)
+        return self._end.exit_code()
 
     # starting
 
@@ -130,7 +114,7 @@ class StepRun:
         print_as_srun(f"error: {task.host}: {what}: {error.strerror}")
         failure = start_failure(what, task.rank, task.place, error, self._paths.root, False)
         self._failures.append(failure._replace(code=code))
-        self._codes.append(code)
+        self._end.record_unstarted(code)
 
     def _pass_on(self, relay: OutputRelay) -> None:
         if not relay.read():
@@ -146,16 +130,13 @@ class StepRun:
             task = self._running.pop(pid, None)
             if task is None:
                 continue
-            if self._stop_code is None:
-                self._codes.append(code)
-            if code and self._stop_code is None:
-                self._record_failure(task, code, now)
+            if self._end.code is None:
+                failure = self._failure(task, code, now) if code else None
+                self._end.record_ended(code, failure, time.monotonic())
             elif code:
                 self._record_earlier_error(task, code, now)
-            if self._wait and self._due is None:
-                self._due = time.monotonic() + self._wait
 
-    def _record_failure(self, task: StepTask, code: int, ended: float) -> None:
+    def _failure(self, task: StepTask, code: int, ended: float) -> Failure:
         processes_oom = oom_kills() > self._oom_kills >= 0
         error = read_error(self._paths, task.rank)
         failure = rank_failure(task.rank, self._node(task), task.host, code, ended, error, processes_oom)
@@ -163,10 +144,7 @@ class StepRun:
         name = signal_name(code)
         how = name if name else f"Exited with exit code {code}"
         print_as_srun(f"error: {task.host}: task {task.number}: {how}")
-        if self._kill_on_failure:
-            now = time.monotonic()
-            if self._first_failure.consider([failure], now) is not None:
-                self._due = now
+        return failure
 
     def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
         """Of a task that was told to end: what it had raised by then."""
@@ -184,12 +162,9 @@ class StepRun:
 
     def _stop(self, code: int, why: str) -> None:
         """TERM to all tasks; after the grace KILL."""
-        if self._stop_code is not None:
+        if not self._end.request(code, time.monotonic()):
             return
-        self._stop_code = code
-        self._first_failure.drop()
         self._stopped_at = time.time()
-        self._end.request(time.monotonic(), self._grace)
         if self._running:
             print_as_srun(f"Terminating StepId={os.environ.get('SLURM_JOB_ID', '0')}.{self._step.number}{why}")
         for pid in self._running:
@@ -200,7 +175,7 @@ class StepRun:
             self.stopped = True
             self._stop(128 + signal.SIGTERM, "")
         if STOP_NOW in numbers:
-            self._end.request(time.monotonic(), 0.0)
+            self._end.request_kill(time.monotonic())
 
     def _forward_signal(self, number: int, _: object) -> None:
         for pid in self._running:
@@ -209,30 +184,21 @@ class StepRun:
     def _terminate_leftovers(self) -> bool:
         """Whether something is left of tasks that have ended: it is told to end, and is ended when the step is."""
         left = processes.children()
-        if left and self._end.kill_at is None:
-            self._end.request(time.monotonic(), min(self._grace, 5.0))
+        if left and self._end.request_end_of_leftovers(time.monotonic()):
             for pid in left:
                 processes.signal_process(pid, signal.SIGTERM)
                 processes.signal_process(pid, signal.SIGCONT)
         return bool(left)
 
     def _tick(self, now: float) -> None:
-        if (self._due is not None and now >= self._due) or self._first_failure.overdue(now) is not None:
-            self._due = None
-            self._stop(128 + signal.SIGKILL, "")
-        if self._time_limit is not None and now >= self._time_limit:
-            self._time_limit = None
-            self._stop(128 + signal.SIGTERM, " DUE TO TIME LIMIT")
+        code, code_of_limit = self._end.code_due(now), self._end.code_of_time_limit(now)
+        if code is not None:
+            self._stop(code, "")
+        if code_of_limit is not None:
+            self._stop(code_of_limit, " DUE TO TIME LIMIT")
         if self._end.is_overdue(now):
             for pid in processes.descendants():
                 processes.signal_process(pid, signal.SIGKILL)
-
-    def _pause(self) -> float | None:
-        if self._end.kill_at is not None or not self._running:
-            return _BUSY
-        dues = (self._due, self._first_failure.decide_at, self._time_limit)
-        moments = [moment for moment in dues if moment is not None]
-        return max(0.0, min(*moments, time.monotonic() + _LONGEST_PAUSE) - time.monotonic()) if moments else None
 
 
 def print_as_srun(text: str) -> None:
@@ -242,14 +208,3 @@ def print_as_srun(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         pass
-
-
-def _seconds(text: str | None) -> float:
-    return float(parse_digits(text) or 0)
-
-
-def _limit(text: str | None) -> float | None:
-    try:
-        return limit_seconds(text)
-    except ValueError:
-        return None

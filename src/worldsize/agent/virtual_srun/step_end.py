@@ -1,0 +1,120 @@
+"""When the tasks of a step are told to end, and which code srun ends with. Pure: the time is told (monotonic)."""
+
+from __future__ import annotations
+
+import signal
+
+from worldsize.agent.virtual_srun.options import SrunOptions
+from worldsize.common.numbers import parse_digits
+from worldsize.common.termination import Termination
+from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.state.first_failure import FirstFailure
+from worldsize.state.records import Failure
+
+_BUSY = 0.02
+_LONGEST_PAUSE = 3600.0
+"""Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
+
+_MOST_GRACE_OF_LEFTOVERS = 5.0
+_KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
+
+
+def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
+    """As an srun with these options has it, all of whose tasks start at `now`; the time limit of the script's own
+    environment is the script's."""
+    wait = float(parse_digits(srun.options.get("wait")) or 0)
+    return StepEnd(grace, wait, _limit(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
+
+
+def _limit(text: str | None) -> float | None:
+    try:
+        return limit_seconds(text)
+    except ValueError:
+        return None
+
+
+class StepEnd:
+    """The end of one step, all of whose tasks start at `now`.
+
+    Times are seconds: the `grace` between TERM and KILL, how long the other tasks may `wait` once the first has ended
+    (0: for ever), the time `limit`. `kill_on_failure`: a task that fails ends the others. `code`: what the step was
+    told to end with; None as long as it was not.
+    """
+
+    def __init__(self, grace: float, wait: float, limit: float | None, kill_on_failure: bool, now: float) -> None:
+        self.code: int | None = None
+        self._grace = grace
+        self._wait = wait
+        self._kill_on_failure = kill_on_failure
+        self._codes: list[int] = []
+        self._first_failure = FirstFailure()
+        self._due: float | None = None
+        self._time_limit = None if limit is None else now + limit
+        self._termination = Termination()
+
+    def record_unstarted(self, code: int) -> None:
+        """Record that a task could not be started, for which srun has `code`."""
+        self._codes.append(code)
+
+    def record_ended(self, code: int, failure: Failure | None, now: float) -> None:
+        """Record that a task has ended, with `failure` where `code` is not 0. After `request` it is our doing."""
+        if self.code is not None:
+            return
+        self._codes.append(code)
+        if self._kill_on_failure and failure is not None and self._first_failure.consider([failure], now) is not None:
+            self._due = now
+        if self._wait and self._due is None:
+            self._due = now + self._wait
+
+    def request(self, code: int, now: float) -> bool:
+        """Whether the tasks are to be told to end now: the first request is what the step ends with."""
+        if self.code is not None:
+            return False
+        self.code = code
+        self._first_failure.drop()
+        self._termination.request(now, self._grace)
+        return True
+
+    def request_kill(self, now: float) -> None:
+        """What is left of the grace is none."""
+        self._termination.request(now, 0.0)
+
+    def request_end_of_leftovers(self, now: float) -> bool:
+        """Whether what the tasks have left behind is to be told to end now; it has a short grace of its own, or what
+        is left of the step's."""
+        if self._termination.kill_at is not None:
+            return False
+        self._termination.request(now, min(self._grace, _MOST_GRACE_OF_LEFTOVERS))
+        return True
+
+    def code_due(self, now: float) -> int | None:
+        """What the step is to end with by itself, once a task that failed or ended has the others end."""
+        if (self._due is None or now < self._due) and self._first_failure.overdue(now) is None:
+            return None
+        self._due = None
+        return _KILLED
+
+    def code_of_time_limit(self, now: float) -> int | None:
+        """What it is to end with once its time limit is over; None but once."""
+        if self._time_limit is None or now < self._time_limit:
+            return None
+        self._time_limit = None
+        return _TERMINATED
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether whatever is left is to be killed."""
+        return self._termination.is_overdue(now)
+
+    def pause(self, now: float, has_tasks: bool) -> float | None:
+        """Seconds until something is due by itself; None: nothing ever is."""
+        if self._termination.kill_at is not None or not has_tasks:
+            return _BUSY
+        dues = (self._due, self._first_failure.decide_at, self._time_limit)
+        moments = [moment for moment in dues if moment is not None]
+        return max(0.0, min(*moments, now + _LONGEST_PAUSE) - now) if moments else None
+
+    def exit_code(self) -> int:
+        """srun's: the highest of the tasks', or what the step was told to end with where none has failed before."""
+        if self.code is not None and not any(self._codes):
+            return self.code
+        return max(self._codes, default=0)
