@@ -1,4 +1,8 @@
-"""Commands beside ranks through nothing but the run's directory: real agents, node programs, and clients that die."""
+"""Commands beside ranks through nothing but the run's directory: real agents, node programs, and clients that die.
+
+What a node hears of its client and tells it, and after how long: tests/unit/agent/node_programs; what a client hears of
+its nodes: tests/unit/compute/test_node_commands_by_files.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ import pytest
 from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
-from worldsize.agent.node_programs import run_command
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent
 from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
 from worldsize.compute.node_commands.by_process import command_spec
@@ -113,24 +116,6 @@ def test_it_is_executed_on_each_node_in_the_ranks_environment(runs: LocalRuns) -
     assert not run.over() and run.log(0) == "up\n"
 
 
-@pytest.mark.exhaustive
-def test_long_output_is_whole_and_does_not_pile_up(runs: LocalRuns) -> None:
-    """Segments are removed as they are read; a node that is not read from waits."""
-    run = running(runs, nodes=1)
-    program = "import os\nfor i in range(400): os.write(1, b'%07d' % i + b'x' * 99993)"
-    stream = begun(run, sys.executable, "-c", program)
-    before = until_said(stream, "out", 1)
-    time.sleep(3)
-    (name,) = os.listdir(run.paths.errands)
-    directory = os.path.join(run.paths.errands, name)
-    sizes = [os.path.getsize(os.path.join(directory, file)) for file in os.listdir(directory)]
-    assert sum(sizes) < (run_command.AHEAD + 2) * run_command.SEGMENT
-    found = told(stream, before)
-    assert found.codes == {0: 0}
-    assert found.out[0] == b"".join(b"%07d" % i + b"x" * 99993 for i in range(400))
-
-
-@pytest.mark.timing
 def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
     run = running(runs)
     stream = begun(run, "sh", "-c", "trap 'echo told; exit 3' TERM; echo up; sleep 4731 & wait")
@@ -142,9 +127,7 @@ def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
 
     deaf = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4732; sleep 4732")
     until_said(deaf, "out", 2)
-    started = time.monotonic()
     deaf.close()
-    assert time.monotonic() - started < 4.9
     until(lambda: not sleeping("4732"))
     deaf.close()
     assert deaf.read_events(0) in ([], None)
@@ -157,42 +140,17 @@ def test_what_cannot_be_executed_is_told(runs: LocalRuns) -> None:
     assert found.err == dict.fromkeys((0, 1), b"worldsize: no-such-command: command not found\n")
 
 
-@pytest.mark.exhaustive
-def test_what_is_deaf_to_a_stop_is_killed_after_the_grace_and_its_last_words_are_heard(runs: LocalRuns) -> None:
-    run = running(runs)
-    stream = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4736; sleep 4736")
-    before = until_said(stream, "out", 2)
-    stream.stop()
-    assert told(stream, before).codes == {0: 137, 1: 137}
-    until(lambda: not sleeping("4736"))
-
-
 def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: LocalRuns, tmp_path) -> None:
     run = running(runs)
     argv = [sys.executable, "-c", _CLIENT, run.paths.root, "sleep", "4733"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     client = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE)
     until(lambda: len(sleeping("4733")) == 2)
-    client.send_signal(signal.SIGSTOP)
-    time.sleep(2)
-    client.send_signal(signal.SIGCONT)
-    time.sleep(1)
-    assert len(sleeping("4733")) == 2
     client.kill()
     client.communicate()
     until(lambda: not sleeping("4733"), 30)
     until(lambda: os.listdir(run.paths.errands) == [], 30)
     assert not run.over()
-
-
-@pytest.mark.exhaustive
-def test_a_command_that_nobody_waits_for_is_never_begun(runs: LocalRuns) -> None:
-    """Its client was killed before the nodes saw it; or it was left in a directory that a later attempt finds."""
-    run = running(runs)
-    made = begun(run, "sh", "-c", "echo executed >> %s/executed" % run.paths.outputs)
-    made._closed.set()  # its threads end, as they would with the client
-    until(lambda: os.listdir(run.paths.errands) == [], 30)
-    assert os.listdir(run.paths.outputs) == []
 
 
 def test_it_ends_with_the_run_and_holds_nothing_up(runs: LocalRuns) -> None:

@@ -6,11 +6,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from clocks import Clock
 from slurm_fakes import FakeSlurm
 
 from worldsize.agent.node_programs import run_command
@@ -19,7 +20,7 @@ from worldsize.cli.nodes.list_nodes import group_equal_nodes
 from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines
 from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
-from worldsize.compute.node_commands.by_process import OutputRules, ProcessCommandStream, command_spec
+from worldsize.compute.node_commands.by_process import _OVERTIME, GRACE, OutputRules, ProcessCommandStream, command_spec
 from worldsize.compute.slurm import node_commands, reports
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.plan import Plan
@@ -317,9 +318,9 @@ def heard(stream: object) -> list[NodeEvent]:
     return said
 
 
-def start(script: str, **rules: object) -> ProcessCommandStream:
+def start(script: str, clock: Callable[[], float] = time.monotonic, **rules: object) -> ProcessCommandStream:
     wanted = OutputRules(lambda text: SubmitRejected(text, "test"))._replace(**rules)
-    return ProcessCommandStream([sys.executable, "-c", script], os.environ, wanted)
+    return ProcessCommandStream([sys.executable, "-c", script], os.environ, wanted, clock)
 
 
 UP = "import sys, time; print('ws1 0 up bg==', flush=True)\n"
@@ -347,8 +348,8 @@ def test_notes_wait_for_the_first_node_unless_they_are_news(tmp_path: Path) -> N
     assert "chatter" not in str(error.value) and "queued" not in str(error.value)
 
 
-def up(script: str) -> ProcessCommandStream:
-    stream = start(UP + script)
+def up(script: str, clock: Callable[[], float] = time.monotonic, before: str = "") -> ProcessCommandStream:
+    stream = start(before + UP + script, clock)
     while stream.read_events(0.1) != [NodeEvent(0, "up", b"n")]:
         pass
     return stream
@@ -360,14 +361,47 @@ def test_it_is_told_to_stop() -> None:
     assert heard(stream) == [NodeEvent(0, "end", code=7)]
 
 
-def test_who_does_not_hear_that_it_should_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worldsize.compute.node_commands.by_process.GRACE", 0.2)
-    monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
-    stream = up("time.sleep(600)")
-    started = time.monotonic()
+HEARS_TERM = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('ws1 0 out aGk=', flush=True))\n"
+WAITS = "while True: time.sleep(0.01)"
+
+
+def said_by(stream: ProcessCommandStream, seconds: float, clock: Clock) -> list[NodeEvent]:
+    """What it says in a few turns, so many seconds later."""
+    clock.now += seconds
+    return [each for _ in range(3) for each in stream.read_events(0.05) or []]
+
+
+def test_who_does_not_hear_that_it_should_stop_is_ended_after_the_grace_and_a_moment() -> None:
+    """The nodes have the grace for themselves; then TERM to what reaches them, and KILL."""
+    clock = Clock()
+    stream = up(WAITS, clock, HEARS_TERM)
+    stream.stop()
+    assert said_by(stream, GRACE + _OVERTIME - 0.1, clock) == []
+    clock.now += 0.1
+    while not (found := stream.read_events(0.1)):
+        assert found is not None
+    assert found == [NodeEvent(0, "out", b"hi")]
+    assert said_by(stream, _OVERTIME - 0.1, clock) == []
+    clock.now += 0.1
+    assert heard(stream) == []
+
+
+def test_who_has_reached_no_node_hears_that_at_once() -> None:
+    clock = Clock()
+    stream = start("import sys, time; print('up', file=sys.stderr, flush=True)\n" + WAITS, clock)
+    assert stream.read_events(10.0) == []
     stream.stop()
     assert heard(stream) == []
-    assert time.monotonic() - started < 60
+
+
+def test_a_second_stop_gives_no_more_time() -> None:
+    clock = Clock()
+    stream = up(WAITS, clock)
+    stream.stop()
+    clock.now += GRACE + _OVERTIME - 0.1
+    stream.stop()
+    clock.now += 0.1
+    assert heard(stream) == []
 
 
 def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_it(
@@ -383,13 +417,19 @@ def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_i
         assert file.read() == "stop now\n"
 
 
-def test_after_words_of_doom_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_words_of_doom_it_is_not_waited_for_ever() -> None:
     import re
 
-    monkeypatch.setattr("worldsize.compute.node_commands.by_process._OVERTIME", 0.2)
-    script = UP + "print('STEP CANCELLED', file=sys.stderr, flush=True); time.sleep(60)"
-    found = heard(start(script, fatal=re.compile("CANCELLED")))
+    clock = Clock()
+    script = UP + "print('STEP CANCELLED', file=sys.stderr, flush=True)\n" + WAITS
+    stream = start(script, clock, fatal=re.compile("CANCELLED"))
+    found: list[NodeEvent] = []
+    while "note" not in [said.kind for said in found]:
+        found += stream.read_events(0.1) or []
     assert [said.kind for said in found] == ["up", "note"]
+    assert said_by(stream, _OVERTIME - 0.1, clock) == [] and stream.read_events(0.05) is not None
+    clock.now += 0.1
+    assert heard(stream) == []
 
 
 # what Slurm counts

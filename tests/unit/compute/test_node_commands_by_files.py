@@ -14,7 +14,8 @@ from worldsize.agent.node_programs import run_command
 from worldsize.agent.node_programs.run_command import line_of, segment_name
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus
+from worldsize.compute.node_commands.by_files import PATIENCE, SILENCE, FileCommandStream, NodeStartStatus, is_lost
+from worldsize.compute.node_commands.by_process import GRACE
 from worldsize.compute.node_commands.file_reader import NodeFileReader
 from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
@@ -223,16 +224,72 @@ def test_a_node_that_fell_silent_is_lost_once_it_matters(directory: str, monkeyp
     stream.close()
 
 
-def test_what_waits_in_a_queue_may_wait_for_long_and_is_stopped_at_once(
-    directory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_files, "PATIENCE", 0.2)
+def test_what_waits_in_a_queue_is_stopped_at_once(directory: str) -> None:
     backend = FixedBackend(NodeStartStatus(begun=False))
     stream = FileCommandStream(directory, [0, 1], backend)
-    deadline = time.monotonic() + 1.5
-    while time.monotonic() < deadline:
-        assert stream.read_events(0.1) == []
+    assert stream.read_events(0.1) == []
     stream.stop()
     assert heard(stream, 1.0) == []
     stream.close()
     assert backend.released == [False]
+
+
+def test_close_asks_for_an_end_at_once_before_anything_is_released(directory: str) -> None:
+    words = []
+
+    class Backend(FixedBackend):
+        def release(self, ended: bool) -> None:
+            with open(os.path.join(directory, "lease")) as file:
+                words.append(file.read().split()[0])
+            super().release(ended)
+
+    backend = Backend(NodeStartStatus(begun=False))
+    stream = FileCommandStream(directory, [0, 1], backend)
+    stream.stop()
+    stream.close()
+    assert words == [run_command.NOW] and backend.released == [False] and not os.path.exists(directory)
+
+
+# when a node is lost
+
+NOT_STOPPED = None
+
+
+@pytest.mark.parametrize(
+    ("up", "begun", "gone", "stopped_for", "limit"),
+    [
+        (True, True, False, NOT_STOPPED, SILENCE),
+        (True, True, True, NOT_STOPPED, 6.0),
+        (False, True, False, NOT_STOPPED, PATIENCE),
+        (False, True, True, NOT_STOPPED, 3.0),
+        (True, True, False, GRACE + 6.0, SILENCE),
+        (False, True, False, GRACE + 6.0, PATIENCE),
+    ],
+    ids=["silent", "silent, and known to be gone", "does not begin", "known never to begin", "is to stop",
+         "does not begin, and is to stop"],
+)  # fmt: skip
+def test_a_node_is_lost_after_a_silence(
+    up: bool, begun: bool, gone: bool, stopped_for: float | None, limit: float
+) -> None:
+    found = [is_lost(up, begun, gone, silence, stopped_for) for silence in (0.0, limit, limit + 0.1)]
+    assert found == [False, False, True]
+
+
+@pytest.mark.parametrize("silence", [0.0, 1e9])
+def test_who_was_told_to_stop_is_not_waited_for_much_longer_than_the_grace(silence: float) -> None:
+    assert is_lost(True, True, False, silence, GRACE + 6.1)
+    assert is_lost(False, True, False, silence, GRACE + 6.1)
+
+
+def test_who_waits_in_a_queue_is_not_waited_for_once_it_is_to_stop() -> None:
+    assert not is_lost(False, False, False, 0.0, NOT_STOPPED)
+    assert is_lost(False, False, False, 0.0, 0.0)
+
+
+def test_the_silence_of_who_waits_in_a_queue_does_not_count(directory: str) -> None:
+    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(begun=False)))
+    reader = stream._readers[0]
+    reader.silence = 10 * PATIENCE
+    stream._notice_loss(reader, 0.0)
+    assert (reader.silence, reader.lost) == (0.0, "")
+    stream.close()

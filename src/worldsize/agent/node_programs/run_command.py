@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 from binascii import b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.termination import Termination
 
@@ -254,7 +254,15 @@ class FileTransport:
 
     lifeline: Optional[int] = None
 
-    def __init__(self, directory: str, node: int, lease: float, parent: Optional[int]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        node: int,
+        lease: float,
+        parent: Optional[int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._directory = directory
         self._node = node
         self._patience = lease
@@ -262,7 +270,7 @@ class FileTransport:
         self._held, self._turn = bytearray(), bytearray()
         self._segment = self._size = self._freed = 0
         self._flush_at = self._look_at = self._beat_at = 0.0
-        self._read_at = time.monotonic()
+        self._read_at = clock()
         self._unchanged = self._unreadable = 0.0
         self._word = self._lease = ""
         self._changes = -1
@@ -290,7 +298,7 @@ class FileTransport:
 
     def poll(self) -> str:
         """What is wanted: nothing else, "stop", or "now". Sends on what was told."""
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
             self._read_lease(now)
@@ -311,9 +319,9 @@ class FileTransport:
 
     def close(self) -> None:
         """Last words; and where nobody is left to remove the directory, it is removed."""
-        deadline = time.monotonic() + _FINAL_FLUSH_SECONDS
-        while self._held and not self.is_abandoned and time.monotonic() < deadline:
-            self._flush(time.monotonic())
+        deadline = self._clock() + _FINAL_FLUSH_SECONDS
+        while self._held and not self.is_abandoned and self._clock() < deadline:
+            self._flush(self._clock())
             if self._held:
                 time.sleep(_TICK)
                 self.poll()
@@ -399,7 +407,14 @@ class NodeCommandRun:
     """Runs the command for each of `nodes` on this machine and tells of it until all have ended; `code` is the highest
     of theirs."""
 
-    def __init__(self, order: Mapping[str, Any], nodes: List[int], line: Union[PipeTransport, FileTransport]) -> None:
+    def __init__(
+        self,
+        order: Mapping[str, Any],
+        nodes: List[int],
+        line: Union[PipeTransport, FileTransport],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._order = order
         self._line = line
         self._selector = selectors.DefaultSelector()
@@ -458,10 +473,10 @@ class NodeCommandRun:
             self._stop(self._order["grace"] if wanted == STOP else 0.0)
 
     def _stop(self, grace: float) -> None:
-        self._end.request(time.monotonic(), grace)
+        self._end.request(self._clock(), grace)
 
     def _signal_children(self) -> None:
-        due = self._end.signal_due(time.monotonic())
+        due = self._end.signal_due(self._clock())
         if due is not None:
             for child in self._children:
                 child.signal(due)
@@ -485,7 +500,7 @@ class NodeCommandRun:
         code = child.process.poll()
         if code is None:
             return False
-        now = time.monotonic()
+        now = self._clock()
         if child.open and (child.drain_until is None or now < child.drain_until):
             child.drain_until = child.drain_until or now + _DRAIN
             return False

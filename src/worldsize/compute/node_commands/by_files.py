@@ -189,9 +189,8 @@ class FileCommandStream:
         why = status.gone.get(reader.node, "") or (status.refused.what if status.refused else "")
         if not (begun or why):
             reader.silence = 0.0
-        patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if reader.up else (PATIENCE, _LAG_IF_GONE)
-        late = self._stopped is not None and (not begun or now - self._stopped > GRACE + _OVERTIME)
-        if late or reader.silence > (if_gone if why else patience):
+        stopped_for = None if self._stopped is None else now - self._stopped
+        if is_lost(reader.up, begun, bool(why), reader.silence, stopped_for):
             reader.lost = why or f"nothing was heard of it for {reader.silence:.0f} s"
 
     def _renew(self) -> None:
@@ -222,6 +221,16 @@ class FileCommandStream:
             self._notes.extend(status.notes)
             self._status = status
             self._closed.wait(_LOOK)
+
+
+def is_lost(up: bool, begun: bool, known_gone: bool, silence: float, stopped_for: float | None) -> bool:
+    """Whether a node will tell nothing more. `up`: it has begun; `begun`: it has, or should have by now; `known_gone`:
+    whoever started it says that it is gone, which may be known before its last words are; `silence`: seconds without
+    news; `stopped_for`: seconds since the end of the command was asked for, None where it was not."""
+    if stopped_for is not None and (not begun or stopped_for > GRACE + _OVERTIME):
+        return True
+    patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if up else (PATIENCE, _LAG_IF_GONE)
+    return silence > (if_gone if known_gone else patience)
 
 
 def _loss_message(readers: Sequence[NodeFileReader]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from worldsize.agent.node_programs import run_command
+from worldsize.agent.posix.child_termination import terminate_child
 from worldsize.common import termination
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.termination import Termination
@@ -102,7 +103,14 @@ class OutputRules(NamedTuple):
 class ProcessCommandStream:
     """`NodeCommandStream` of one process."""
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], rules: OutputRules) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        rules: OutputRules,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._rules = rules
         self._reached = False
         self._asked = False
@@ -142,9 +150,9 @@ class ProcessCommandStream:
         self._send(run_command.STOP)
         self._asked = True
         if self._reached:
-            self._end.request(time.monotonic(), _OVERTIME, delay=GRACE + _OVERTIME)
+            self._end.request(self._clock(), _OVERTIME, delay=GRACE + _OVERTIME)
         else:
-            self._end.request(time.monotonic(), GRACE + 2 * _OVERTIME)
+            self._end.request(self._clock(), GRACE + 2 * _OVERTIME)
         self._signal_overdue()
 
     def close(self) -> None:
@@ -154,13 +162,7 @@ class ProcessCommandStream:
             self._send(run_command.NOW)
             self._wait(_AT_ONCE)
         self._close_stdin()
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.poll() is None:
-                self._signal(number)
-                try:
-                    self._process.wait(GRACE)
-                except subprocess.TimeoutExpired:
-                    continue
+        terminate_child(self._process, self._signal, GRACE)
         self._selector.close()
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
@@ -195,7 +197,7 @@ class ProcessCommandStream:
 
     def _signal_overdue(self) -> None:
         """What was told to end, and should have by now, is ended."""
-        due = self._end.signal_due(time.monotonic())
+        due = self._end.signal_due(self._clock())
         if due is not None:
             self._signal(due)
 
@@ -225,7 +227,7 @@ class ProcessCommandStream:
         texts = [line.decode(errors="replace") for line in lines if line.strip()]
         texts = [text for text in texts if not rules.ignore.search(text)]
         if any(rules.fatal.search(text) for text in texts):
-            self._end.request(time.monotonic(), _OVERTIME, delay=_OVERTIME)
+            self._end.request(self._clock(), _OVERTIME, delay=_OVERTIME)
         if self._reached:
             return _note_events(texts)
         self._held += [text for text in texts if not rules.pass_on.search(text)]

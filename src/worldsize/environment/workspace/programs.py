@@ -8,8 +8,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
+from worldsize.agent.posix.child_termination import terminate_child
 from worldsize.agent.posix.processes import signal_group
 from worldsize.environment.workspace.builder import Build
 from worldsize.errors import BuildError
@@ -160,11 +162,7 @@ def _read_streams(
 
 def _terminate(process: subprocess.Popen[str]) -> None:
     """The program, and what it has started: compilers too."""
-    signal_group(process.pid, signal.SIGTERM)
-    try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        pass
+    terminate_child(process, partial(signal_group, process.pid), _GRACE)
     signal_group(process.pid, signal.SIGKILL)
 
 
