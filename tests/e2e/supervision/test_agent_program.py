@@ -131,7 +131,6 @@ def test_two_agents_meet_by_file_and_run(agents, python):
     second = run.start(
         "--node-rank-var", "SLURM_NODEID", python=python, environ={"SLURM_NODEID": "1", "SLURM_PROCID": "9"}
     )
-    time.sleep(0.1)
     first = run.start("--node-rank", "0", "--address", "127.0.0.1", python=python)
     assert run.ended(first) == (0, "") and run.ended(second) == (0, "")
     port = read_json(run.paths.rendezvous)["port"]

@@ -225,8 +225,10 @@ def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
 
 
 def test_plans_without_errands_do_not_look(runs: LocalRuns) -> None:
+    """The run that follows, which has some, has looked by then."""
     run = runs.sh("echo up; sleep 60")
     run.said("up")
-    time.sleep(0.7)
+    following = running(runs, nodes=1)
+    until(lambda: os.path.exists(following.paths.errands))
     assert not os.path.exists(run.paths.errands)
     assert len(os.listdir("/proc/%d/task" % run.agent(0))) == 1

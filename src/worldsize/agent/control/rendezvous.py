@@ -22,6 +22,7 @@ from worldsize.plan.run_paths import RunPaths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from worldsize.agent.control.endpoint import Endpoint
 
@@ -119,13 +120,18 @@ def read_rendezvous(paths: RunPaths) -> Rendezvous | None:
         return None
 
 
-def wait_for_rendezvous(paths: RunPaths, timeout: float) -> Rendezvous | None:
+def wait_for_rendezvous(
+    paths: RunPaths,
+    timeout: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Rendezvous | None:
     """The head's publication, looked for with a growing pause (2 ms to 0.5 s); None after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline = clock() + timeout
     pause = 0.002
     while True:
         found = read_rendezvous(paths)
-        if found is not None or time.monotonic() > deadline:
+        if found is not None or clock() > deadline:
             return found
-        time.sleep(pause)
+        sleep(pause)
         pause = min(pause * 1.5, 0.5)
