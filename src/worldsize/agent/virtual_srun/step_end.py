@@ -20,8 +20,7 @@ _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 
 def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
-    """As an srun with these options has it, all of whose tasks start at `now`; the time limit of the script's own
-    environment is the script's."""
+    """As an srun with these options has it, all of whose tasks start at `now`."""
     wait = float(parse_digits(srun.options.get("wait")) or 0)
     return StepEnd(grace, wait, _limit(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
 
@@ -71,7 +70,6 @@ class StepEnd:
         if self.code is not None:
             return False
         self.code = code
-        self._first_failure.drop()
         self._termination.request(now, self._grace)
         return True
 
@@ -88,18 +86,13 @@ class StepEnd:
         return True
 
     def code_due(self, now: float) -> int | None:
-        """What the step is to end with by itself, once a task that failed or ended has the others end."""
-        if (self._due is None or now < self._due) and self._first_failure.overdue(now) is None:
-            return None
-        self._due = None
-        return _KILLED
+        """What the step is to end with, from when a task that failed or ended has the others end; else None."""
+        is_due = self._due is not None and now >= self._due
+        return _KILLED if is_due or self._first_failure.overdue(now) is not None else None
 
     def code_of_time_limit(self, now: float) -> int | None:
-        """What it is to end with once its time limit is over; None but once."""
-        if self._time_limit is None or now < self._time_limit:
-            return None
-        self._time_limit = None
-        return _TERMINATED
+        """What the step is to end with, from when its time limit is over; else None."""
+        return _TERMINATED if self._time_limit is not None and now >= self._time_limit else None
 
     def is_overdue(self, now: float) -> bool:
         """Whether whatever is left is to be killed."""

@@ -134,6 +134,7 @@ def test_a_head_that_gives_no_sign_of_life_is_lost_to_every_node(cluster) -> Non
         assert lost.verdict.why == verdict.HEAD_LOST and lost.verdict.failure.node_rank == 0
         assert "the head's agent has not been heard of for 9 s" in lost.verdict.failure.message
     assert all(each.may_end(late=False) for each in run.members), "nobody is there to wait for"
+    assert all(each.has_joined for each in run.members), "nor to connect to again"
 
 
 def test_any_message_is_a_sign_of_life(cluster) -> None:

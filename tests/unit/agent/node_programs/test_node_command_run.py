@@ -29,7 +29,7 @@ class Listener:
         self.clock = Clock()
         self.has_room = True
         self.closed = False
-        self.out = ""
+        self.out = self.err = ""
         self.codes: dict[int, int] = {}
         self._wanted = wanted
 
@@ -37,8 +37,10 @@ class Listener:
         _, node, kind, value = line.split()
         if kind == b"end":
             self.codes[int(node)] = int(value)
-        elif kind in (b"out", b"err"):
+        elif kind == b"out":
             self.out += a2b_base64(value).decode()
+        elif kind == b"err":
+            self.err += a2b_base64(value).decode()
 
     def poll(self) -> str:
         return self._wanted(self)
@@ -182,7 +184,7 @@ def test_what_cannot_be_executed_is_told() -> None:
     listener = Listener(lambda listener: "")
     order = {"argv": ["no-such-command"], "cwd": "/", "plan": None, "set": {}, "grace": GRACE}
     NodeCommandRun(order, [0], listener, listener.clock).run()  # type: ignore[arg-type]
-    assert (listener.out, listener.codes) == ("worldsize: no-such-command: command not found\n", {0: 127})
+    assert (listener.err, listener.codes) == ("worldsize: no-such-command: command not found\n", {0: 127})
 
 
 def test_a_shell_is_bash_where_there_is_one() -> None:
