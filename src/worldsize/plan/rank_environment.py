@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import WITHOUT_DEVICE, ArrayElement, NodePlan, Plan, RankPlan
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ def _if_one_node(context: RankContext, value: object) -> object:
 
 def _gloo_controller(context: RankContext) -> object:
     """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
-    return "gloo" if context.plan.launcher == "direct" else None
+    return launcher_facts(context.plan.launcher).horovod_library
 
 
 def _gpus_on_node(context: RankContext) -> object:
@@ -116,8 +117,12 @@ def _gpus_on_node(context: RankContext) -> object:
 def _hostfile(context: RankContext) -> object:
     """As DeepSpeed and Open MPI want the nodes listed."""
     plan = context.plan
-    listed = plan.framework in HOSTFILE_USERS or plan.launcher in HOSTFILE_USERS
-    return f"{context.run_dir}/attempt-{plan.attempt}/hostfile" if listed else None
+    return f"{context.run_dir}/attempt-{plan.attempt}/hostfile" if has_hostfile(plan) else None
+
+
+def has_hostfile(plan: Plan) -> bool:
+    """Whether the ranks, or what starts them, find the nodes listed in a file."""
+    return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
 
 
 def _tf_config(context: RankContext) -> object:
@@ -140,8 +145,7 @@ def _jax_devices(context: RankContext) -> object:
 
 
 _ENDPOINT = "%s:%d"
-HOSTFILE_USERS = ("mpi", "mpirun", "srun", "horovod", "deepspeed")
-"""Frameworks and launchers whose ranks find the nodes listed in a file."""
+_HOSTFILE_FRAMEWORKS = ("mpi", "horovod", "deepspeed")
 
 VARIABLES: tuple[Variable, ...] = (
     Variable("WORLDSIZE_RUN_ID", "worldsize", "the run's id", lambda c: c.plan.run_id),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.errors import RendezvousError
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
 
@@ -97,7 +98,7 @@ def _is_free(port: int) -> bool:
 def reserve_ports(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
     """The ports that the plan wants of this node, whose `address` this is where it is the head, beside the head's.
     Raises RendezvousError, OSError."""
-    if plan.launcher == "autotune" and node.node_rank == 0:
+    if node.node_rank == 0 and launcher_facts(plan.launcher).listener:
         return (ListeningPort(address),)
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import Process, rank_processes
 from worldsize.common.atomic_files import write_text
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_names import node_names, short_names
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import HOSTFILE_USERS, RendezvousResult
+from worldsize.plan.rank_environment import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -168,13 +169,13 @@ def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None
 
 def needs_launch_preparation(plan: Plan) -> bool:
     """Whether something must lie ready for the ranks, or for who starts them."""
-    return plan.batch is None and (plan.framework in HOSTFILE_USERS or plan.launcher in (*HOSTFILE_USERS, "autotune"))
+    return plan.batch is None and (has_hostfile(plan) or launcher_facts(plan.launcher).trials)
 
 
 def umask_of(plan: Plan) -> int | None:
     """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
     opened its log."""
-    return None if plan.launcher in ("torchrun", "mpirun", "srun", "autotune") else plan.ranks_umask
+    return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask
 
 
 def node_processes(

@@ -7,14 +7,12 @@ import os
 from collections.abc import Iterable, Mapping
 
 from worldsize.common.atomic_files import write_bytes
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import Process
-
-_LAUNCHER_PREFIXES = {"mpirun": ("PMIX_", "PMI_"), "srun": ("SLURM", "PMIX_", "PMI_")}
-"""What a launcher itself says to each rank."""
 
 
 def write_rank_files(
@@ -28,7 +26,7 @@ def write_rank_files(
 
 
 def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], umask: int | None = None) -> str:
-    stand = _LAUNCHER_PREFIXES[launcher]
+    stand = launcher_facts(launcher).own_variables
     rank = {name: value for name, value in process.environment.items() if not name.startswith(stand)}
     changed = {name: value for name, value in rank.items() if environment.get(name) != value and name.isidentifier()}
     gone = [name for name in environment if name not in rank and not name.startswith((*stand, "OMPI_", "PRTE_"))]

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RankContext, RendezvousResult, rank_environment
 from worldsize.plan.run_paths import RunPaths
@@ -41,7 +42,7 @@ class EndedProcess(NamedTuple):
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
     """How this very node shares out its CPUs, where the plan asks for it; launchers that start ranks look to it that
     they get them, or do not (torchrun)."""
-    if plan.bind != "node" or plan.launcher not in ("direct", "mpirun", "srun"):
+    if plan.bind != "node" or not launcher_facts(plan.launcher).binds_ranks:
         return ()
     from worldsize.agent.launchers.cpu_binding import own_cpu_shares
 

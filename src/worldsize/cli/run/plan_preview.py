@@ -11,6 +11,7 @@ from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.local.conductor import LOCAL_ADDRESS
 from worldsize.cli.console import rehearsal_text
 from worldsize.common.path_mapping import to_node_path
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import resolve_placeholders
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import CONVENTIONS, Host, RendezvousResult, scrub
@@ -102,11 +103,9 @@ def _hosts(prepared: PlannedJob) -> tuple[Host, ...]:
 
 
 def _title(plan: Plan, node: NodePlan, process: Process) -> str:
-    if plan.batch is not None:
-        return f"# the batch script, once, on node 0: its srun starts {plan.world_size} ranks"
-    if plan.launcher == "torchrun":
-        return f"# torchrun on node {node.node_rank}, for ranks {process.ranks[0]} to {process.ranks[-1]}"
-    return f"# rank {process.ranks[0]} on node {node.node_rank}"
+    first, last = process.ranks[0], process.ranks[-1]
+    title = launcher_facts(plan.launcher).title
+    return "# " + title.format(node=node.node_rank, first=first, last=last, world=plan.world_size)
 
 
 def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import printable_text
 from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_tree, mask_values
@@ -121,7 +122,7 @@ def node_names(said: Mapping[str, Any]) -> list[str]:
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
     """The node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
-    if plan.launcher != "torchrun":
+    if not launcher_facts(plan.launcher).own_meeting:
         return ""
     host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
     return "" if re.fullmatch(r"[\d.]+|\[.*|.*:.*", host) else host.partition(".")[0]

@@ -21,6 +21,7 @@ from worldsize.errors import SubmitRejected
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
@@ -82,7 +83,7 @@ class SlurmCompute:
             *preflight.check_secrets(plan, self._options(job, plan)),
             *(self._with_settings_key(found, job) for found in self._check_slurm(job, plan)),
             *preflight.check_grace(plan.grace, self._run),
-            *(preflight.check_pmix(self._run) if plan.launcher == "srun" else ()),
+            *(preflight.check_pmix(self._run) if launcher_facts(plan.launcher).step_program else ()),
         ]
 
     def _check_slurm(self, job: Job, plan: Plan) -> Iterator[CheckResult]:

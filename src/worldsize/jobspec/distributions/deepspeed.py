@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ def with_deepspeed_launcher(
     """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
     other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
     named by a path, so that nothing can tell it of the allocation."""
-    asked = arrangement.launcher != "direct" and "otherwise" not in arrangement.options
+    asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
     if asked or not is_deepspeed_command(command, argv):
         return arrangement
     if has_launcher_path(command, argv):

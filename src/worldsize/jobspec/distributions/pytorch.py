@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ class PyTorchDistribution(NamedTuple):
             said["max_restarts"] = self.max_restarts
         if self.rdzv_backend != "c10d":
             said["rdzv_backend"] = self.rdzv_backend
-        if said and self.launcher != "torchrun":
+        if said and not said.keys() <= set(launcher_facts(self.launcher).options):
             raise _plan_error(
                 f"{', '.join(said).replace('min_nodes', 'nodes')}: torchrun's alone", "launcher: torchrun"
             )

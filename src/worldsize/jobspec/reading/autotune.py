@@ -14,6 +14,7 @@ from worldsize.jobspec.reading.matrix import read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
+from worldsize.plan.launchers import launcher_facts
 
 MICRO_BATCH = "train_micro_batch_size_per_gpu"
 SHORT_NAMES = {"micro_batch": MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
@@ -78,7 +79,7 @@ def _size(value: Any) -> float:
 
 
 def _with_deepspeed_tuning(arrangement: Arrangement) -> Arrangement:
-    if arrangement.launcher != "deepspeed":
+    if not launcher_facts(arrangement.launcher).own_tuning:
         what = "DeepSpeed's own autotuning is a part of its launcher"
         raise PlanError(what, "autotune.by", "let the command be: deepspeed train.py …")
     if len(arrangement.nodes) > 1:

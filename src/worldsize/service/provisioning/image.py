@@ -14,6 +14,7 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.array import array_of
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import DIRECTORY_MARK
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -125,9 +126,9 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
     if job.batch_script is not None:
         what = "a batch script's own srun starts its ranks: it can name the image itself"
         return CheckResult("error", what, key, "srun apptainer exec …, or srun --container-image …")
-    if plan.launcher == "torchrun" and runtime.kind == APPTAINER:
-        what = "launcher: torchrun would run outside of the image"
-        return CheckResult("error", what, key, "launcher: direct, or torchrun in the command")
+    if runtime.kind == APPTAINER and not launcher_facts(plan.launcher).in_image:
+        what = f"launcher: {plan.launcher} would run outside of the image"
+        return CheckResult("error", what, key, f"launcher: direct, or {plan.launcher} in the command")
     if runtime.kind == PYXIS and container_image.has_password(image):
         what = f"enroot takes no password in an image's address: {mask_text(image)}"
         return CheckResult(

@@ -13,6 +13,7 @@ from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
@@ -270,7 +271,7 @@ def _device_rank_count(node: NodePlan) -> int:
 def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:
     if job.data_parallel is None:
         return
-    if job.batch_script is not None or framework not in ("none", "pytorch") or launcher != "direct":
+    if job.batch_script is not None or framework not in ("none", "pytorch") or not launcher_facts(launcher).by_agent:
         other = "a batch script" if job.batch_script is not None else f"{framework}, started by {launcher}"
         raise PlanError(
             f"data_parallel is for a torch script whose ranks we start, and this is {other}",

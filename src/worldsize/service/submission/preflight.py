@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from worldsize.common.path_mapping import is_mapped, to_client_path
 from worldsize.compute.base import CheckResult, Compute
 from worldsize.jobspec.job import Input, Job, service_only_keys
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.service.request import KeyOrigins
 
@@ -37,15 +38,16 @@ def preflight(
 
 
 def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
-    if plan.launcher != "srun" or "steps" in compute.capabilities:
+    program = launcher_facts(plan.launcher).step_program
+    if not program or "steps" in compute.capabilities:
         return []
-    what = f"{plan.compute} has no srun to start MPI ranks"
+    what = f"{plan.compute} has no {program} to start MPI ranks"
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
 
 
 def _autotune(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
     """The file that a search varies is to be a part of the code on this machine, where that is."""
-    if plan.launcher != "autotune" or (job.code and "://" in job.code):
+    if not launcher_facts(plan.launcher).trials or (job.code and "://" in job.code):
         return []
     name = plan.options["search"]["config"]
     if job.code and os.path.isfile(os.path.join(job.code, name)):

@@ -1,0 +1,84 @@
+"""What starts the ranks of a run: one row of facts for each launcher, by its name in a plan.
+
+Every other layer asks here what a launcher needs or does, and compares no name. How it starts ranks is told by its
+module in the agent.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+
+
+class LauncherFacts(NamedTuple):
+    """What the client and the agents need to know of a launcher before it is loaded.
+
+    module        the module whose `LAUNCHER` starts the ranks of a node; imported by agents that use it
+    step_program  the scheduler's program that starts the ranks, by PMIx, as one more step of the job; "": none
+    hostfile      its ranks, or its own program, find the nodes listed in a file
+    own_variables beginnings of the names of variables that it sets for each rank itself: ours give way to them
+    horovod_library  the library by which ranks of Horovod find each other; None: the one that Horovod was built with
+    by_agent      each rank is a process that the agent itself has started
+    trials        its processes start the ranks of trials, and not those of the plan
+    listener      its process on the head inherits a socket that listens on the port that the node holds
+    relay         its program on the head has lines executed on the other nodes
+    binds_ranks   each rank gets its share of the node's CPUs
+    sets_umask    ranks set their umask themselves, after their logs are open; else they inherit it
+    own_meeting   its processes meet by themselves, at the plan's `rdzv_endpoint` if there is one
+    in_image      it can start ranks in a container image; else it would be outside, without the job's environment
+    own_tuning    it can search for the best configuration of a job itself
+    options       names of a plan's options that a job may set for it
+    title         its process on a node, as a preview names it: of ranks `first` to `last`, of `world` in all
+    """
+
+    module: str
+    step_program: str = ""
+    hostfile: bool = False
+    own_variables: tuple[str, ...] = ()
+    horovod_library: str | None = None
+    by_agent: bool = False
+    trials: bool = False
+    listener: bool = False
+    relay: bool = False
+    binds_ranks: bool = False
+    sets_umask: bool = False
+    own_meeting: bool = False
+    in_image: bool = True
+    own_tuning: bool = False
+    options: tuple[str, ...] = ()
+    title: str = "rank {first} on node {node}"
+
+
+_HERE = "worldsize.agent.launchers."
+
+LAUNCHERS = {
+    "direct": LauncherFacts(_HERE + "direct", by_agent=True, horovod_library="gloo", binds_ranks=True),
+    "torchrun": LauncherFacts(
+        _HERE + "torchrun", sets_umask=True, own_meeting=True, in_image=False,
+        options=("min_nodes", "max_restarts", "rdzv_backend"),
+        title="torchrun on node {node}, for ranks {first} to {last}",
+    ),
+    "mpirun": LauncherFacts(
+        _HERE + "mpirun", hostfile=True, own_variables=("PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
+    ),
+    "srun": LauncherFacts(
+        _HERE + "slurm_srun", step_program="srun", hostfile=True, own_variables=("SLURM", "PMIX_", "PMI_"), relay=True,
+        binds_ranks=True, sets_umask=True,
+    ),
+    "deepspeed": LauncherFacts(_HERE + "deepspeed", hostfile=True, own_tuning=True),
+    "batch": LauncherFacts(
+        _HERE + "batch_script", title="the batch script, once, on node {node}: its srun starts {world} ranks"
+    ),
+    "autotune": LauncherFacts(_HERE + "autotune", trials=True, listener=True, sets_umask=True),
+}  # fmt: skip
+
+
+def launcher_facts(name: str) -> LauncherFacts:
+    """The row of the launcher that a plan names. Raises PlanError for one that is not known."""
+    facts = LAUNCHERS.get(name)
+    if facts is None:
+        from worldsize.errors import PlanError
+
+        hint = f"these are known: {', '.join(LAUNCHERS)}"
+        raise PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)
+    return facts
