@@ -7,6 +7,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
@@ -87,10 +88,17 @@ class RankContext(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """One row: `value` gives None where the variable does not apply (and is then not set)."""
+    """One row: `value` gives None where the variable does not apply (and is then not set).
+
+    `scope` tells what the value is. "rank", "local rank", "node rank": the number of the rank, within its node, of its
+    node. "world", "local world", "nodes": how many ranks there are, on its node, how many nodes. Anything else is the
+    same for all ranks of the "run", of a "node" or of a "role", tells of the run's place in its "array", or is the
+    rank's "own".
+    """
 
     name: str
     convention: str
+    scope: str
     meaning: str
     value: Callable[[RankContext], object]
 
@@ -144,140 +152,161 @@ def _jax_devices(context: RankContext) -> object:
     return ",".join(map(str, range(first, first + each)))
 
 
+_NUMBERS: Mapping[str, Callable[[RankContext], object]] = {
+    "rank": lambda c: c.rank.rank,
+    "local rank": lambda c: c.rank.local_rank,
+    "node rank": lambda c: c.node.node_rank,
+    "world": lambda c: c.plan.world_size,
+    "local world": lambda c: len(c.node.ranks),
+    "nodes": lambda c: len(c.plan.nodes),
+}
+
+
+def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variable:
+    return Variable(name, convention, scope, meaning, _NUMBERS[scope])
+
+
 _ENDPOINT = "%s:%d"
 _HOSTFILE_FRAMEWORKS = ("mpi", "horovod", "deepspeed")
 
 VARIABLES: tuple[Variable, ...] = (
-    Variable("WORLDSIZE_RUN_ID", "worldsize", "the run's id", lambda c: c.plan.run_id),
-    Variable("WORLDSIZE_ATTEMPT", "worldsize", "the attempt, from 0", lambda c: c.plan.attempt),
-    Variable("WORLDSIZE_WORLD_SIZE", "worldsize", "ranks in all", lambda c: c.plan.world_size),
-    Variable("WORLDSIZE_RANK", "worldsize", "this rank", lambda c: c.rank.rank),
-    Variable("WORLDSIZE_LOCAL_RANK", "worldsize", "this rank within its node", lambda c: c.rank.local_rank),
-    Variable("WORLDSIZE_LOCAL_WORLD_SIZE", "worldsize", "ranks on this node", lambda c: len(c.node.ranks)),
-    Variable("WORLDSIZE_NODE_RANK", "worldsize", "this node", lambda c: c.node.node_rank),
-    Variable("WORLDSIZE_NODE_COUNT", "worldsize", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("WORLDSIZE_ROLE", "worldsize", "this rank's role", lambda c: c.rank.role),
-    Variable("WORLDSIZE_RUN_DIR", "worldsize", "the run directory", lambda c: c.run_dir),
-    Variable("WORLDSIZE_ERROR_FILE", "worldsize", "where the rank's exception is kept", lambda c: c.error_file),
-    Variable("WORLDSIZE_INRANK", "worldsize", "what ranks load with torch", lambda c: ",".join(c.plan.inrank) or None),
+    Variable("WORLDSIZE_RUN_ID", "worldsize", "run", "the run's id", lambda c: c.plan.run_id),
+    Variable("WORLDSIZE_ATTEMPT", "worldsize", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    _number_row("WORLDSIZE_WORLD_SIZE", "worldsize", "world", "ranks in all"),
+    _number_row("WORLDSIZE_RANK", "worldsize", "rank", "this rank"),
+    _number_row("WORLDSIZE_LOCAL_RANK", "worldsize", "local rank", "this rank within its node"),
+    _number_row("WORLDSIZE_LOCAL_WORLD_SIZE", "worldsize", "local world", "ranks on this node"),
+    _number_row("WORLDSIZE_NODE_RANK", "worldsize", "node rank", "this node"),
+    _number_row("WORLDSIZE_NODE_COUNT", "worldsize", "nodes", "nodes in all"),
+    Variable("WORLDSIZE_ROLE", "worldsize", "role", "this rank's role", lambda c: c.rank.role),
+    Variable("WORLDSIZE_RUN_DIR", "worldsize", "run", "the run directory", lambda c: c.run_dir),
+    Variable("WORLDSIZE_ERROR_FILE", "worldsize", "own", "where the rank's exception is kept", lambda c: c.error_file),
     Variable(
-        "WORLDSIZE_VIRTUAL_GPUS",
-        "worldsize",
-        "in a rehearsal: GPUs of each node that there are not",
+        "WORLDSIZE_INRANK", "worldsize", "run", "what ranks load with torch", lambda c: ",".join(c.plan.inrank) or None,
+    ),
+    Variable(
+        "WORLDSIZE_VIRTUAL_GPUS", "worldsize", "run", "in a rehearsal: GPUs of each node that there are not",
         lambda c: c.plan.rehearsal and c.plan.rehearsal.gpus,
     ),
     Variable(
-        "WORLDSIZE_HEAD",
-        "worldsize",
-        "in a rehearsal: where its ranks meet",
+        "WORLDSIZE_HEAD", "worldsize", "run", "in a rehearsal: where its ranks meet",
         lambda c: c.plan.rehearsal and _ENDPOINT % (c.world.address, c.world.port),
     ),
-    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "in an array: which run, from 0", lambda c: c.element),
-    Variable("WORLDSIZE_ARRAY_COUNT", "worldsize", "in an array: runs in all", lambda c: c.array and c.array.elements),
-    Variable("WORLDSIZE_HOSTFILE", "worldsize", "with mpi, horovod, deepspeed: a list of the nodes", _hostfile),
+    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0", lambda c: c.element),
     Variable(
-        "WORLDSIZE_DATA_PARALLEL", "worldsize", "with `data_parallel`: split or scale", lambda c: c.plan.data_parallel
+        "WORLDSIZE_ARRAY_COUNT", "worldsize", "array", "in an array: runs in all",
+        lambda c: c.array and c.array.elements,
     ),
-    Variable("MASTER_ADDR", "torch", "the head's address", lambda c: c.world.address),
-    Variable("MASTER_PORT", "torch", "a free port on the head, found at start", lambda c: c.world.port),
-    Variable("WORLD_SIZE", "torch", "ranks in all", lambda c: c.plan.world_size),
-    Variable("RANK", "torch", "this rank", lambda c: c.rank.rank),
-    Variable("LOCAL_RANK", "torch", "this rank within its node", lambda c: c.rank.local_rank),
-    Variable("LOCAL_WORLD_SIZE", "torch", "ranks on this node", lambda c: len(c.node.ranks)),
-    Variable("NODE_RANK", "torch", "this node", lambda c: c.node.node_rank),
-    Variable("GROUP_RANK", "torch", "this node (torchrun's word)", lambda c: c.node.node_rank),
-    Variable("GROUP_WORLD_SIZE", "torch", "nodes in all (torchrun's word)", lambda c: len(c.plan.nodes)),
-    Variable("ROLE_NAME", "torch", "this rank's role", lambda c: c.rank.role),
-    Variable("ROLE_RANK", "torch", "this rank within its role", lambda c: c.rank.role_index),
-    Variable("ROLE_WORLD_SIZE", "torch", "ranks of this role", lambda c: c.role_ranks),
-    Variable("TORCHELASTIC_RUN_ID", "torch", "the run's id", lambda c: c.plan.run_id),
-    Variable("TORCHELASTIC_RESTART_COUNT", "torch", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("WORLDSIZE_HOSTFILE", "worldsize", "run", "with mpi, horovod, deepspeed: a list of the nodes", _hostfile),
     Variable(
-        "TORCHELASTIC_MAX_RESTARTS", "torch", "restarts by torchrun", lambda c: c.plan.options.get("max_restarts", 0)
+        "WORLDSIZE_DATA_PARALLEL", "worldsize", "run", "with `data_parallel`: split or scale",
+        lambda c: c.plan.data_parallel,
+    ),
+    Variable("MASTER_ADDR", "torch", "run", "the head's address", lambda c: c.world.address),
+    Variable("MASTER_PORT", "torch", "run", "a free port on the head, found at start", lambda c: c.world.port),
+    _number_row("WORLD_SIZE", "torch", "world", "ranks in all"),
+    _number_row("RANK", "torch", "rank", "this rank"),
+    _number_row("LOCAL_RANK", "torch", "local rank", "this rank within its node"),
+    _number_row("LOCAL_WORLD_SIZE", "torch", "local world", "ranks on this node"),
+    _number_row("NODE_RANK", "torch", "node rank", "this node"),
+    _number_row("GROUP_RANK", "torch", "node rank", "this node (torchrun's word)"),
+    _number_row("GROUP_WORLD_SIZE", "torch", "nodes", "nodes in all (torchrun's word)"),
+    Variable("ROLE_NAME", "torch", "role", "this rank's role", lambda c: c.rank.role),
+    Variable("ROLE_RANK", "torch", "own", "this rank within its role", lambda c: c.rank.role_index),
+    Variable("ROLE_WORLD_SIZE", "torch", "role", "ranks of this role", lambda c: c.role_ranks),
+    Variable("TORCHELASTIC_RUN_ID", "torch", "run", "the run's id", lambda c: c.plan.run_id),
+    Variable("TORCHELASTIC_RESTART_COUNT", "torch", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable(
+        "TORCHELASTIC_MAX_RESTARTS", "torch", "run", "restarts by torchrun",
+        lambda c: c.plan.options.get("max_restarts", 0),
     ),
     Variable(
-        "TORCHELASTIC_ERROR_FILE", "torch", "where torch's @record writes", lambda c: c.error_file + ".torchelastic"
+        "TORCHELASTIC_ERROR_FILE", "torch", "own", "where torch's @record writes",
+        lambda c: c.error_file + ".torchelastic",
     ),
-    Variable("AZUREML_RUN_ID", "azureml", "the run's id", lambda c: c.plan.run_id),
-    Variable("AZUREML_NODE_COUNT", "azureml", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("AZUREML_CR_NODE_RANK", "azureml", "this node", lambda c: c.node.node_rank),
-    Variable("AZUREML_PROCESS_NAME", "azureml", "rank_N", lambda c: f"rank_{c.rank.rank}"),
+    Variable("AZUREML_RUN_ID", "azureml", "run", "the run's id", lambda c: c.plan.run_id),
+    _number_row("AZUREML_NODE_COUNT", "azureml", "nodes", "nodes in all"),
+    _number_row("AZUREML_CR_NODE_RANK", "azureml", "node rank", "this node"),
+    Variable("AZUREML_PROCESS_NAME", "azureml", "own", "rank_N", lambda c: f"rank_{c.rank.rank}"),
     Variable(
-        "AZ_BATCH_MASTER_NODE",
-        "azureml",
-        "the head's address:port (several nodes)",
+        "AZ_BATCH_MASTER_NODE", "azureml", "run", "the head's address:port (several nodes)",
         lambda c: _if_several_nodes(c, _ENDPOINT % (c.world.address, c.world.port)),
     ),
     Variable(
-        "AZ_BATCHAI_MPI_MASTER_NODE",
-        "azureml",
-        "the head's address (one node)",
+        "AZ_BATCHAI_MPI_MASTER_NODE", "azureml", "run", "the head's address (one node)",
         lambda c: _if_one_node(c, c.world.address),
     ),
     Variable(
-        "AZ_BATCH_HOST_LIST", "azureml", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
+        "AZ_BATCH_HOST_LIST", "azureml", "run", "the nodes, by comma",
+        lambda c: ",".join(h.name for h in c.world.hosts),
     ),
-    Variable("SLURM_JOB_ID", "slurm", "an integer id of the run", lambda c: c.job_number),
-    Variable("SLURM_JOBID", "slurm", "the same, older spelling", lambda c: c.job_number),
-    Variable("SLURM_STEP_ID", "slurm", "the attempt, from 0", lambda c: c.plan.attempt),
-    Variable("SLURM_PROCID", "slurm", "this rank", lambda c: c.rank.rank),
-    Variable("SLURM_LOCALID", "slurm", "this rank within its node", lambda c: c.rank.local_rank),
-    Variable("SLURM_NODEID", "slurm", "this node", lambda c: c.node.node_rank),
-    Variable("SLURM_NTASKS", "slurm", "ranks in all", lambda c: c.plan.world_size),
-    Variable("SLURM_NPROCS", "slurm", "the same, older spelling", lambda c: c.plan.world_size),
-    Variable("SLURM_STEP_NUM_TASKS", "slurm", "ranks in all", lambda c: c.plan.world_size),
-    Variable("SLURM_NNODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("SLURM_JOB_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("SLURM_STEP_NUM_NODES", "slurm", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("SLURM_NTASKS_PER_NODE", "slurm", "ranks on this node", lambda c: len(c.node.ranks)),
-    Variable("SLURM_GPUS_ON_NODE", "slurm", "GPUs of this node, where their number is known", _gpus_on_node),
+    Variable("SLURM_JOB_ID", "slurm", "run", "an integer id of the run", lambda c: c.job_number),
+    Variable("SLURM_JOBID", "slurm", "run", "the same, older spelling", lambda c: c.job_number),
+    Variable("SLURM_STEP_ID", "slurm", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    _number_row("SLURM_PROCID", "slurm", "rank", "this rank"),
+    _number_row("SLURM_LOCALID", "slurm", "local rank", "this rank within its node"),
+    _number_row("SLURM_NODEID", "slurm", "node rank", "this node"),
+    _number_row("SLURM_NTASKS", "slurm", "world", "ranks in all"),
+    _number_row("SLURM_NPROCS", "slurm", "world", "the same, older spelling"),
+    _number_row("SLURM_STEP_NUM_TASKS", "slurm", "world", "ranks in all"),
+    _number_row("SLURM_NNODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_JOB_NUM_NODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_STEP_NUM_NODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_NTASKS_PER_NODE", "slurm", "local world", "ranks on this node"),
+    Variable("SLURM_GPUS_ON_NODE", "slurm", "node", "GPUs of this node, where their number is known", _gpus_on_node),
     Variable(
-        "SLURM_STEP_NODELIST", "slurm", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts)
+        "SLURM_STEP_NODELIST", "slurm", "run", "the nodes, by comma", lambda c: ",".join(h.name for h in c.world.hosts),
     ),
-    Variable("SLURMD_NODENAME", "slurm", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
-    Variable("SLURM_ARRAY_JOB_ID", "slurm", "in an array: its integer id", lambda c: c.array and int(c.plan.created)),
-    Variable("SLURM_ARRAY_TASK_ID", "slurm", "in an array: which run, from 0", lambda c: c.element),
-    Variable("SLURM_ARRAY_TASK_COUNT", "slurm", "in an array: runs in all", lambda c: c.array and c.array.elements),
-    Variable("SLURM_ARRAY_TASK_MIN", "slurm", "in an array: its first run, 0", lambda c: c.array and 0),
-    Variable("SLURM_ARRAY_TASK_MAX", "slurm", "in an array: its last run", lambda c: c.array and c.array.elements - 1),
-    Variable("OMPI_COMM_WORLD_RANK", "openmpi", "this rank", lambda c: c.rank.rank),
-    Variable("OMPI_COMM_WORLD_SIZE", "openmpi", "ranks in all", lambda c: c.plan.world_size),
-    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "openmpi", "this rank within its node", lambda c: c.rank.local_rank),
-    Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi", "ranks on this node", lambda c: len(c.node.ranks)),
-    Variable("OMPI_COMM_WORLD_NODE_RANK", "openmpi", "this rank within its node", lambda c: c.rank.local_rank),
+    Variable("SLURMD_NODENAME", "slurm", "node", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
     Variable(
-        "JAX_COORDINATOR_ADDRESS",
-        "jax",
-        "where rank 0 coordinates: the head's address:port",
+        "SLURM_ARRAY_JOB_ID", "slurm", "array", "in an array: its integer id",
+        lambda c: c.array and int(c.plan.created),
+    ),
+    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable(
+        "SLURM_ARRAY_TASK_COUNT", "slurm", "array", "in an array: runs in all", lambda c: c.array and c.array.elements,
+    ),
+    Variable("SLURM_ARRAY_TASK_MIN", "slurm", "array", "in an array: its first run, 0", lambda c: c.array and 0),
+    Variable(
+        "SLURM_ARRAY_TASK_MAX", "slurm", "array", "in an array: its last run",
+        lambda c: c.array and c.array.elements - 1,
+    ),
+    _number_row("OMPI_COMM_WORLD_RANK", "openmpi", "rank", "this rank"),
+    _number_row("OMPI_COMM_WORLD_SIZE", "openmpi", "world", "ranks in all"),
+    _number_row("OMPI_COMM_WORLD_LOCAL_RANK", "openmpi", "local rank", "this rank within its node"),
+    _number_row("OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi", "local world", "ranks on this node"),
+    _number_row("OMPI_COMM_WORLD_NODE_RANK", "openmpi", "local rank", "this rank within its node"),
+    Variable(
+        "JAX_COORDINATOR_ADDRESS", "jax", "run", "where rank 0 coordinates: the head's address:port",
         lambda c: _ENDPOINT % (c.world.address, c.world.port),
     ),
-    Variable("JAX_NUM_PROCESSES", "jax", "ranks in all", lambda c: c.plan.world_size),
-    Variable("JAX_PROCESS_ID", "jax", "this rank", lambda c: c.rank.rank),
-    Variable("JAX_LOCAL_DEVICE_IDS", "jax", "with `type: jax`: this rank's share of the node's GPUs", _jax_devices),
-    Variable("CCP_JOBID", "hpcpack", "an integer id of the run", lambda c: c.job_number),
-    Variable("CCP_TASKID", "hpcpack", "this node, from 1", lambda c: c.node.node_rank + 1),
-    Variable("CCP_TASKINSTANCEID", "hpcpack", "the attempt, from 0", lambda c: c.plan.attempt),
-    Variable("CCP_NODES_CORES", "hpcpack", "count, then name and cores of each node", lambda c: c.nodes_cores),
+    _number_row("JAX_NUM_PROCESSES", "jax", "world", "ranks in all"),
+    _number_row("JAX_PROCESS_ID", "jax", "rank", "this rank"),
     Variable(
-        "CCP_NUMCPUS", "hpcpack", "cores of this node", lambda c: c.world.hosts[c.node.node_rank].cores
+        "JAX_LOCAL_DEVICE_IDS", "jax", "own", "with `type: jax`: this rank's share of the node's GPUs", _jax_devices,
     ),
-    Variable("HOROVOD_RANK", "horovod", "this rank", lambda c: c.rank.rank),
-    Variable("HOROVOD_SIZE", "horovod", "ranks in all", lambda c: c.plan.world_size),
-    Variable("HOROVOD_LOCAL_RANK", "horovod", "this rank within its node", lambda c: c.rank.local_rank),
-    Variable("HOROVOD_LOCAL_SIZE", "horovod", "ranks on this node", lambda c: len(c.node.ranks)),
-    Variable("HOROVOD_CROSS_RANK", "horovod", "this node", lambda c: c.node.node_rank),
-    Variable("HOROVOD_CROSS_SIZE", "horovod", "nodes in all", lambda c: len(c.plan.nodes)),
-    Variable("HOROVOD_HOSTNAME", "horovod", "a name that no other node has", lambda c: c.node_name),
-    Variable("HOROVOD_CONTROLLER", "horovod", "gloo", _gloo_controller),
-    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "gloo", _gloo_controller),
+    Variable("CCP_JOBID", "hpcpack", "run", "an integer id of the run", lambda c: c.job_number),
+    Variable("CCP_TASKID", "hpcpack", "node", "this node, from 1", lambda c: c.node.node_rank + 1),
+    Variable("CCP_TASKINSTANCEID", "hpcpack", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("CCP_NODES_CORES", "hpcpack", "run", "count, then name and cores of each node", lambda c: c.nodes_cores),
+    Variable("CCP_NUMCPUS", "hpcpack", "node", "cores of this node", lambda c: c.world.hosts[c.node.node_rank].cores),
+    _number_row("HOROVOD_RANK", "horovod", "rank", "this rank"),
+    _number_row("HOROVOD_SIZE", "horovod", "world", "ranks in all"),
+    _number_row("HOROVOD_LOCAL_RANK", "horovod", "local rank", "this rank within its node"),
+    _number_row("HOROVOD_LOCAL_SIZE", "horovod", "local world", "ranks on this node"),
+    _number_row("HOROVOD_CROSS_RANK", "horovod", "node rank", "this node"),
+    _number_row("HOROVOD_CROSS_SIZE", "horovod", "nodes", "nodes in all"),
+    Variable("HOROVOD_HOSTNAME", "horovod", "node", "a name that no other node has", lambda c: c.node_name),
+    Variable("HOROVOD_CONTROLLER", "horovod", "run", "gloo", _gloo_controller),
+    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "run", "gloo", _gloo_controller),
     Variable(
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "the head, where Horovod's rendezvous server runs",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "run", "the head, where Horovod's rendezvous server runs",
         lambda c: c.world.address,
     ),
+    Variable("HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "run", "its port, found at start", lambda c: c.head_port),
     Variable(
-        "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "its port, found at start", lambda c: c.head_port,
+        "TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON", _tf_config,
     ),
-    Variable("TF_CONFIG", "tensorflow", "the tasks with their addresses, and this rank's own, as JSON", _tf_config),
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")
@@ -311,6 +340,17 @@ def scrub_rules() -> dict[str, list[str]]:
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
+def variable_names(*scopes: str) -> tuple[str, ...]:
+    """The variables of all conventions whose values are of these scopes."""
+    return tuple(variable.name for variable in VARIABLES if variable.scope in scopes)
+
+
+def convention_prefix(convention: str) -> str:
+    """The common beginning of the names of a convention's variables; empty where there is none."""
+    names = [variable.name for variable in VARIABLES if variable.convention == convention]
+    return os.path.commonprefix(names)  # noqa: RUF071  names, not paths
+
+
 def active_conventions(plan: Plan) -> tuple[str, ...]:
     """Which of the table's rows hold: worldsize's own and the framework's always, the others as the plan asks."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
@@ -334,7 +374,7 @@ def array_variables(plan: Plan) -> dict[str, str]:
     node = plan.nodes[0]
     context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
     wanted = active_conventions(plan)
-    rows = [variable for variable in VARIABLES if "_ARRAY_" in variable.name and variable.convention in wanted]
+    rows = [variable for variable in VARIABLES if variable.scope == "array" and variable.convention in wanted]
     return {row.name: str(row.value(context)) for row in rows if plan.array}
 
 

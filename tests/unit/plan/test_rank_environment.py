@@ -13,9 +13,11 @@ from worldsize.plan.rank_environment import (
     Host,
     RankContext,
     RendezvousResult,
+    convention_prefix,
     convention_variables,
     rank_environment,
     scrub,
+    variable_names,
 )
 from worldsize.plan.rank_layout import node_major_layout, role_layout
 from worldsize.plan.variable_conflicts import contradictions
@@ -165,6 +167,39 @@ def test_the_table_names_each_variable_once_and_says_what_it_means():
     assert set(names) - of_frameworks - of_rehearsals == always
     assert {variable.convention for variable in VARIABLES} >= {"worldsize", *CONVENTIONS}
     assert all(variable.meaning for variable in VARIABLES)
+
+
+NUMBERS = {
+    "rank": [0, 1, 2, 3, 4, 5], "local rank": [0, 1, 2, 0, 1, 2], "node rank": [0, 0, 0, 1, 1, 1],
+    "world": [6] * 6, "local world": [3] * 6, "nodes": [2] * 6,
+}  # fmt: skip
+ALIKE = {"run": [0] * 6, "array": [0] * 6, "node": [0, 0, 0, 1, 1, 1], "role": [0, 1, 1, 1, 1, 1]}
+
+
+def test_a_scope_tells_what_a_value_is():
+    fields = {"gpus": 3, "array": ArrayElement(1, 3, "run"), "rehearsal": Rehearsal(3), "data_parallel": "split"}
+    plan = plan_of(2, 3, inrank=("x",), **fields)._replace(nodes=role_layout(2, ("chief", *["worker"] * 5)))
+    world = world_of(2)._replace(hosts=tuple(host._replace(ports=(7, 8, 9)) for host in world_of(2).hosts))
+    contexts = [context_of(plan, rank)._replace(world=world) for rank in range(6)]
+    for variable in VARIABLES:
+        values = [variable.value(context) for context in contexts]
+        if variable.scope in NUMBERS:
+            assert values == NUMBERS[variable.scope], variable.name
+        elif variable.scope != "own":
+            groups = ALIKE[variable.scope]
+            assert len({*zip(groups, values, strict=True)}) == len(set(groups)), variable.name
+
+
+def test_names_by_scope_are_of_all_conventions():
+    assert variable_names("rank") == (
+        "WORLDSIZE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "JAX_PROCESS_ID", "HOROVOD_RANK",
+    )  # fmt: skip
+    assert {*variable_names("nodes", "world")} > {"WORLD_SIZE", "GROUP_WORLD_SIZE", "SLURM_NNODES", "SLURM_NTASKS"}
+
+
+def test_names_of_a_convention_begin_alike():
+    found = {name: convention_prefix(name) for name in ("slurm", "hpcpack", "torch", "none")}
+    assert found == {"slurm": "SLURM", "hpcpack": "CCP_", "torch": "", "none": ""}
 
 
 def test_uneven_nodes_and_roles():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from worldsize.common.atomic_files import write_bytes
 from worldsize.plan.plan import NodePlan
+from worldsize.plan.rank_environment import variable_names
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -22,7 +23,9 @@ HOOK = "WORLDSIZE_LAUNCH"
 """Where the hook finds what a rank is to become."""
 
 _AUTOTUNING = "WORLDSIZE_AUTOTUNING"
-_NODE_VARIABLES = ("WORLDSIZE_NODE_RANK", "NODE_RANK", "GROUP_RANK", "AZUREML_CR_NODE_RANK", "SLURM_NODEID")
+_FOR_RANKS_ALONE = ("WORLDSIZE_INRANK",)
+"""The launcher imports torch, too."""
+
 _DEEPSPEED_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
 
 _SHIM = """#!/bin/sh
@@ -60,9 +63,8 @@ def deepspeed_environment(
     """The launcher's: what is the same for all ranks of its node. `autotuning`: its option of that name."""
     first, *others = (process.environment for process in ranks)
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
-    own.update(name for name in first if name.endswith(("RANK", "_PROCID", "_LOCALID", "_PROCESS_ID")))
-    own.update(name for name in first if name.endswith("ERROR_FILE") or name == "AZUREML_PROCESS_NAME")
-    environment = {name: value for name, value in first.items() if name in _NODE_VARIABLES or name not in own}
+    own.update(variable_names("rank", "local rank", "own"), _FOR_RANKS_ALONE)
+    environment = {name: value for name, value in first.items() if name not in own}
     environment["PATH"] = f"{launcher_directory(paths, node)}:{first['PATH']}"
     asked = {_AUTOTUNING: autotuning} if autotuning else {}
     return {**environment, **asked, HOOK: paths.launch_dir}

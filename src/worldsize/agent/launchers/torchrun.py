@@ -9,21 +9,11 @@ from collections.abc import Mapping
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RendezvousResult
+from worldsize.plan.rank_environment import RendezvousResult, variable_names
 from worldsize.plan.run_paths import RunPaths
 
-_BY_RANK = ("WORLDSIZE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "JAX_PROCESS_ID")
-_BY_LOCAL_RANK = ("WORLDSIZE_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK")
-_BY_WORLD = {
-    "WORLD_SIZE": (
-        "WORLDSIZE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
-        "JAX_NUM_PROCESSES",
-    ),
-    "GROUP_WORLD_SIZE": (
-        "WORLDSIZE_NODE_COUNT", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "AZUREML_NODE_COUNT",
-    ),
-    "GROUP_RANK": ("WORLDSIZE_NODE_RANK", "NODE_RANK", "SLURM_NODEID", "AZUREML_CR_NODE_RANK"),
-}  # fmt: skip
+_BY_RANK = {"rank": "RANK", "local rank": "LOCAL_RANK"}
+_BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "GROUP_RANK"}
 """What changes when a node is lost."""
 
 _OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
@@ -114,11 +104,9 @@ def root_cause(log: str) -> FailedRank | None:
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
     """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log,
     error file and umask, and becomes the command. What a rank said that is started again does not count any more."""
-    exports = [f'{name}="$RANK"' for name in _BY_RANK if name in environment]
-    exports += [f'{name}="$LOCAL_RANK"' for name in _BY_LOCAL_RANK if name in environment]
+    exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
-    if elastic:
-        exports += [f'{n}="${source}"' for source, names in _BY_WORLD.items() for n in names if n in environment]
+    exports += _exports(_BY_WORLD, environment) if elastic else []
     return (
         'r=$(printf %05d "$RANK"); log="$2/rank-$r.log"; export WORLDSIZE_ERROR_FILE="$1/rank-$r.json" {}; {}{}'.format(
             " ".join(exports),
@@ -126,6 +114,12 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, 
             _BECOME_THE_COMMAND % ("" if umask is None else f"umask {umask:03o}; "),
         )
     )
+
+
+def _exports(sources: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """The variables in force that are to repeat one of torchrun's own, by their scopes."""
+    names = ((name, source) for scope, source in sources.items() for name in variable_names(scope))
+    return [f'{name}="${source}"' for name, source in names if name in environment and name != source]
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:

@@ -15,6 +15,7 @@ from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
+from worldsize.plan.rank_environment import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
@@ -153,8 +154,7 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
     """The cluster's own variables, of the conventions that the job wants."""
     if not conventions or not facts.kept:
         return facts.kept
-    prefixes = {"slurm": "SLURM", "hpcpack": "CCP_"}
-    wanted = tuple(prefix for convention, prefix in prefixes.items() if convention in conventions)
+    wanted = tuple(filter(None, map(convention_prefix, conventions)))
     return tuple(name for name in facts.kept if name.startswith(wanted))
 
 
