@@ -28,6 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.plan.plan import Plan
+
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
 """No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
@@ -138,6 +140,26 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
         if not isinstance(each["run"], str) or not all(isinstance(root, str) for root in each["roots"]):
             raise ValueError("it does not say which runs are waited for")
     return [{"run": each["run"], "roots": list(each["roots"]), "any_end": bool(each["any_end"])} for each in value]
+
+
+def slurm_array_variables(plan: Plan) -> dict[str, str]:
+    """Those of a batch script that is an array: Slurm counts our elements from 0, and the script's own indices are set
+    over its."""
+    batch = plan.batch
+    indices = batch.indices if batch else ()
+    if batch is None or plan.array is None or len(indices) != plan.array.elements:
+        return {}
+    gaps = {later - earlier for earlier, later in zip(indices, indices[1:])}
+    found = {
+        "SLURM_ARRAY_TASK_ID": indices[plan.array.element],
+        "SLURM_ARRAY_TASK_COUNT": len(indices),
+        "SLURM_ARRAY_TASK_MIN": indices[0],
+        "SLURM_ARRAY_TASK_MAX": indices[-1],
+        "SLURM_ARRAY_TASK_STEP": gaps.pop() if len(gaps) == 1 else 1,
+    }
+    if batch.virtual:
+        found["SLURM_ARRAY_JOB_ID"] = int(plan.created)
+    return {name: str(value) for name, value in found.items()}
 
 
 def is_cancelled(paths: RunPaths) -> bool:

@@ -7,13 +7,40 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.control.ports import ListeningPort
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.launcher_failures import daemon_failure, launcher_failure
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+    from worldsize.state.records import Failure
+
 LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
 """The number of the descriptor on which the head's tuner listens."""
+
+
+class AutotuneLauncher(Launcher):
+    """A tuner on each node: the head's leads, and writes into the log of the first rank."""
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        write_order(launch.plan, launch.world, launch.node, launch.paths)
+        return launch.environ
+
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        process = launch.node_process()
+        if launch.node.node_rank == 0:
+            process = process._replace(log=launch.paths.rank_log(process.ranks[0]))
+        return [process._replace(argv=tuner_argv(launch.node, launch.paths), environment=launch.environ)]
+
+    def failures(self, end: NodeEnd) -> list[Failure]:
+        return [daemon_failure(end) if end.node_rank else launcher_failure(end)]
+
+
+LAUNCHER = AutotuneLauncher()
 
 
 def order_file(paths: RunPaths, node_rank: int) -> str:

@@ -11,10 +11,13 @@ import socket
 import sys
 from collections.abc import Mapping
 
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.launchers.srun_report import EndedTask, ended_tasks, first_failed_task
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.agent.posix.processes import find_program
 from worldsize.agent.virtual_srun.step_records import last_failure
+from worldsize.plan.array import slurm_array_variables
 from worldsize.plan.plan import BatchPlan, Plan
 from worldsize.plan.rank_environment import activate_environment, scrub
 from worldsize.plan.run_paths import RunPaths
@@ -26,6 +29,8 @@ from worldsize.state.records import Failure, Reason
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 
 _RANK_ERROR = "rank-%t.json"
 """Of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
@@ -42,6 +47,21 @@ _ONE_HOST = {
     "OMPI_MCA_oob_tcp_if_include": "lo",
 }
 """Open MPI takes virtual nodes for real ones: memory that it shares within each of them clashes between them."""
+
+
+class BatchLauncher(Launcher):
+    """The script, on the first node alone."""
+
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        environment = batch_environment(launch.plan, launch.paths, launch.environ)
+        argv = batch_argv(launch.plan, environment)
+        return [Process((0,), argv, environment, launch.paths.rank_log(0), ())]
+
+    def failures(self, end: NodeEnd) -> list[Failure]:
+        return [batch_failure(end.plan, end.paths, end.host, end.ended.code, end.ended.time, end.oom)]
+
+
+LAUNCHER = BatchLauncher()
 
 
 def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -103,7 +123,7 @@ def _prepend(environment: dict[str, str], name: str, first: str) -> None:
 
 
 def _sbatch_environment(plan: Plan, batch: BatchPlan, paths: RunPaths) -> dict[str, str]:
-    number = str(_job_number(plan) + (plan.array.element + 1 if plan.array else 0))
+    number = str(int(plan.created) + (plan.array.element + 1 if plan.array else 0))
     return {
         **batch.variables,
         "SLURM_JOB_ID": number,
@@ -115,11 +135,6 @@ def _sbatch_environment(plan: Plan, batch: BatchPlan, paths: RunPaths) -> dict[s
     }
 
 
-def _job_number(plan: Plan) -> int:
-    """An integer id: the second in which the run was made."""
-    return int(plan.created)
-
-
 def _user() -> str:
     import pwd
 
@@ -127,25 +142,6 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
-
-
-def slurm_array_variables(plan: Plan) -> dict[str, str]:
-    """Slurm counts our elements from 0; the script's own indices are set over its."""
-    batch = plan.batch
-    indices = batch.indices if batch else ()
-    if batch is None or plan.array is None or len(indices) != plan.array.elements:
-        return {}
-    gaps = {later - earlier for earlier, later in zip(indices, indices[1:])}
-    found = {
-        "SLURM_ARRAY_TASK_ID": indices[plan.array.element],
-        "SLURM_ARRAY_TASK_COUNT": len(indices),
-        "SLURM_ARRAY_TASK_MIN": indices[0],
-        "SLURM_ARRAY_TASK_MAX": indices[-1],
-        "SLURM_ARRAY_TASK_STEP": gaps.pop() if len(gaps) == 1 else 1,
-    }
-    if batch.virtual:
-        found["SLURM_ARRAY_JOB_ID"] = _job_number(plan)
-    return {name: str(value) for name, value in found.items()}
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:

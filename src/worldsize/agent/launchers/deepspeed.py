@@ -10,6 +10,9 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.launcher_failures import launcher_failure, rank_errors
+from worldsize.agent.outcome.rank_failure import rank_failure
 from worldsize.common.atomic_files import write_bytes
 from worldsize.plan.plan import NodePlan
 from worldsize.plan.rank_environment import variable_names
@@ -17,7 +20,10 @@ from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import Process
+    from typing import Any
+
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+    from worldsize.state.records import Failure
 
 HOOK = "WORLDSIZE_LAUNCH"
 """Where the hook finds what a rank is to become."""
@@ -50,6 +56,38 @@ _PDSH = """#!/bin/sh
 # runs of the machine may have the same name.
 exit 0
 """
+
+
+class DeepSpeedLauncher(Launcher):
+    """DeepSpeed's own, once per node."""
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
+        ranks = list(launch.ranks())
+        write_launch_files(ranks, _environment(launch, ranks), launch.paths, launch.node)
+        return launch.environ
+
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
+
+    def failures(self, end: NodeEnd) -> list[Failure]:
+        """Of the ranks that left an exception, or of the only one: the launcher does not say which rank it was."""
+        process, code, time = end.ended._replace(code=rank_exit_code(end.ended.code))
+        errors: list[tuple[int, Any]] = [
+            each for each in rank_errors(end.plan, end.paths).items() if each[0] in process.ranks
+        ]
+        if not errors and len(process.ranks) > 1:
+            return [launcher_failure(end._replace(ended=end.ended._replace(code=code)))]
+        found = errors or [(process.ranks[0], None)]
+        return [rank_failure(rank, end.node_rank, end.host, code, time, error, end.oom) for rank, error in found]
+
+
+LAUNCHER = DeepSpeedLauncher()
+
+
+def _environment(launch: NodeLaunch, ranks: Iterable[Process]) -> Mapping[str, str]:
+    autotuning = str(launch.plan.options.get("autotuning", ""))
+    return deepspeed_environment(ranks, launch.paths, launch.node, autotuning)
 
 
 def launcher_directory(paths: RunPaths, node: NodePlan) -> str:

@@ -18,6 +18,10 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeLaunch
+
 INTERFACE = "HOROVOD_GLOO_IFACE"
 _SIOCGIFADDR = 0x8915
 
@@ -40,6 +44,15 @@ server = Server(("", 0), RendezvousHandler, 0)
 server.init(get_host_assignments(parse_hosts(sys.argv[2]), int(sys.argv[3])))
 server.serve_forever()
 """
+
+
+def prepare_horovod(launch: NodeLaunch) -> Mapping[str, str]:
+    """The server on the head, and the environment that this node's ranks inherit. Raises OSError."""
+    environ = with_interface(launch.plan, launch.world, launch.node.node_rank, launch.environ)
+    if launch.node.node_rank == 0:
+        rank = next(launch._replace(environ=environ, shares=()).ranks())
+        start_rendezvous_server(launch.plan, launch.world, launch.paths, rank.environment)
+    return environ
 
 
 def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths, rank: Mapping[str, str]) -> None:

@@ -14,13 +14,19 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from worldsize.agent.launchers.head_launcher import HeadLauncher
+from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_file import to_shell_word
-from worldsize.agent.launchers.torchrun import FailedRank
 from worldsize.agent.posix.processes import find_program
-from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.atomic_files import open_regular_file, write_text
+from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_environment import RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 
 STARTER = "worldsize-start"
 """Found on mpirun's own PATH: the words of its option cannot hold a path with blanks."""
@@ -31,7 +37,6 @@ shift
 printf '%%s\\n' "$*" >%s/"$node"
 printf '%%s\\n' "$node" >%s
 """
-_WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 _BECOME_THE_RANK = (
     'until [ -e "$0/rank-$OMPI_COMM_WORLD_RANK" ]; do sleep 0.02; done; . "$0/rank-$OMPI_COMM_WORLD_RANK"; exec "$@"'
 )
@@ -82,6 +87,32 @@ _LAST = 65536
 _UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+\s+exiting improperly"
 
 
+class MpirunLauncher(HeadLauncher):
+    """Open MPI's."""
+
+    def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
+        return has_open_mpi(plan, environ)
+
+    def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
+        return mpirun_argv(launch.plan, launch.paths, environment)
+
+    def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
+        return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
+
+    def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
+        require_open_mpi(environment)
+        hosts = short_names([host.name for host in launch.world.hosts])
+        write_text(hosts_file(launch.paths), hosts_lines(launch.plan, hosts))
+        write_starter(launch.paths, launch.plan.options.get("target", os.devnull))
+
+    def first_cause(self, end: NodeEnd) -> FailedRank | None:
+        cause = first_cause(end.ended.process.log, end.ended.code)
+        return cause or abort_cause(end.plan, end.paths, end.ended.code)
+
+
+LAUNCHER = MpirunLauncher()
+
+
 def open_mpi_generation(program: str) -> int | None:
     """Of the Open MPI that an mpirun is of: 4 (and before), or 5; None for another MPI's."""
     real = os.path.realpath(program)
@@ -124,11 +155,6 @@ def mpirun_argv(plan: Plan, paths: RunPaths, environment: Mapping[str, str]) -> 
     )  # fmt: skip
 
 
-def waiting_argv(plan: Plan) -> tuple[str, ...]:
-    """What stands on every other node for the daemon that mpirun may ask for."""
-    return ("/bin/sh", "-c", _WAIT, plan.options.get("source", "<the head's word>"))
-
-
 def hosts_file(paths: RunPaths) -> str:
     return os.path.join(paths.launch_dir, "hosts")
 
@@ -165,6 +191,13 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
     if os.getuid() == 0:
         environment.update(dict.fromkeys(_AS_ROOT, "1"))
     return environment
+
+
+def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
+    ranks: dict[str, int] = {}
+    for node, host in zip(plan.nodes, world.hosts):
+        ranks[host.name] = ranks.get(host.name, 0) + len(node.ranks)
+    return any(ranks[host.name] > host.cores > 0 for host in world.hosts)
 
 
 def write_starter(paths: RunPaths, target: str) -> None:

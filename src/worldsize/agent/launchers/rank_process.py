@@ -1,4 +1,4 @@
-"""From the plan to ranks as processes: their programs, environments, logs and CPUs."""
+"""From the plan to ranks as processes: their programs, environments, logs and CPUs; what launchers start from."""
 
 from __future__ import annotations
 
@@ -37,6 +37,42 @@ class EndedProcess(NamedTuple):
     process: Process
     code: int
     time: float
+
+
+class NodeLaunch(NamedTuple):
+    """What is to be started on one node, once all nodes are known: `environ` is what its processes inherit."""
+
+    plan: Plan
+    world: RendezvousResult
+    node: NodePlan
+    paths: RunPaths
+    environ: Mapping[str, str]
+    shares: Shares = ()
+
+    def ranks(self) -> Iterator[Process]:
+        """The node's ranks, each as a process of its own."""
+        return rank_processes(*self)
+
+    def node_process(self) -> Process:
+        """One process for all of the node's ranks: as the first would be started, with a log of the launcher's own."""
+        log = self.paths.launcher_log(self.node.node_rank, self.plan.launcher)
+        return next(self.ranks())._replace(ranks=tuple(rank.rank for rank in self.node.ranks), log=log, cpus=())
+
+
+class NodeEnd(NamedTuple):
+    """How a process of a node has ended. `hosts`: the names of all nodes. `oom`: the kernel has killed something here,
+    since memory had run out."""
+
+    plan: Plan
+    paths: RunPaths
+    node_rank: int
+    hosts: Sequence[str]
+    ended: EndedProcess
+    oom: bool
+
+    @property
+    def host(self) -> str:
+        return self.hosts[self.node_rank]
 
 
 def node_shares(plan: Plan, node: NodePlan) -> Shares:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from worldsize.agent.launchers.head_launcher import HeadLauncher
+from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.mpirun import mpirun_environment
-from worldsize.agent.launchers.torchrun import FailedRank
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 
 _NEEDED = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER")
 """All that srun is told of the job; whatever else the agents' own step was given would be taken for its options."""
@@ -21,6 +26,22 @@ _SIGNALLED = (
     r"(?m)^srun: error: \S+: tasks? ([0-9]{1,9})\b[^:\n]*: (Killed|Segmentation fault|Aborted|Bus error|Floating point)"
 )
 _SIGNALS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Floating point": 8}
+
+
+class SrunLauncher(HeadLauncher):
+    """Slurm's own, which needs nothing of the other nodes' agents but the files of their ranks."""
+
+    def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
+        return srun_argv(launch.plan, launch.paths)
+
+    def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
+        return srun_environment(launch.plan, launch.paths, rank, launch.environ)
+
+    def first_cause(self, end: NodeEnd) -> FailedRank | None:
+        return first_cause(end.ended.process.log)
+
+
+LAUNCHER = SrunLauncher()
 
 
 def srun_argv(plan: Plan, paths: RunPaths) -> tuple[str, ...]:

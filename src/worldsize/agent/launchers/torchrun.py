@@ -6,11 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.launcher_failures import FailedRank
+from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult, variable_names
 from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+    from worldsize.state.records import Failure
 
 _BY_RANK = {"rank": "RANK", "local rank": "LOCAL_RANK"}
 _BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "GROUP_RANK"}
@@ -31,11 +38,26 @@ _CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
 _CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
 
-class FailedRank(NamedTuple):
-    """The rank that torchrun saw fail first, and its exit code, 128+N for signal N."""
+class TorchrunLauncher(Launcher):
+    """One torchrun per node; they meet by themselves."""
 
-    rank: int
-    code: int
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        plan, process = launch.plan, launch.node_process()
+        environment = torchrun_environment(plan, process.environment)
+        argv = torchrun_argv(plan, launch.world, launch.node, launch.paths, environment)
+        return [process._replace(argv=argv, environment=environment)]
+
+    def failures(self, end: NodeEnd) -> list[Failure]:
+        """Of the rank that torchrun names; else of all that it was to start."""
+        process, code, time = end.ended
+        told = process.environment.get("TORCHELASTIC_ERROR_FILE")
+        cause = root_cause(process.log)
+        ranks, code = ((cause.rank,), cause.code) if cause else (process.ranks, code)
+        errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
+        return [rank_failure(rank, end.node_rank, end.host, code, time, error, end.oom) for rank, error in errors]
+
+
+LAUNCHER = TorchrunLauncher()
 
 
 def torchrun_argv(

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from worldsize.agent.launchers.batch_script import slurm_array_variables
 from worldsize.cli.console import duration_text, nodes_and_ranks_text, state_text
 from worldsize.cli.output import report, show, show_transient_line
 from worldsize.cli.progress_line import NoticePrinter
@@ -19,7 +18,7 @@ from worldsize.cli.runs.wait_and_usage import usage_text
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.matrix import element_values, is_array_job, with_count, with_matrix
-from worldsize.plan.array import element_id, element_root
+from worldsize.plan.array import element_id, element_root, slurm_array_variables
 from worldsize.plan.rank_environment import array_variables
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values

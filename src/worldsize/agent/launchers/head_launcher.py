@@ -1,0 +1,86 @@
+"""Launchers of which one process, on the head, starts the ranks of all nodes.
+
+What it starts becomes a rank by a file that the node's agent has written. On every other node a process waits until the
+head says what to execute there, or that it may end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.launcher_failures import daemon_failure, launcher_failure, rank_errors
+from worldsize.agent.launchers.rank_file import write_rank_files
+from worldsize.agent.outcome.rank_failure import rank_failure
+from worldsize.plan.plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.launcher_failures import FailedRank
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+    from worldsize.state.records import Failure
+
+_WAIT = 'IFS= read -r line <"$0" && eval "$line"'
+
+
+class HeadLauncher(Launcher):
+    """What differs from launcher to launcher: its words, its environment, and how it names the first failure."""
+
+    def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The program on the head, with its words."""
+        raise NotImplementedError
+
+    def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
+        """The program's environment, from that of one of the node's ranks."""
+        raise NotImplementedError
+
+    def first_cause(self, end: NodeEnd) -> FailedRank | None:
+        """The first failure in the program's own words; None where they name no rank."""
+        raise NotImplementedError
+
+    def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
+        """Make ready what the program itself needs. Raises OSError."""
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
+        ranks = list(launch.ranks())
+        environment = self.environment(launch, ranks[0].environment)
+        write_rank_files(ranks, launch.plan.launcher, environment, launch.paths, launch.plan.ranks_umask)
+        if launch.node.node_rank == 0:
+            self.prepare_head(launch, environment)
+        return launch.environ
+
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        process = launch.node_process()
+        environment = self.environment(launch, process.environment)
+        argv = waiting_argv(launch.plan) if launch.node.node_rank else self.argv(launch, environment)
+        return [process._replace(argv=argv, environment=environment)]
+
+    def failures(self, end: NodeEnd) -> list[Failure]:
+        if end.node_rank:
+            return [daemon_failure(end)]
+        return _all_ranks_failures(end, self.first_cause(end)) or [launcher_failure(end)]
+
+
+def waiting_argv(plan: Plan) -> tuple[str, ...]:
+    """What stands on every other node for what the head may ask for."""
+    return ("/bin/sh", "-c", _WAIT, plan.options.get("source", "<the head's word>"))
+
+
+def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:
+    """Of all ranks that are known to have failed. The first that the launcher saw end may have ended for the end of
+    another; one that left no exception counts as the earliest, since nothing tells its time."""
+    nodes = {rank.rank: node.node_rank for node in end.plan.nodes for rank in node.ranks}
+    errors, time = rank_errors(end.plan, end.paths), end.ended.time
+    found = []
+    if cause is not None and cause.rank in nodes:
+        node = nodes[cause.rank]
+        error = errors.pop(cause.rank, None)
+        first = min([time, *(each["time"] for each in errors.values() if each["time"])])
+        found.append(
+            rank_failure(cause.rank, node, end.hosts[node], cause.code, time if error else first, error, end.oom)
+        )
+    for rank, error in errors.items():
+        found.append(rank_failure(rank, nodes[rank], end.hosts[nodes[rank]], 1, time, error, False))
+    return found
