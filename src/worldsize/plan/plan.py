@@ -73,8 +73,9 @@ class Plan(NamedTuple):
 
     created     when the run was made, in Unix seconds
     argv        what each rank executes, in `code/`; a job's shell command stands behind `bash -c`
-    launcher    "direct", or "torchrun": one torch.distributed.run per node, which starts the node's ranks;
-                or "batch": the first node runs `argv` once, a batch script whose `srun` starts the ranks
+    launcher    what starts the ranks, by its name in plan/launchers.py: "direct", each node's agent itself, or what the
+                agent starts in their place; "batch": the first node runs `argv` once, a batch script whose `srun`
+                starts the ranks
     options     what the launcher is told beside: its own business
     ports       what else each node is to find free ports for: "rank", one for each of its ranks, "node", one, or ""
     leaders     the ranks that a run is over with, once all of them have ended with 0: the others, which would wait for

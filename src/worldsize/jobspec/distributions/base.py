@@ -21,7 +21,7 @@ class Arrangement(NamedTuple):
     """What a distribution asks of the agents.
 
     nodes     the ranks of each node, with their roles
-    launcher  how a node's agent starts them: "direct", or one that agent/launchers/rank_process.py knows
+    launcher  what starts them, by its name in plan/launchers.py; "direct": each node's agent itself
     options   the launcher's own, as JSON can hold them
     ports, leaders, lingering   as in the plan
     conventions   those that must be in force, whatever the job narrows them to

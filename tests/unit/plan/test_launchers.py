@@ -1,0 +1,92 @@
+"""The facts of launchers: a module for each, what is not known, and nothing loaded but what a run needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from worldsize.agent.launchers.base import Launcher, choose_launcher, find_launcher
+from worldsize.errors import PlanError
+from worldsize.plan.launchers import LAUNCHERS, launcher_facts
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import VARIABLES, has_hostfile
+from worldsize.plan.rank_layout import node_major_layout
+
+
+def plan_of(**fields: object) -> Plan:
+    return Plan("run-7", "t", "lab", 1.5, 0, node_major_layout(2, 2), ("true",), {}, **fields)
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_each_has_a_module_of_its_own(name: str) -> None:
+    found = find_launcher(name)
+    assert isinstance(found, Launcher) and found is import_module(LAUNCHERS[name].module).LAUNCHER
+    assert [each for each in LAUNCHERS if find_launcher(each) is found] == [name]
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_title_names_a_process_of_it(name: str) -> None:
+    title = launcher_facts(name).title.format(first=2, last=3, node=1, world=4)
+    assert "{" not in title and ("1" in title or "2" in title)
+
+
+def test_one_that_is_not_known_is_told_with_those_that_are() -> None:
+    with pytest.raises(PlanError, match=r"(?s)there is no launcher 'mpiexec'.*known: direct, torchrun, mpirun"):
+        launcher_facts("mpiexec")
+    with pytest.raises(PlanError):
+        find_launcher("mpiexec")
+    with pytest.raises(PlanError):
+        choose_launcher(plan_of(launcher="mpiexec"), {})
+
+
+DIRECT = """
+import sys
+from worldsize.agent.launchers.base import node_processes, prepare_launch
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.run_paths import RunPaths
+
+plan = Plan("r", "t", "lab", 1.5, 0, node_major_layout(1, 2), ("true",), {})
+given = plan, RendezvousResult("a", 1, (Host("a", 8),)), plan.nodes[0], RunPaths("/none"), {"PATH": "/bin"}, ()
+prepare_launch(*given)
+assert len(node_processes(*given)) == 2
+print(*sorted(name for name in sys.modules if name.startswith("worldsize.agent.launchers.")))
+"""
+
+
+def test_direct_loads_no_other() -> None:
+    done = subprocess.run([sys.executable, "-c", DIRECT], capture_output=True, text=True, check=True, timeout=60)
+    loaded = [name.rpartition(".")[2] for name in done.stdout.split()]
+    assert loaded == ["base", "direct", "rank_process"]
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher", "found"),
+    [
+        ("none", "direct", False),
+        ("pytorch", "torchrun", False),
+        ("none", "mpirun", True),
+        ("none", "srun", True),
+        ("pytorch", "deepspeed", True),
+        ("mpi", "direct", True),
+        ("horovod", "direct", True),
+        ("deepspeed", "direct", True),
+    ],
+)
+def test_who_finds_the_nodes_listed(framework: str, launcher: str, found: bool) -> None:
+    assert has_hostfile(plan_of(framework=framework, launcher=launcher)) == found
+
+
+def test_variables_that_a_launcher_sets_itself_are_of_other_launchers() -> None:
+    """Else a rank would lose what its plan promises: srun's own are Slurm's."""
+    taken = {
+        (name, variable.convention)
+        for name, facts in LAUNCHERS.items()
+        for variable in VARIABLES
+        if facts.own_variables and variable.name.startswith(facts.own_variables)
+    }
+    assert taken == {("srun", "slurm")}
