@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,20 @@ from worldsize.plan.launchers import LAUNCHERS, launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import VARIABLES, has_hostfile
 from worldsize.plan.rank_layout import node_major_layout
+
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+OF_LAUNCHERS = ("worldsize/agent/launchers/", "worldsize/plan/launchers.py")
+WORDS_OF_COMMANDS = {
+    "worldsize/jobspec/batch_script/check.py": {"launch.by == 'srun'", "launch.by != 'srun'", "first.by == 'srun'",
+        "launch.by == 'mpirun'"},
+    "worldsize/jobspec/batch_script/launches.py": {"name == 'torchrun'", "name == 'srun'",
+        "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
+    "worldsize/jobspec/distributions/deepspeed.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
+    "worldsize/jobspec/schema.py": {"kind in ('object', 'stage', 'autotune')"},
+    "worldsize/jobspec/reading/autotune.py": {"said.get('by') == 'deepspeed'"},
+    "worldsize/service/submission/make_plan.py": {"'deepspeed' in job.command"},
+}  # fmt: skip
+"""Comparisons with what a command, a script or a key says: a program of a launcher's name, and no plan's launcher."""
 
 
 def plan_of(**fields: object) -> Plan:
@@ -90,3 +107,55 @@ def test_variables_that_a_launcher_sets_itself_are_of_other_launchers() -> None:
         if facts.own_variables and variable.name.startswith(facts.own_variables)
     }
     assert taken == {("srun", "slurm")}
+
+
+def is_launcher(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node).rpartition(".")[2] == "launcher"
+
+
+def comparisons(tree: ast.AST) -> Iterator[str]:
+    """Those with a launcher's name, those of a launcher with what is no plain text of another meaning, and tables by
+    launchers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and is_launcher(node.slice):
+            yield ast.unparse(node)
+        if isinstance(node, ast.MatchValue):
+            sides = [node.value]
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        else:
+            continue
+        single = [each for side in sides for each in getattr(side, "elts", [side])]
+        texts = {each.value for each in single if isinstance(each, ast.Constant)}
+        if texts & LAUNCHERS.keys() or (
+            any(map(is_launcher, sides)) and not any(isinstance(text, str) for text in texts)
+        ):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("if plan.launcher == 'srun': pass", 1),
+        ("x = 1 if 'mpirun' != launcher else 2", 1),
+        ("plan.launcher in ('torchrun', 'x')", 1),
+        ("plan.launcher not in NAMES", 1),
+        ("PREFIXES[plan.launcher]", 1),
+        ("match plan.launcher:\n    case 'direct': pass", 1),
+        ("launcher = 'mpirun' if self.launcher == 'auto' else self.launcher", 0),
+        ("facts(plan.launcher).relay and launcher_facts == 2", 0),
+        ("Arrangement(nodes, 'direct')", 0),
+    ],
+)
+def test_comparisons_are_found(text: str, found: int) -> None:
+    assert len(list(comparisons(ast.parse(text)))) == found
+
+
+def test_nothing_but_launchers_compares_their_names() -> None:
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(OF_LAUNCHERS):
+            for each in comparisons(ast.parse(path.read_text())):
+                found.setdefault(name, set()).add(each)
+    assert found == WORDS_OF_COMMANDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket  # socket takes 1 ms of every start, for enums of its constants
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.errors import RendezvousError
@@ -73,6 +73,10 @@ def _mark(port: int, key: bytes | None) -> _socket.socket | None:
     return mark
 
 
+LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
+"""The number of the descriptor on which a program listens that inherits a `ListeningPort`."""
+
+
 class ListeningPort:
     """A port that a program will listen on which inherits the listening socket: nobody can be quicker."""
 
@@ -102,3 +106,9 @@ def reserve_ports(plan: Plan, node: NodePlan, address: str) -> tuple[PortReserva
         return (ListeningPort(address),)
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))
+
+
+def with_listener(environ: Mapping[str, str], ports: Sequence[PortReservation | ListeningPort]) -> Mapping[str, str]:
+    """The environment of a program that inherits the listening socket among `ports`; as it is where there is none."""
+    numbers = [each.listener.fileno() for each in ports if isinstance(each, ListeningPort)]
+    return {**environ, LISTENER: str(numbers[0])} if numbers else environ

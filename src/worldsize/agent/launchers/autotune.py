@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from worldsize.agent.control.ports import ListeningPort
 from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.launcher_failures import daemon_failure, launcher_failure
 from worldsize.common.atomic_files import write_json
@@ -18,9 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
     from worldsize.state.records import Failure
-
-LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
-"""The number of the descriptor on which the head's tuner listens."""
 
 
 class AutotuneLauncher(Launcher):
@@ -46,12 +42,6 @@ LAUNCHER = AutotuneLauncher()
 def order_file(paths: RunPaths, node_rank: int) -> str:
     """What a node's agent writes for its tuner: the plan as it is there, where the other nodes are."""
     return os.path.join(paths.launch_dir, f"autotune-{node_rank}.json")
-
-
-def with_listener(environ: Mapping[str, str], ports: Sequence[object]) -> Mapping[str, str]:
-    """What the head's tuner is started with: it inherits the socket of the port that its node holds."""
-    numbers = [each.listener.fileno() for each in ports if isinstance(each, ListeningPort)]
-    return {**environ, LISTENER: str(numbers[0])} if numbers else environ
 
 
 def write_order(plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths) -> None:

@@ -57,11 +57,6 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
     return plan.launcher if launcher.is_available(plan, environ) else str(plan.options["otherwise"])
 
 
-def needs_launch_preparation(plan: Plan) -> bool:
-    """Whether something must lie ready for the ranks, or for who starts them."""
-    return plan.batch is None and (has_hostfile(plan) or launcher_facts(plan.launcher).trials)
-
-
 def prepare_launch(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
 ) -> Mapping[str, str]:

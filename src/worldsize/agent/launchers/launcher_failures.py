@@ -4,10 +4,7 @@ launcher's last words."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
-from worldsize.agent.launchers.base import find_launcher
-from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd
 from worldsize.agent.outcome.rank_failure import read_error
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import Plan
@@ -19,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
 
+    from worldsize.agent.launchers.rank_process import NodeEnd
+
 _LINE = 300
 
 
@@ -27,13 +26,6 @@ class FailedRank(NamedTuple):
 
     rank: int
     code: int
-
-
-def launcher_failures(
-    plan: Plan, paths: RunPaths, node_rank: int, hosts: Sequence[str], ended: EndedProcess, oom: bool
-) -> list[Failure]:
-    """At least one, of the launcher that has `ended` on this node."""
-    return find_launcher(plan.launcher).failures(NodeEnd(plan, paths, node_rank, hosts, ended, oom))
 
 
 def rank_errors(plan: Plan, paths: RunPaths) -> Dict[int, Dict[str, Any]]:

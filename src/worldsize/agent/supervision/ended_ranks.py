@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.agent.launchers.rank_process import EndedProcess
+from worldsize.agent.launchers.base import find_launcher
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import (
     code_after_exception,
     oom_kills,
-    rank_failure,
     read_error,
     with_storage_reason,
 )
@@ -30,16 +30,7 @@ class EndedRanks:
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, host: str) -> None:
         self.hosts: Sequence[str] = ()
         self._plan = plan
-        if plan.batch is not None:
-            from worldsize.agent.launchers.batch_script import (
-                batch_failure,  # now: the directory that we are in will change
-            )
-
-            self._batch_failure = batch_failure
-        elif plan.launcher != "direct":
-            from worldsize.agent.launchers.launcher_failures import launcher_failures
-
-            self._launcher_failures = launcher_failures
+        self._launcher = find_launcher(plan.launcher)  # now: the directory that we are in will change
         self._paths = paths
         self._node_rank = node_rank
         self._host = host
@@ -64,17 +55,8 @@ class EndedRanks:
 
     def _failures(self, ended: EndedProcess) -> list[Failure]:
         oom = oom_kills() > self._oom_kills >= 0
-        if self._plan.batch is not None:
-            failure = self._batch_failure(self._plan, self._paths, self._host, ended.code, ended.time, oom)
-            return [self._with_full_disk_reason(failure)]
-        if self._plan.launcher != "direct":
-            found = self._launcher_failures(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
-        else:
-            found = [
-                rank_failure(rank, self._node_rank, self._host, ended.code, ended.time, error, oom)
-                for rank, error in zip(ended.process.ranks, self._errors(ended))
-            ]
-        return [self._with_full_disk_reason(failure) for failure in found]
+        end = NodeEnd(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
+        return [self._with_full_disk_reason(failure) for failure in self._launcher.failures(end)]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
         """A script's TERM may be srun's, whose words about the task that failed first found no room either."""

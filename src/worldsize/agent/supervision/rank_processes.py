@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import needs_launch_preparation, node_processes, umask_of
+from worldsize.agent.launchers.base import node_processes, prepare_launch, umask_of
 from worldsize.agent.launchers.rank_process import EndedProcess, Process, node_shares
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
@@ -63,13 +63,10 @@ class RankProcesses:
         """Start the node's ranks, in the code; the failure of the first that cannot be started."""
         os.chdir(paths.code)
         shares = node_shares(plan, node)
-        if needs_launch_preparation(plan):
-            from worldsize.agent.launchers.base import prepare_launch
-
-            try:
-                environ = prepare_launch(plan, world, node, paths, environ, shares)
-            except OSError as error:
-                return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
+        try:
+            environ = prepare_launch(plan, world, node, paths, environ, shares)
+        except OSError as error:
+            return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
         umask = umask_of(plan)
         for process in node_processes(plan, world, node, paths, environ, shares):
             try:

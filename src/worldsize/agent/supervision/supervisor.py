@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent.control.meeting import make_peers
-from worldsize.agent.control.ports import reserve_ports
+from worldsize.agent.control.ports import reserve_ports, with_listener
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
@@ -30,6 +30,7 @@ from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import LATE, RunEnd
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled
+from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
@@ -75,10 +76,7 @@ class Supervisor:
         if self._ports:
             ports = tuple(each.port for each in self._ports)
             self._host = self._host._replace(address=address, ports=ports)
-        if plan.launcher == "autotune":
-            from worldsize.agent.launchers.autotune import with_listener
-
-            self.environ = with_listener(environ, self._ports)
+        self.environ = with_listener(environ, self._ports)
         self._recorder = NodeRecorder(paths, node_rank, len(self.node.ranks))
         self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
@@ -89,7 +87,7 @@ class Supervisor:
 
             self._peers.leading = LeaderTracker(plan)
         self._relay: MessageRelay | None = None
-        if plan.launcher in ("mpirun", "srun") and len(plan.nodes) > 1:
+        if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
             from worldsize.agent.control.launcher_relay import MessageRelay
 
             self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent.control.channel import GONE, HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.message_proof import derive_token
+from worldsize.agent.control.ports import LISTENER
 from worldsize.agent.control.rendezvous import read_rendezvous
-from worldsize.agent.launchers.autotune import LISTENER, order_file
+from worldsize.agent.launchers.autotune import order_file
 from worldsize.agent.posix.signals import SignalPipe
 from worldsize.agent.trials.coordinator import SearchCoordinator
 from worldsize.agent.trials.search_node import SearchNode, base_config

@@ -9,11 +9,9 @@ import sys
 
 import pytest
 
-from worldsize.agent.launchers.base import node_processes
+from worldsize.agent.launchers.base import find_launcher, node_processes
 from worldsize.agent.launchers.deepspeed import deepspeed_environment, rank_exit_code, write_launch_files
-from worldsize.agent.launchers.launcher_failures import launcher_failures
-from worldsize.agent.launchers.rank_process import Process, rank_processes
-from worldsize.agent.supervision.rank_processes import EndedProcess
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.deepspeed import (
     DeepSpeedDistribution,
@@ -173,7 +171,8 @@ def failures(tmp_path, code: int, *failed: int):
             file.write('{"type": "ValueError", "message": "bad", "frames": [], "time": 5, "pid": 1}')
     (tmp_path / "log").write_text("…\n[ERROR] exits with return code = -9\n")
     process = Process((2, 3), ("deepspeed",), {}, str(tmp_path / "log"), ())
-    return launcher_failures(plan, paths, 1, ["a", "b"], EndedProcess(process, code, 99.0), False)
+    end = NodeEnd(plan, paths, 1, ["a", "b"], EndedProcess(process, code, 99.0), False)
+    return find_launcher("deepspeed").failures(end)
 
 
 def test_the_rank_of_this_node_that_left_an_exception_failed(tmp_path):

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from worldsize.agent.launchers import slurm_srun
-from worldsize.agent.launchers.base import node_processes
-from worldsize.agent.launchers.launcher_failures import launcher_failures
+from worldsize.agent.launchers.base import find_launcher, node_processes
 from worldsize.agent.launchers.mpirun import (
     first_cause,
     has_open_mpi,
@@ -19,8 +18,7 @@ from worldsize.agent.launchers.mpirun import (
     open_mpi_generation,
 )
 from worldsize.agent.launchers.rank_file import rank_lines
-from worldsize.agent.launchers.rank_process import Process, rank_processes
-from worldsize.agent.supervision.rank_processes import EndedProcess
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
@@ -247,7 +245,7 @@ def failures(tmp_path, text: str, code: int, node: int = 0, **errors: str):
             file.write(report)
     (tmp_path / "log").write_text(text)
     ended = EndedProcess(Process((0, 1), ("mpirun",), {}, str(tmp_path / "log"), ()), code, 99.0)
-    return launcher_failures(plan_of(2, 2), paths, node, ["a", "b"], ended, False)
+    return find_launcher("mpirun").failures(NodeEnd(plan_of(2, 2), paths, node, ["a", "b"], ended, False))
 
 
 def test_a_launchers_last_words_are_told_without_secrets(tmp_path):
