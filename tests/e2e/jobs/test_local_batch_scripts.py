@@ -212,7 +212,7 @@ def test_how_steps_end(cli: Cli) -> None:
         "echo $((SECONDS - t < 20))\n"
         "srun bash -c 'kill -9 $$'; echo code $?\n"
         "srun -W1 bash -c '[ $SLURM_PROCID = 0 ] || sleep 60'; echo code $?\n"
-        "srun -n1 -t 0:01 sleep 60; echo code $?\n"
+        "srun -n1 -t 0:01 bash -c 'trap \"\" TERM; sleep 600'; echo code $?\n"
         "srun nosuchprogram; echo code $?\n"
         "srun --nosuchoption x; echo code $?\n"
         "srun -n1 bash -c 'sleep 300 & exit 0'; echo code $?\n"
@@ -220,6 +220,7 @@ def test_how_steps_end(cli: Cli) -> None:
         "srun -n2 --multi-prog programs.conf | sort; echo code $?\n"
         "srun -n2 --multi-prog open.conf; echo code $?\n"
     )
+    cli.write("worldsize.toml", "[compute.local]\ngrace = 1\n")
     cli.write("open.conf", "0-1 echo '\n")
     cli.write("programs.conf", "# who does what\n0 echo first of %t\n1-2 echo other %t offset %o\n")
     lines = out(cli, body, "-n 3")
