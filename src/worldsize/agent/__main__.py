@@ -146,7 +146,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
             _complete_element(paths)
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
-    except (RendezvousError, OSError) as error:
+    except (WorldsizeError, OSError) as error:
         write_unstarted_record(plan, paths, node_rank, f"node {node_rank}: {error}")
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return supervisor.run()

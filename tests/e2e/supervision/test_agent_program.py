@@ -200,6 +200,14 @@ def test_a_head_that_never_comes(agents):
     assert read_exits(run.paths, 2)[0].failure.reason == "RENDEZVOUS"
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_head_that_does_not_know_the_launcher_says_so_in_its_record(agents, nodes):
+    run = agents("true", nodes=nodes, ranks=1, launcher="no-such")
+    code, said = run.ended(run.head())
+    assert code == 2 and "there is no launcher 'no-such'" in said and "Traceback" not in said
+    assert "there is no launcher 'no-such'" in read_exits(run.paths, nodes)[0].failure.message
+
+
 def test_a_node_that_cannot_reach_the_head_says_why(agents):
     run = agents("true", ranks=1, rendezvous_timeout=0.5, silence=0.9)
     nowhere = {"address": "255.255.255.255", "port": 7, "control_port": 9, "token": ""}
