@@ -1,4 +1,4 @@
-"""What each rank that has ended says of its failure: by itself, by its launcher, or by its batch script."""
+"""The failures of ranks that have ended, as the ranks themselves, their launcher or their batch script report them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ _TERM_CODE = 143
 class EndedRanks:
     """The failures of one node's ranks. `hosts`: the names of all nodes, once they are known."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, host: str) -> None:
+    def __init__(self, plan: Plan, paths: RunPaths, node_rank: int) -> None:
         self.hosts: Sequence[str] = ()
         self._plan = plan
-        self._launcher = find_launcher(plan.launcher)  # now: the directory that we are in will change
+        self._launcher = find_launcher(plan.launcher)  # now: the working directory will change
         self._paths = paths
         self._node_rank = node_rank
-        self._host = host
         self._oom_kills = oom_kills()
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
-        """One for each of the process's ranks; a launcher, which stands for several, tells which one it was.
+        """One for each of the process's ranks; of a launcher, which stands for several, those that it reports.
 
-        `before` (Unix seconds): only those that failed by themselves earlier, as their exceptions tell.
+        `before` (Unix seconds): only those that failed by themselves earlier, by the times of their exceptions.
         """
         if before is None:
             return self._failures(ended)

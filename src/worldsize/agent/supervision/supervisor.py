@@ -93,7 +93,7 @@ class Supervisor:
             self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
-        self._ended_ranks = EndedRanks(plan, paths, node_rank, self._host.name)
+        self._ended_ranks = EndedRanks(plan, paths, node_rank)
         self._readiness: NodePreparation | None = None
         now = time.monotonic()
         patience = 1.0 if head is None else _HEADS_PATIENCE
