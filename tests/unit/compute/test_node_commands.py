@@ -417,7 +417,7 @@ def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_i
         assert file.read() == "stop now\n"
 
 
-def test_after_words_of_doom_it_is_not_waited_for_ever() -> None:
+def test_a_process_that_has_reported_a_fatal_error_is_ended_soon() -> None:
     import re
 
     clock = Clock()

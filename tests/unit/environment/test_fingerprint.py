@@ -78,7 +78,7 @@ def test_local_packages_count_by_what_is_in_them(tmp_path: Path) -> None:
     assert fingerprint(EnvironmentSpec(pip=(wheel,)), MACHINE) != before
 
 
-def test_requirements_that_change_under_ones_hands_are_refused(tmp_path: Path) -> None:
+def test_requirements_that_cannot_have_a_fingerprint_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "-r b.txt\n")
     write(tmp_path / "b.txt", "-r a.txt\n")
     with pytest.raises(UsageError, match="circle"):

@@ -119,7 +119,7 @@ def test_a_wait_that_looks_for_a_file_now_and_then_is_none(worker: Worker) -> No
     assert not is_work(worker, polls + thread, 3.0)
 
 
-def test_who_does_nothing_does_nothing(worker: Worker) -> None:
+def test_a_process_that_sleeps_has_no_activity(worker: Worker) -> None:
     assert process_activity(worker.pid) == process_activity(worker.pid)
 
 

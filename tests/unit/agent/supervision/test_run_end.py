@@ -184,7 +184,7 @@ def test_one_failure_sends_term_to_all_others_at_once() -> None:
     assert node.end.node_done and node.now == 102.0
 
 
-def test_who_is_deaf_is_killed_when_the_grace_is_over_and_not_before() -> None:
+def test_a_rank_that_ignores_term_is_killed_when_the_grace_is_over_and_not_before() -> None:
     node = Node(0.0, 1.0, DEAF)
     node.fails(failure())
     node.runs(60)
@@ -288,7 +288,7 @@ def test_the_first_of_two_failures_counts_where_the_first_is_a_signal() -> None:
 
 
 @pytest.mark.parametrize("code", [137, 139, 1, 77])
-def test_any_other_end_waits_for_nobody(code: int) -> None:
+def test_a_failure_of_any_other_kind_does_not_wait(code: int) -> None:
     node = Node(0.0, 1.0)
     node.fails(failure(code))
     assert node.code == code and node.ranks.sent == [("TERM", 100.0)]
@@ -393,7 +393,7 @@ def test_what_helpers_of_ranks_do_by_themselves_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("grace", [0.0, 2.0, 60.0])
-def test_deaf_leftovers_of_a_success_are_killed(grace: float) -> None:
+def test_leftovers_of_a_success_that_ignore_term_are_killed(grace: float) -> None:
     node = Node(leftovers=(DEAF,), grace=grace)
     node.runs(120.0)
     longest = LEFTOVER_PATIENCE + min(grace, LEFTOVER_GRACE)
