@@ -1,7 +1,7 @@
 """When processes that are to end are sent which signal: TERM, and KILL once their grace is over.
 
-Pure: every method is told the time, in seconds of one monotonic clock. Standard library only, and nothing of
-worldsize: its text also travels inside `agent/node_programs/run_command.py`.
+Pure: every method takes the time, in seconds of one monotonic clock. Standard library only, and nothing of worldsize:
+its text also travels inside `agent/node_programs/run_command.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 
 
 class Termination:
-    """One end of one group of processes. A request can be made again, and brings the end nearer, never further away.
+    """The end of one group of processes. Each further request can only bring it forward, never put it off.
 
     `term_at`, `kill_at`: when TERM and KILL are due; None before the first request.
     """
@@ -18,21 +18,23 @@ class Termination:
     def __init__(self) -> None:
         self.term_at: float | None = None
         self.kill_at: float | None = None
-        self._is_told = False
+        self._has_sent_term = False
 
     def request(self, now: float, grace: float, delay: float = 0.0) -> None:
-        """TERM after `delay` seconds, KILL after `grace` more; a grace of 0 is no TERM at all."""
+        """Ask for TERM after `delay` seconds and for KILL after `grace` more; with a grace of 0 there is no TERM."""
         self.term_at = _earlier(self.term_at, now + delay)
         self.kill_at = _earlier(self.kill_at, now + delay + grace)
 
     def signal_due(self, now: float) -> int | None:
-        """SIGTERM once; SIGKILL at each call from `kill_at` on, since what was about to start when the others were
-        killed shows later; None while nothing is due."""
+        """The signal to send now: SIGTERM once, SIGKILL at each call from `kill_at` on, None while nothing is due.
+
+        A process that was just being started when the others were killed is found only later: hence KILL each time.
+        """
         if self.is_overdue(now):
             return signal.SIGKILL
-        if self._is_told or self.term_at is None or now < self.term_at:
+        if self._has_sent_term or self.term_at is None or now < self.term_at:
             return None
-        self._is_told = True
+        self._has_sent_term = True
         return signal.SIGTERM
 
     def is_overdue(self, now: float) -> bool:
@@ -40,8 +42,8 @@ class Termination:
         return self.kill_at is not None and now >= self.kill_at
 
     def deadline(self) -> float | None:
-        """When `signal_due` has something next; None before the first request."""
-        return self.kill_at if self._is_told else self.term_at
+        """The time from which `signal_due` returns a signal next; None before the first request."""
+        return self.kill_at if self._has_sent_term else self.term_at
 
 
 def _earlier(known: float | None, moment: float) -> float:

@@ -1,6 +1,6 @@
 """What starts the ranks of a run: one row of facts for each launcher, by its name in a plan.
 
-Every other layer asks here what a launcher needs or does, and compares no name. How it starts ranks is told by its
+Every other layer looks up here what a launcher needs or does, and compares no name. How it starts ranks is up to its
 module in the agent.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,7 +16,7 @@ class LauncherFacts(NamedTuple):
     module        the module whose `LAUNCHER` starts the ranks of a node; imported by agents that use it
     step_program  the scheduler's program that starts the ranks, by PMIx, as one more step of the job; "": none
     hostfile      its ranks, or its own program, find the nodes listed in a file
-    own_variables beginnings of the names of variables that it sets for each rank itself: ours give way to them
+    own_variables beginnings of the names of variables that it sets for each rank itself; we set none of these
     horovod_library  the library by which ranks of Horovod find each other; None: the one that Horovod was built with
     by_agent      each rank is a process that the agent itself has started
     trials        its processes start the ranks of trials, and not those of the plan

@@ -90,10 +90,10 @@ class RankContext(NamedTuple):
 class Variable(NamedTuple):
     """One row: `value` gives None where the variable does not apply (and is then not set).
 
-    `scope` tells what the value is. "rank", "local rank", "node rank": the number of the rank, within its node, of its
+    `scope`: what the value is. "rank", "local rank", "node rank": the number of the rank, within its node, of its
     node. "world", "local world", "nodes": how many ranks there are, on its node, how many nodes. Anything else is the
-    same for all ranks of the "run", of a "node" or of a "role", tells of the run's place in its "array", or is the
-    rank's "own".
+    same for all ranks of the "run", of a "node" or of a "role", is the run's place in its "array", or is the rank's
+    "own".
     """
 
     name: str

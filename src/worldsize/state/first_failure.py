@@ -1,7 +1,8 @@
-"""Which of several failures was first: the one rule of ranks, steps, what nodes hear of each other, and the fold.
+"""Which of several failures was first: one rule for the ranks of a node, the tasks of a step, the verdicts that nodes
+exchange, and the records of a run that has ended.
 
-Pure: the time is told, in seconds of one monotonic clock. Times of failures are Unix times of the machines where they
-happened.
+Pure: methods take the time, in seconds of one monotonic clock. Times of failures are Unix times of the machines where
+they happened.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ _PEER_LOSS = (
 _ABORTED = "(SIGABRT)"
 
 SETTLE = 0.3
-"""Seconds that a suspect waits for whoever may have caused its end."""
+"""Seconds that a suspect waits for the failure that may have caused it."""
 
 _TERM_CODE = 143
 _STOP_CODES = (130, _TERM_CODE)
-"""Killed by INT or TERM, or an exit code that says so."""
+"""Exit codes of a process that INT or TERM has ended."""
 
 
 def is_peer_loss(failure: Failure) -> bool:
-    """Whether it only tells that another rank is gone."""
+    """Whether its message only reports that another rank is gone."""
     return re.search(_PEER_LOSS, failure.message) is not None
 
 
 def may_follow(failure: Failure) -> bool:
-    """Whether it is worth waiting for who failed before: threads of gloo and NCCL abort a process whose peer is gone,
-    while the peer's interpreter is still ending."""
+    """Whether another failure may have caused it, which is not known yet: threads of gloo and NCCL abort a process
+    whose peer is gone, while the peer's interpreter is still ending."""
     return is_peer_loss(failure) or failure.message.endswith(_ABORTED)
 
 
@@ -46,16 +47,16 @@ def precedence(failure: Failure) -> tuple[bool, float]:
 
 
 def first_failure(failures: Iterable[Failure]) -> Failure | None:
-    """None without any."""
+    """The first of them by `precedence`; None if there are none."""
     return min(failures, key=precedence, default=None)
 
 
 class FirstFailure:
-    """The failure that one node, or one step, is ended for. `decide_at`: when the pending suspect's time is up; None
-    without one.
+    """The failure that one node, or one step, is ended for. `decide_at`: when the pending suspect counts; None without
+    one.
 
-    Two kinds of failure are suspects at first. One that tells of a lost peer, or an abort that tells nothing, gives way
-    to the peer's own. One by TERM or INT may be a cancel by a scheduler, which signals all processes of a step in any
+    Two kinds of failure are suspects at first. One that reports a lost peer, or an abort without a reason, gives way to
+    the peer's own. One by TERM or INT may be a cancel by a scheduler, which signals all processes of a step in any
     order: while that is open, no other failure ends the run either, since a rank may answer the same signal with any
     code.
     """
@@ -66,7 +67,8 @@ class FirstFailure:
         self._may_be_cancel = False
 
     def consider(self, failures: Iterable[Failure], now: float) -> Failure | None:
-        """The failure to end for; None: there is none, or it must wait until `decide_at`."""
+        """Add failures that have just become known. Returns the one to end for; None while it must wait until
+        `decide_at`, and without any."""
         found = list(failures)
         if not found:
             return None
@@ -79,9 +81,9 @@ class FirstFailure:
         return None
 
     def overdue(self, now: float) -> Failure | None:
-        """The suspect that has waited long enough."""
+        """The suspect, once it has waited long enough; else None."""
         return self._suspect if self.decide_at is not None and now >= self.decide_at else None
 
     def drop(self) -> None:
-        """The end has begun: nothing is pending any more."""
+        """Forget the suspect, since the end has begun."""
         self._suspect = self.decide_at = None

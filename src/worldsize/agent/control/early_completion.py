@@ -1,6 +1,6 @@
 """The end of a run whose leaders have all ended with 0: other ranks, such as parameter servers, would wait for ever.
 
-Pure: the time is told, in seconds of one monotonic clock.
+Pure: methods take the time, in seconds of one monotonic clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an agent starts for a search, in place of its node's ranks: a tuner, told of the other nodes."""
+"""What an agent starts for a search, in place of its node's ranks: a tuner, with the addresses of the other nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launcher does, and where each is found by its name; what is made ready whichever launcher starts the ranks.
+"""The protocol of launchers, the lookup of a launcher by its name, and what is prepared for every launcher.
 
 A launcher is a module of its own with a `LAUNCHER`, and a row of facts (`plan/launchers.py`) that names the module. No
 module is imported but that of the plan's launcher.
@@ -26,24 +26,24 @@ class Launcher(Protocol):
     """How the ranks of a node are started, and which of them failed."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
-        """Whether a node with this environment has what it needs. Asked on the head alone, and only where the plan
-        names another launcher that may take its place."""
+        """Whether a node with this environment has what the launcher needs. Asked on the head alone, and only where the
+        plan names another launcher that may take its place."""
         return True
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Make ready what its processes, or the ranks, find on this node; the environment that they inherit. Raises
-        OSError."""
+        """Write, or start, what the launcher and its ranks need on this node. Returns the environment that they
+        inherit. Raises OSError."""
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """What the node starts, in the order of its ranks; nothing is written and nothing is started."""
+        """The processes that the node is to start, in the order of its ranks. Pure."""
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """At least one, of a process of its that has ended with another code than 0."""
+        """The failures behind the end of one of the launcher's processes with another code than 0: at least one."""
 
 
 def find_launcher(name: str) -> Launcher:
-    """Raises PlanError for a name that is not known."""
+    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known."""
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     return launcher
 
@@ -60,10 +60,8 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
 def prepare_launch(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
 ) -> Mapping[str, str]:
-    """Make ready what the launcher, or the ranks, find on this node: files, a server. Raises OSError.
-
-    `environ`, as the ranks are to inherit it.
-    """
+    """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `environ` as the
+    ranks are to inherit it. Raises OSError."""
     launch = NodeLaunch(plan, world, node, paths, environ, shares)
     if plan.batch is None and not launcher_facts(plan.launcher).trials:
         launch = launch._replace(environ=_prepare_framework(launch))

@@ -50,7 +50,7 @@ _ONE_HOST = {
 
 
 class BatchLauncher(Launcher):
-    """The script, on the first node alone."""
+    """The batch script, which runs on the first node alone."""
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
         environment = batch_environment(launch.plan, launch.paths, launch.environ)

@@ -59,7 +59,7 @@ exit 0
 
 
 class DeepSpeedLauncher(Launcher):
-    """DeepSpeed's own, once per node."""
+    """DeepSpeed's own launcher, once per node."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
@@ -71,7 +71,7 @@ class DeepSpeedLauncher(Launcher):
         return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Of the ranks that left an exception, or of the only one: the launcher does not say which rank it was."""
+        """Those of the ranks that left an exception, or of the only rank: the launcher does not report which it was."""
         process, code, time = end.ended._replace(code=rank_exit_code(end.ended.code))
         errors: list[tuple[int, Any]] = [
             each for each in rank_errors(end.plan, end.paths).items() if each[0] in process.ranks

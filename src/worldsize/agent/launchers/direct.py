@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DirectLauncher(Launcher):
-    """Nothing stands between the agent and its ranks."""
+    """The agent itself, which starts each rank as a process of its own."""
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
         return list(launch.ranks())

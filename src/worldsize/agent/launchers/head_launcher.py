@@ -1,7 +1,7 @@
 """Launchers of which one process, on the head, starts the ranks of all nodes.
 
 What it starts becomes a rank by a file that the node's agent has written. On every other node a process waits until the
-head says what to execute there, or that it may end.
+head sends a line to execute there, or ends it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
 
 class HeadLauncher(Launcher):
-    """What differs from launcher to launcher: its words, its environment, and how it names the first failure."""
+    """A launcher of this kind. Subclasses give its command line, its environment, and how it reports the first
+    failure."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The program on the head, with its words."""
+        """The command line on the head."""
         raise NotImplementedError
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
@@ -36,11 +37,11 @@ class HeadLauncher(Launcher):
         raise NotImplementedError
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """The first failure in the program's own words; None where they name no rank."""
+        """The rank that the program itself reports as the first to fail; None where it names none."""
         raise NotImplementedError
 
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
-        """Make ready what the program itself needs. Raises OSError."""
+        """Write what the program itself needs. Raises OSError."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
@@ -64,13 +65,13 @@ class HeadLauncher(Launcher):
 
 
 def waiting_argv(plan: Plan) -> tuple[str, ...]:
-    """What stands on every other node for what the head may ask for."""
+    """What waits on every other node for the line that the head may send."""
     return ("/bin/sh", "-c", _WAIT, plan.options.get("source", "<the head's word>"))
 
 
 def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:
-    """Of all ranks that are known to have failed. The first that the launcher saw end may have ended for the end of
-    another; one that left no exception counts as the earliest, since nothing tells its time."""
+    """The failures of all ranks that are known to have failed. `cause`, the first that the launcher saw end, may have
+    ended because another did; without an exception of its own it counts as the earliest, since its time is unknown."""
     nodes = {rank.rank: node.node_rank for node in end.plan.nodes for rank in node.ranks}
     errors, time = rank_errors(end.plan, end.paths), end.ended.time
     found = []

@@ -1,5 +1,5 @@
-"""What tells of a failure where a launcher stands between the ranks and us: what the ranks' Pythons left, and the
-launcher's last words."""
+"""Evidence of a failure where a launcher, and not the agent, has started the ranks: the exceptions that the ranks
+have left, and the end of the launcher's log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FailedRank(NamedTuple):
 
 
 def rank_errors(plan: Plan, paths: RunPaths) -> Dict[int, Dict[str, Any]]:
-    """The exception that each rank of the plan has left, if it has."""
+    """The exceptions that ranks of the plan have left, by rank."""
     left = {name for name in os.listdir(paths.errors_dir) if not name.endswith(".tmp")}
     found = {}
     for node in plan.nodes:
@@ -42,7 +42,7 @@ def rank_errors(plan: Plan, paths: RunPaths) -> Dict[int, Dict[str, Any]]:
 
 
 def launcher_failure(end: NodeEnd) -> Failure:
-    """Of the launcher itself: nobody says that it was a rank."""
+    """The failure of the launcher itself, where nothing shows that a rank failed."""
     process, code, time = end.ended
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"

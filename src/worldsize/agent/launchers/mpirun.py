@@ -88,7 +88,7 @@ _UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+
 
 
 class MpirunLauncher(HeadLauncher):
-    """Open MPI's."""
+    """Open MPI's mpirun."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
         return has_open_mpi(plan, environ)

@@ -29,7 +29,7 @@ _SIGNALS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7,
 
 
 class SrunLauncher(HeadLauncher):
-    """Slurm's own, which needs nothing of the other nodes' agents but the files of their ranks."""
+    """Slurm's srun, which starts the ranks of all nodes itself, by the files that their agents have written."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
         return srun_argv(launch.plan, launch.paths)

@@ -48,7 +48,7 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Of the rank that torchrun names; else of all that it was to start."""
+        """That of the rank which torchrun names; else those of all that it was to start."""
         process, code, time = end.ended
         told = process.environment.get("TORCHELASTIC_ERROR_FILE")
         cause = root_cause(process.log)

@@ -1,4 +1,4 @@
-"""A child of this process that is to end now: TERM, and KILL once its grace is over."""
+"""The end of one child of this process: TERM, and KILL once its grace is over."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def terminate_child(process: subprocess.Popen[Any], send: Callable[[int], None], grace: float) -> None:
-    """Return once the child has ended, or has outlived KILL by the grace. `send`: signal whatever is to end with it.
+    """End a child: TERM now, KILL after `grace` seconds. Returns once it has ended, or has outlived KILL by the grace.
 
-    Nothing is sent to a child that has ended.
+    `send` sends a signal to the child, and to what is to end with it; it is not called for a child that has ended.
     """
     end = Termination()
     end.request(time.monotonic(), grace)

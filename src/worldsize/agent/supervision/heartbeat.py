@@ -1,4 +1,4 @@
-"""The sign of life that a node gives the others, and what is checked with it: the others' silence, the disk, a
+"""The message that a node sends the others at regular times, and what it checks then: the others' silence, the disk, a
 standstill."""
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ BEATS_PER_SILENCE = 9
 
 
 class Heartbeat:
-    """`every`: seconds from one beat to the next, by the shorter of the times that nodes and idle ranks are waited
-    for. `part` is to be ticked with the supervisor's others."""
+    """The heartbeat of one node.
+
+    every  seconds from one beat to the next: a fraction of the time after which a silent node counts as lost, or idle
+           ranks as hanging, whichever is shorter
+    part   what is due by the clock; to be ticked with the supervisor's other parts
+    """
 
     def __init__(
         self,

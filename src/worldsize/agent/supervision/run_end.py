@@ -1,8 +1,8 @@
-"""Why and when one node's ranks end: the first verdict starts their end, and TERM, KILL and the farewell follow by the
-clock.
+"""Why and when one node's ranks end: the first verdict starts their end; TERM, KILL and the end of the wait for other
+nodes follow by the clock.
 
-Pure: time is told, in seconds of one monotonic clock; what is to be done to ranks, other nodes and records is done by
-the objects that are handed in.
+Methods take the time, in seconds of one monotonic clock. What is to be done to ranks, other nodes and records is done
+by the objects that are passed in.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 LEFTOVER_GRACE = 5.0
 LEFTOVER_PATIENCE = 1.0
-"""Seconds in which what a rank has started ends by itself, once it sees that the rank is gone."""
+"""Seconds that a process which a rank has started has to end by itself, once the rank is gone."""
 
 LATE = 5.0
-"""Seconds that the other nodes may take longer than their grace."""
+"""Seconds beyond their grace for which the other nodes are waited for."""
 
 
 class RunEnd:
     """The end of one node's part in a run.
 
-    verdict     why it ends; None as long as nothing speaks against it
+    verdict     why it ends; None as long as it has no reason to
     stopped_at  when that was first known (Unix time)
     node_done   the ranks are gone, and all that they have left
     parts       what is due by the clock; to be ticked with those of the supervisor
@@ -63,14 +63,14 @@ class RunEnd:
         )
 
     def start_time_limit(self, seconds: float, now: float) -> None:
-        """Give the ranks so many seconds from now on."""
+        """Give the ranks `seconds` from now on; then they are ended."""
         self._limit = seconds
         self._time_limit.at = now + seconds
 
     # why
 
     def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Weigh one more verdict, or adopt the head's if it is `final`; the first one starts the end of the ranks."""
+        """Weigh one more verdict, or adopt the head's, which is `final`; the first one starts the end of the ranks."""
         before = self.verdict
         self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:
@@ -90,7 +90,8 @@ class RunEnd:
             self.decide(Verdict(why, failure), now)
 
     def weigh_failures(self, failures: Sequence[Failure], now: float) -> None:
-        """What ranks that have just ended say: before the end it may have to wait for what others say."""
+        """Weigh the failures of ranks that have just ended. As long as the run goes on, one that another may have
+        caused waits for that."""
         if self.verdict is not None:
             self.decide_failure(first_failure(failures), now)
         else:
@@ -115,12 +116,12 @@ class RunEnd:
     # when
 
     def cut_grace(self, now: float) -> None:
-        """End what is left at once."""
+        """Kill what is left, without any further grace."""
         self._termination.request(now, 0.0)
 
     def end_node(self, now: float) -> None:
-        """To be called often once the ranks are not to be started any more: when they are gone, end what they have
-        left; the node is done when nothing is left of it."""
+        """End what the ranks have left, once they are gone; the node is done when nothing is left. To be called again
+        and again as soon as ranks have been started, or never will be."""
         if self.node_done or self._ranks or self._first_failure.decide_at is not None:
             return
         patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
@@ -132,12 +133,12 @@ class RunEnd:
             self._peers.report_done()
 
     def needs_quick_look(self, now: float) -> bool:
-        """Whether processes that are about to end are to be looked for again within milliseconds."""
+        """Whether the next look at processes that are about to end is due within milliseconds."""
         ending = self._termination.kill_at is not None and not self.node_done
         return ending and (self._termination.is_overdue(now) or not self._ranks)
 
     def may_leave(self, now: float) -> bool:
-        """Whether the agent may end: its node is done, and nobody else is to be waited for."""
+        """Whether the agent may end: its node is done, and it need not wait for another one."""
         late = self.verdict is not None and now > (self._farewell.at or now)
         return self.node_done and self._peers.may_end(late)
 

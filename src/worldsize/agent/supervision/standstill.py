@@ -67,7 +67,7 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
 
 
 class Idleness:
-    """For how long one node has been idle, told by samples that are taken `every` so many seconds.
+    """For how long one node has been idle, by samples that are taken `every` so many seconds.
 
     A sample that comes late starts anew: we did not run ourselves meanwhile, and the ranks may not have either.
     """
@@ -79,7 +79,7 @@ class Idleness:
         self._seconds = 0.0
 
     def seconds(self, sample: Sample, living: Collection[int]) -> float:
-        """Up to this sample, with the ranks' processes `living`; 0 where one of them is not in it."""
+        """The idle seconds up to this sample. `living`: the processes of ranks; 0 where one of them is not in it."""
         last, self._last = self._last, sample
         known = sample.work.keys() >= set(living)
         if last is None or not known or sample.at - last.at > self._patience or is_busy(last, sample, self._hertz):

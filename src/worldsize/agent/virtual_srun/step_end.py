@@ -1,4 +1,7 @@
-"""When the tasks of a step are told to end, and which code srun ends with. Pure: the time is told (monotonic)."""
+"""When the tasks of a step are ended, and which code srun ends with.
+
+Pure: methods take the time, in seconds of one monotonic clock.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 
 def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
-    """As an srun with these options has it, all of whose tasks start at `now`."""
+    """The end of a step of an srun with these options, all of whose tasks start at `now`."""
     wait = float(parse_digits(srun.options.get("wait")) or 0)
     return StepEnd(grace, wait, _limit(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
 
@@ -37,7 +40,7 @@ class StepEnd:
 
     Times are seconds: the `grace` between TERM and KILL, how long the other tasks may `wait` once the first has ended
     (0: for ever), the time `limit`. `kill_on_failure`: a task that fails ends the others. `code`: what the step was
-    told to end with; None as long as it was not.
+    first requested to end with; None before that.
     """
 
     def __init__(self, grace: float, wait: float, limit: float | None, kill_on_failure: bool, now: float) -> None:
@@ -52,11 +55,12 @@ class StepEnd:
         self._termination = Termination()
 
     def record_unstarted(self, code: int) -> None:
-        """Record that a task could not be started, for which srun has `code`."""
+        """Record that a task could not be started; `code`: what srun ends with for it."""
         self._codes.append(code)
 
     def record_ended(self, code: int, failure: Failure | None, now: float) -> None:
-        """Record that a task has ended, with `failure` where `code` is not 0. After `request` it is our doing."""
+        """Record that a task has ended, with `failure` where `code` is not 0. After `request` it does not count: the
+        task was ended."""
         if self.code is not None:
             return
         self._codes.append(code)
@@ -66,7 +70,7 @@ class StepEnd:
             self._due = now + self._wait
 
     def request(self, code: int, now: float) -> bool:
-        """Whether the tasks are to be told to end now: the first request is what the step ends with."""
+        """Ask for the end of the step, with `code`. Whether it is the first request, so that TERM is to be sent now."""
         if self.code is not None:
             return False
         self.code = code
@@ -74,32 +78,32 @@ class StepEnd:
         return True
 
     def request_kill(self, now: float) -> None:
-        """What is left of the grace is none."""
+        """Ask for KILL now, without any further grace."""
         self._termination.request(now, 0.0)
 
     def request_end_of_leftovers(self, now: float) -> bool:
-        """Whether what the tasks have left behind is to be told to end now; it has a short grace of its own, or what
-        is left of the step's."""
+        """Ask for the end of what the tasks have left, with a short grace, or what is left of the step's. Whether TERM
+        is to be sent to it now."""
         if self._termination.kill_at is not None:
             return False
         self._termination.request(now, min(self._grace, _MOST_GRACE_OF_LEFTOVERS))
         return True
 
     def code_due(self, now: float) -> int | None:
-        """What the step is to end with, from when a task that failed or ended has the others end; else None."""
+        """The code to end the step with, once a task's failure or end is a reason to end the others; else None."""
         is_due = self._due is not None and now >= self._due
         return _KILLED if is_due or self._first_failure.overdue(now) is not None else None
 
     def code_of_time_limit(self, now: float) -> int | None:
-        """What the step is to end with, from when its time limit is over; else None."""
+        """The code to end the step with, once its time limit is over; else None."""
         return _TERMINATED if self._time_limit is not None and now >= self._time_limit else None
 
     def is_overdue(self, now: float) -> bool:
-        """Whether whatever is left is to be killed."""
+        """Whether everything that is left is to be killed."""
         return self._termination.is_overdue(now)
 
     def pause(self, now: float, has_tasks: bool) -> float | None:
-        """Seconds until something is due by itself; None: nothing ever is."""
+        """Seconds until something is due by the clock; None where nothing is."""
         if self._termination.kill_at is not None or not has_tasks:
             return _BUSY
         dues = (self._due, self._first_failure.decide_at, self._time_limit)
@@ -107,7 +111,7 @@ class StepEnd:
         return max(0.0, min(*moments, now + _LONGEST_PAUSE) - now) if moments else None
 
     def exit_code(self) -> int:
-        """srun's: the highest of the tasks', or what the step was told to end with where none has failed before."""
+        """srun's exit code: the highest of the tasks', or `code` where none had failed before it was requested."""
         if self.code is not None and not any(self._codes):
             return self.code
         return max(self._codes, default=0)

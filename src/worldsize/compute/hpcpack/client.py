@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 
 PATIENCE = 75.0
 """Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in
-less. The others below are for what somebody waits for, or what is asked again anyway."""
+less. The following are shorter: a user waits for the answer, or the request is made again anyway."""
 
 REQUEST_PATIENCE = 10.0
-"""To list nodes and queues."""
+"""For lists of nodes and queues."""
 
 CHECK_PATIENCE = 3.0
 OBSERVE_PATIENCE = 3.0
 NODE_COMMAND_PATIENCE = 5.0
 FOLLOW_UP_PATIENCE = 3.0
-"""To see whether a new job is accepted, or to take it back."""
+"""For whether a new job is accepted, and to withdraw it."""
 
 REQUEUE_PATIENCE = 30.0
-"""Until a job that was told to end has ended."""
-
+"""Seconds until a job that was cancelled has ended."""
 
 ROWS = 1000
 _FIRST_PAUSE = 0.5

@@ -224,9 +224,14 @@ class FileCommandStream:
 
 
 def is_lost(up: bool, begun: bool, known_gone: bool, silence: float, stopped_for: float | None) -> bool:
-    """Whether a node will tell nothing more. `up`: it has begun; `begun`: it has, or should have by now; `known_gone`:
-    whoever started it says that it is gone, which may be known before its last words are; `silence`: seconds without
-    news; `stopped_for`: seconds since the end of the command was asked for, None where it was not."""
+    """Whether nothing more is to be expected of a node.
+
+    up           it has begun
+    begun        it has, or should have by now
+    known_gone   the compute reports that it is gone, which may arrive before its last lines do
+    silence      seconds without news
+    stopped_for  seconds since the end of the command was asked for; None where it was not
+    """
     if stopped_for is not None and (not begun or stopped_for > GRACE + _OVERTIME):
         return True
     patience, if_gone = (SILENCE, _SILENCE_IF_GONE) if up else (PATIENCE, _LAG_IF_GONE)

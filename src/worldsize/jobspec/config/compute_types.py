@@ -1,4 +1,4 @@
-"""What kinds of compute the configuration knows, and the keys of each; the kinds themselves are in `compute/`."""
+"""The types of compute in the configuration, and the keys of each; what they do is in `compute/`."""
 
 from __future__ import annotations
 
