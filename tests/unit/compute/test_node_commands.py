@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,14 @@ from worldsize.cli.nodes.list_nodes import group_equal_nodes
 from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines
 from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
-from worldsize.compute.node_commands.by_process import _OVERTIME, GRACE, OutputRules, ProcessCommandStream, command_spec
+from worldsize.compute.node_commands.by_process import (
+    _OVERTIME,
+    GRACE,
+    OutputRules,
+    ProcessCommandStream,
+    command_spec,
+    program,
+)
 from worldsize.compute.slurm import node_commands, reports
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.plan import Plan
@@ -33,6 +41,12 @@ from worldsize.service.node_commands import choose_nodes
 def plan(nodes: int = 3, **changes: object) -> Plan:
     made = Plan("20260101-000000-000aaa", "x", "lab", 0.0, 0, node_major_layout(nodes, 2), ("true",), {})
     return made._replace(**changes)
+
+
+def test_the_program_of_nodes_needs_nothing_but_python() -> None:
+    code = "import sys; sys.path[:] = [each for each in sys.path if 'worldsize' not in each]; exec(sys.argv[1], {})"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, program()], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "worldsize.common" not in program()
 
 
 # what many nodes say
