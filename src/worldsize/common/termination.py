@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import signal
 
+LEFTOVER_GRACE = 5.0
+"""Seconds of grace, at most, for what processes that have ended have left behind."""
+
 
 class Termination:
     """The end of one group of processes. Each further request can only bring it forward, never put it off.

@@ -1,4 +1,4 @@
-"""The end of a run whose leaders have all ended with 0: other ranks, such as parameter servers, would wait for ever.
+"""The end of a run whose leaders have all ended with 0: other ranks, such as parameter servers, would never end.
 
 Pure: methods take the time, in seconds of one monotonic clock.
 """

@@ -32,7 +32,7 @@ def listen(path: str, backlog: int) -> socket.socket:
 
 
 def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
-    """Open a connection to `endpoint`. Raises ConnectionRefusedError where nobody listens, OSError otherwise."""
+    """Open a connection to `endpoint`. Raises ConnectionRefusedError where no process listens, else OSError."""
     if not isinstance(endpoint, str):
         # As bytes: a name in text is taken for an international one, and loading the tables for that takes 3 ms.
         host, port = endpoint

@@ -1,7 +1,7 @@
 """Messages from a launcher's program on the head to its program on another node, passed on by their agents.
 
-On each node a pipe, opened by its name under /proc: nothing of it is left behind, and when the agent ends, whoever
-waits for a word reads the pipe's end.
+Each node has a pipe, opened by its name under /proc. It leaves no file behind, and when the agent ends, a program that
+waits for a line reads the end of the pipe.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def is_nonce(line: bytes) -> bool:
 
 
 def derive_token(token: str, purpose: str) -> str:
-    """Return a second secret: whoever knows the token can derive it, and it does not reveal the token."""
+    """Return a second secret, which can be derived from the token and does not reveal it."""
     return _mac(token.encode(), purpose.encode()).hex()
 
 

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 1.0
 _WELCOME_AFTER = 0.5
-"""Seconds. Most runs have begun by then, and to wake a node once more takes longer than all that it has to prove."""
+"""Seconds after which a node is welcomed by a message of its own. Most runs have begun by then, and waking a node once
+more takes longer than the whole proof."""
 REFUSALS = 50
-"""As many attempts in a row, 20 ms apart: the head listens before it says where, so one that refuses is no more."""
+"""Refused attempts in a row, 20 ms apart, after which the head counts as gone: it listens before it publishes its
+address."""
 _REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
 _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
@@ -111,7 +113,7 @@ class HeadPeers(Peers):
         self._channel.send_to(node_rank, "order", text=text)
 
     def may_end(self, late: bool) -> bool:
-        """Those who never came are not waited for: they will find nobody here."""
+        """Nodes that never joined are not waited for: the head they look for will be gone."""
         expected = range(1, self._nodes) if self._hosts else self._channel.hosts
         return late or self._done.issuperset(expected)
 
@@ -125,7 +127,7 @@ class HeadPeers(Peers):
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """Each word counts once: whoever does not repeat it may have gone on since."""
+        """A node's report counts once: a node that does not repeat it may have gone on since."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self._done
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
@@ -144,7 +146,7 @@ class HeadPeers(Peers):
         self._remove_socket()
 
     def _remove_socket(self) -> None:
-        """The socket's name, which nobody needs any more: nodes of one machine do not come twice."""
+        """Remove the socket's name once all nodes have joined: virtual nodes do not join a second time."""
         if isinstance(self._endpoint, str):
             try:
                 os.unlink(self._endpoint)

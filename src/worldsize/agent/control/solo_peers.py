@@ -39,37 +39,37 @@ class Peers:
         self.lost_nodes: tuple[int, ...] = ()
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
-        """Every node's host, in order, once all are here and the head has said so."""
+        """Every node's host, in order, once all nodes have joined and the head has sent the list; None before."""
         return (self._own,)
 
     def report_ready(self) -> bool:
-        """This node is ready for its ranks; whether all of them are."""
+        """Report that this node is ready for its ranks. Whether all nodes are."""
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        """What others have decided or met with since the last call."""
+        """The verdicts that have come from other nodes since the last call."""
         return []
 
     def send_verdict(self, verdict: Verdict) -> None:
-        """This node's verdict is new."""
+        """Send the other nodes this node's new verdict."""
 
     def report_ended(self, ranks: Sequence[int]) -> None:
-        """These ranks of this node have ended with 0: told where the run is over with some of its ranks."""
+        """Report that these ranks of this node have ended with 0, where the run is over with some of its ranks."""
         if self.leading is not None:
             self.leading.record_ended(ranks, self._clock())
 
     def pass_on(self, node_rank: int, text: str) -> None:
-        """For a program on another node, from one on the head."""
+        """Send `text` to a program on another node, from one on the head."""
 
     def report_done(self) -> None:
-        """Nothing of the run is left on this node."""
+        """Report that nothing of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
-        """Whether this agent may end, all of its node being gone. `late`: the others are past waiting for."""
+        """Whether this agent may end, once its node is done. `late`: other nodes need not be waited for any more."""
         return True
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
-        """Give a sign of life; the nodes that gave none for `silence` seconds are lost."""
+        """Send a heartbeat. Returns verdicts on the nodes that have sent none for `silence` seconds: they are lost."""
         return []
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:

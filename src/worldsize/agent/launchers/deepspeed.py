@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from worldsize.state.records import Failure
 
 HOOK = "WORLDSIZE_LAUNCH"
-"""Where the hook finds what a rank is to become."""
+"""The variable that names the directory with the files of ranks, for the hook."""
 
 _AUTOTUNING = "WORLDSIZE_AUTOTUNING"
 _FOR_RANKS_ALONE = ("WORLDSIZE_INRANK",)
@@ -91,14 +91,14 @@ def _environment(launch: NodeLaunch, ranks: Iterable[Process]) -> Mapping[str, s
 
 
 def launcher_directory(paths: RunPaths, node: NodePlan) -> str:
-    """First on the launcher's PATH."""
+    """The directory that is first on the launcher's PATH."""
     return os.path.join(paths.launch_dir, f"node-{node.node_rank}")
 
 
 def deepspeed_environment(
     ranks: Iterable[Process], paths: RunPaths, node: NodePlan, autotuning: str = ""
 ) -> dict[str, str]:
-    """The launcher's: what is the same for all ranks of its node. `autotuning`: its option of that name."""
+    """The launcher's environment: what is the same for all ranks of its node. `autotuning`: its option of that name."""
     first, *others = (process.environment for process in ranks)
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
     own.update(variable_names("rank", "local rank", "own"), _FOR_RANKS_ALONE)
@@ -111,7 +111,7 @@ def deepspeed_environment(
 def write_launch_files(
     ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan
 ) -> None:
-    """The program that stands for `deepspeed`, and what each of this node's ranks is to become."""
+    """Write the program that stands for `deepspeed`, and a file for each of this node's ranks. Raises OSError."""
     directory = launcher_directory(paths, node)
     os.makedirs(directory, exist_ok=True)
     shims = {"deepspeed": _SHIM, **({"pdsh": _PDSH} if _AUTOTUNING in environment else {})}
@@ -131,5 +131,5 @@ def write_launch_files(
 
 
 def rank_exit_code(code: int) -> int:
-    """What the rank ended with: DeepSpeed's launcher says -N for signal N, which a shell sees as 256 - N."""
+    """The rank's exit code, 128+N for signal N: DeepSpeed's launcher exits with -N, which a shell sees as 256 - N."""
     return 128 + 256 - code if code > 256 - 65 else code

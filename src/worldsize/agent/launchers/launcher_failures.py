@@ -53,8 +53,8 @@ def launcher_failure(end: NodeEnd) -> Failure:
 
 
 def daemon_failure(end: NodeEnd) -> Failure:
-    """Rarely the cause: what stands on a node for the launcher ends when that does, and "remote process exited" lets
-    others go first."""
+    """The failure of the process that a launcher has on a node besides the head. It is rarely the first one, since the
+    process ends with the launcher; the words "remote process exited" let other failures come first."""
     process, code, time = end.ended
     launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
     if code in (126, 127):

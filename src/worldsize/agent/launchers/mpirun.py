@@ -114,7 +114,7 @@ LAUNCHER = MpirunLauncher()
 
 
 def open_mpi_generation(program: str) -> int | None:
-    """Of the Open MPI that an mpirun is of: 4 (and before), or 5; None for another MPI's."""
+    """The generation of Open MPI that an mpirun belongs to: 4 (and before), or 5; None for another MPI's."""
     real = os.path.realpath(program)
     name, _, of = os.path.basename(real).partition(".")
     if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
@@ -130,7 +130,7 @@ def has_open_mpi(plan: Plan, environ: Mapping[str, str]) -> bool:
 
 
 def require_open_mpi(environment: Mapping[str, str]) -> None:
-    """Raises OSError where the mpirun of this environment is not Open MPI's; that there is none shows by itself."""
+    """Raises OSError where the mpirun of this environment is not Open MPI's. A missing one fails when it is started."""
     try:
         program = find_program("mpirun", environment)
     except OSError:
@@ -147,7 +147,7 @@ def _find_generation(environment: Mapping[str, str]) -> int | None:
 
 
 def mpirun_argv(plan: Plan, paths: RunPaths, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """One line for all ranks of all nodes, placed as the plan has them. What a job wants beside, OMPI_MCA_… says."""
+    """The command line for the ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
     return (
         "mpirun", "-np", str(plan.world_size), "--hostfile", hosts_file(paths), "--map-by", "slot", "--bind-to", "none",
         "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4], str(max(_AT_ONCE, len(plan.nodes))),
@@ -174,10 +174,10 @@ def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
 
 
 def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], crowded: bool = False) -> dict[str, str]:
-    """mpirun's own, from that of one of the node's ranks: without anything of other launchers or of a scheduler, which
-    it would take for its own business. What the job and its environment set stays, whatever it is called: the files of
-    ranks, which hold what differs, would keep it. `crowded`: more ranks than cores, which then give way to each
-    other."""
+    """mpirun's environment, from that of one of the node's ranks, without variables of other launchers or of a
+    scheduler, which mpirun would obey. Variables of the job and of its environment stay, whatever their names: the
+    files of ranks hold only what differs from this. `crowded`: there are more ranks than cores, so that ranks that wait
+    yield."""
     ours = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
@@ -208,7 +208,7 @@ def write_starter(paths: RunPaths, target: str) -> None:
 
 
 def first_cause(log: str, code: int) -> FailedRank | None:
-    """Which rank failed first, in the words of an mpirun that ended with `code`; None where it names none."""
+    """The rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             text = file.read()

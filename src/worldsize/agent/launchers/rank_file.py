@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def write_rank_files(
     ranks: Iterable[Process], launcher: str, environment: Mapping[str, str], paths: RunPaths, umask: int | None
 ) -> None:
-    """One for each rank of this node, whole; `environment` is the launcher's own."""
+    """Write a file for each rank of this node, atomically. `environment`: the launcher's own. Raises OSError."""
     for process in ranks:
         lines = rank_lines(process, launcher, environment, umask)
         path = os.path.join(paths.launch_dir, f"rank-{process.ranks[0]}")
@@ -41,5 +41,5 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
 
 
 def to_shell_word(text: str) -> str:
-    """As one word of sh."""
+    """The text as one word of sh."""
     return "'{}'".format(text.replace("'", "'\\''"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Tuple
 
     Shares = Sequence[Tuple[int, ...]]
-    """The CPUs of each local rank; empty: they are left alone."""
+    """The CPUs of each local rank; empty: ranks are not bound."""
 
 
 class Process(NamedTuple):
@@ -76,8 +76,7 @@ class NodeEnd(NamedTuple):
 
 
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
-    """How this very node shares out its CPUs, where the plan asks for it; launchers that start ranks look to it that
-    they get them, or do not (torchrun)."""
+    """The CPUs of each rank of this very node, where the plan asks for that and the launcher binds ranks; else none."""
     if plan.bind != "node" or not launcher_facts(plan.launcher).binds_ranks:
         return ()
     from worldsize.agent.launchers.cpu_binding import own_cpu_shares
@@ -98,8 +97,8 @@ def rank_processes(
     inherited: Mapping[str, str],
     shares: Shares = (),
 ) -> Iterator[Process]:
-    """Each of the node's ranks as a process of its own, whoever starts it. Threads per rank: the plan's, else its CPUs,
-    else the node's shared out."""
+    """Each of the node's ranks as a process of its own, whichever launcher starts it. Threads per rank: the plan's
+    number, else that of the rank's CPUs, else an equal share of the node's."""
     held = (signal.SIGINT,) if plan.shielded else ()
     for index, rank in enumerate(node.ranks):
         cpus = shares[index] if shares else ()

@@ -61,7 +61,7 @@ def srun_environment(
 
 
 def first_cause(log: str) -> FailedRank | None:
-    """Which task failed first, in srun's words; None where it names none."""
+    """The task that failed first, by srun's log; None where it names none."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             text = file.read()

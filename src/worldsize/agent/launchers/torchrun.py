@@ -48,7 +48,7 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """That of the rank which torchrun names; else those of all that it was to start."""
+        """The failure of the rank that torchrun names; else those of all ranks that it was to start."""
         process, code, time = end.ended
         told = process.environment.get("TORCHELASTIC_ERROR_FILE")
         cause = root_cause(process.log)
@@ -109,7 +109,7 @@ def _short_name(name: str) -> str:
 
 
 def root_cause(log: str) -> FailedRank | None:
-    """What torchrun's own log says of the first failure; None where it says nothing."""
+    """The first failure, by torchrun's own log; None where that names none."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             _, _, text = file.read().partition(_CAUSE)
@@ -124,8 +124,9 @@ def root_cause(log: str) -> FailedRank | None:
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
-    """What torchrun starts for each rank: it names the rank in every convention in force, gives it its own log,
-    error file and umask, and becomes the command. What a rank said that is started again does not count any more."""
+    """The shell lines that torchrun starts for each rank: they set the rank's variables of every convention in force,
+    its log, error file and umask, and execute the command. Where `restarts`, they first empty the error files that
+    the rank left when it was started before."""
     exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     exports += _exports(_BY_WORLD, environment) if elastic else []

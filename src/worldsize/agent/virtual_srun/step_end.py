@@ -9,7 +9,7 @@ import signal
 
 from worldsize.agent.virtual_srun.options import SrunOptions
 from worldsize.common.numbers import parse_digits
-from worldsize.common.termination import Termination
+from worldsize.common.termination import LEFTOVER_GRACE, Termination
 from worldsize.plan.slurm.time_limit import limit_seconds
 from worldsize.state.first_failure import FirstFailure
 from worldsize.state.records import Failure
@@ -18,7 +18,6 @@ _BUSY = 0.02
 _LONGEST_PAUSE = 3600.0
 """Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
 
-_MOST_GRACE_OF_LEFTOVERS = 5.0
 _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 
@@ -86,7 +85,7 @@ class StepEnd:
         is to be sent to it now."""
         if self._termination.kill_at is not None:
             return False
-        self._termination.request(now, min(self._grace, _MOST_GRACE_OF_LEFTOVERS))
+        self._termination.request(now, min(self._grace, LEFTOVER_GRACE))
         return True
 
     def code_due(self, now: float) -> int | None:

@@ -14,7 +14,8 @@ from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.supervision.deadlines import seconds_until_due
-from worldsize.agent.supervision.run_end import LATE, LEFTOVER_GRACE, LEFTOVER_PATIENCE, RunEnd
+from worldsize.agent.supervision.run_end import LATE, LEFTOVER_PATIENCE, RunEnd
+from worldsize.common.termination import LEFTOVER_GRACE
 from worldsize.plan.rank_environment import Host
 from worldsize.state.first_failure import SETTLE
 from worldsize.state.records import Failure, Reason
