@@ -26,7 +26,6 @@ from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
 from worldsize.service.secrets import varied_secrets
-from worldsize.service.submission.submit_array import plan_array
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
 from worldsize.trust.secrets import mask_tree, mask_values
@@ -55,6 +54,8 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
 def to_single_job(job: Job, paths: RunPaths) -> Job:
     """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
     started and has no code of its own, with the array's."""
+    from worldsize.agent.launchers.batch_script import slurm_array_variables
+
     plan = Run(paths, os.environ).plan
     code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
     variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
@@ -71,6 +72,8 @@ def check_sets(job: Job, sets: Sequence[str]) -> None:
 
 def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, PlannedJob, RunPaths], list[str]]) -> int:
     """The first element as a single run's; what the others' inputs are on stderr."""
+    from worldsize.service.submission.submit_array import plan_array
+
     created = time.time()
     varied = element_values(request.job)
     paths = RunPaths(os.path.join(request.config.home, "runs", "RUN"))

@@ -10,7 +10,6 @@ import signal
 import socket
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.local.run_queue import fork_queue, spawn_queue
 from worldsize.agent.posix import processes
 from worldsize.compute.base import Handle, Submission
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
@@ -21,6 +20,8 @@ from worldsize.trust.procfs import withheld_variables, without_variables
 
 
 def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], fork: bool) -> list[Handle]:
+    from worldsize.agent.local.run_queue import fork_queue, spawn_queue
+
     first = submissions[0]
     root = os.path.dirname(first.paths.root) if first.plan.array else first.paths.root
     environ = without_variables(environ, withheld_variables(first.plan.secrets, environ))

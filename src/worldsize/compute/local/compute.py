@@ -8,8 +8,6 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.control.rendezvous import OPEN_FILES
-from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP_NOW
 from worldsize.common.numbers import parse_digits
@@ -151,6 +149,8 @@ class LocalCompute:
 
     def _start(self, submission: Submission) -> Handle:
         if _thread_count() == 1:
+            from worldsize.agent.local.conductor import fork_conductor
+
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
             from worldsize.agent.local.detached import spawn_conductor
@@ -187,6 +187,8 @@ class LocalCompute:
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
     """What this machine, or this user on it, may not start at all."""
     import resource
+
+    from worldsize.agent.control.rendezvous import OPEN_FILES
 
     found = []
     processes_needed = len(plan.nodes) + plan.world_size

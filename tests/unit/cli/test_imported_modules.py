@@ -1,0 +1,72 @@
+"""What looks at runs loads nothing of what supervises them: it would be a third of its start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from worldsize.common.atomic_files import write_json, write_text
+from worldsize.plan.array import Array, array_file, element_root, handles_file
+from worldsize.plan.plan import ArrayElement, Plan
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.run_paths import RunPaths
+from worldsize.store.runs import create_run
+
+SUPERVISOR = tuple("worldsize.agent." + name for name in ("control", "launchers", "local", "supervision", "trials"))
+PROGRAM = """\
+import sys
+from worldsize.cli.main import main
+code = main(sys.argv[1:])
+print(*(name for name in sys.modules if name.startswith("worldsize.")), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def plan(paths: RunPaths, array: ArrayElement | None = None) -> Plan:
+    return Plan(paths.run_id, "t", "local", 1.0, 0, node_major_layout(1, 1), ("true",), {}, array=array)
+
+
+def handle(paths: RunPaths) -> dict[str, object]:
+    """Of a run on a machine that cannot be asked: nobody knows whether it has ended."""
+    return {"type": "local", "host": "elsewhere", "pid": 1, "start_time": 1, "run_id": paths.run_id}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With a run, and an array of two, that have not ended."""
+    home = str(tmp_path / "home")
+    monkeypatch.setenv("WORLDSIZE_HOME", home)
+    run = create_run(home, now=lambda: 1795257118.0)
+    write_text(run.plan, plan(run).to_json())
+    write_json(run.handle, handle(run))
+    array = create_run(home, now=lambda: 1795257119.0, array=True)
+    elements = [RunPaths(element_root(array.root, number)) for number in range(2)]
+    for number, paths in enumerate(elements):
+        os.mkdir(paths.root)
+        write_text(paths.plan, plan(paths, ArrayElement(number, 2, array.run_id)).to_json())
+    write_text(array_file(array.root), Array(array.run_id, "t", "local", 1.0, 1, 1, 2).to_json())
+    write_json(handles_file(array.root), [handle(paths) for paths in elements])
+    for paths in (run, *elements):
+        write_json(paths.record, {})
+    return home
+
+
+def modules_of(words: Sequence[str]) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.split()
+
+
+@pytest.mark.parametrize("verb", ["list", "list -e", "status", "status -o json", "logs"])
+@pytest.mark.parametrize("which", ["run", "array", "element"])
+def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str) -> None:
+    array, run = sorted(os.listdir(os.path.join(home, "runs")), reverse=True)
+    words = [*verb.split(), {"run": run, "array": array, "element": array + "_1"}[which]]
+    loaded = modules_of(words)
+    assert "worldsize.compute.local.compute" in loaded or verb == "logs", "the run's compute was asked"
+    assert [name for name in loaded if name.startswith(SUPERVISOR)] == []
