@@ -16,7 +16,7 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
-from worldsize.service.submission.plan_job import plan_job
+from worldsize.service.submission.plan_job import plan_at, plan_job
 from worldsize.service.submission.submit import start
 
 PATIENT = "touch outputs/up-$RANK; sleep 120"
@@ -213,12 +213,13 @@ def test_absent_never_means_that_it_succeeded(place: Place) -> None:
 def test_rendering_is_pure_and_checks_never_raise(place: Place) -> None:
     compute = place.compute()
     paths = RunPaths(os.path.join(place.root, "nowhere", "20261121-103158-417k3f"))
-    prepared = plan_job(request(place), paths, 1.0)
+    prepared = plan_at(plan_job(request(place), 1.0), request(place), paths)
+    assert (prepared.paths, prepared.plan.run_id) == (paths, paths.run_id)
     first, second = (compute.render(prepared.job, prepared.plan, paths, dict) for _ in range(2))
     assert first == second and first.preview
     assert all(result.level in ("error", "notice") for result in compute.check(prepared.job, prepared.plan))
     assert not os.path.exists(paths.root)
-    assert compute.facts(prepared.job) == compute.facts(prepared.job)
+    assert compute.facts(prepared.job) == prepared.facts
 
 
 def test_what_was_submitted_is_on_record(place: Place) -> None:

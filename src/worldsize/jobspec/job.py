@@ -169,6 +169,30 @@ class Job(NamedTuple):
     batch_source: str = ""
 
 
+ElementValues = Mapping[str, Literal]
+"""The inputs of one run of several, of those that vary."""
+
+
+def is_array_job(job: Job) -> bool:
+    """Whether it asks for an array of runs, be it of one, and not for a run of its own."""
+    return bool(job.matrix) or job.count is not None
+
+
+def element_values(job: Job) -> list[ElementValues]:
+    """The inputs of each run, in the order written: the last name of a matrix varies fastest; of a run of its own none
+    vary."""
+    if not job.matrix:
+        return [{}] * (job.count or 1)
+    from itertools import product
+
+    return [dict(zip(job.matrix, values, strict=True)) for values in product(*job.matrix.values())]
+
+
+def element_job(job: Job, values: ElementValues) -> Job:
+    """The job of one of the runs."""
+    return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
+
+
 def command_text(argv: tuple[str, ...]) -> str:
     """The words as a shell command that means the same: the `command` of a job that has an `argv`."""
     import shlex

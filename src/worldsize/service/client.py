@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.load import load_config
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Job, is_array_job
 from worldsize.jobspec.python_builder import CommandJob
 from worldsize.jobspec.reading.job_file import load_job as read_job_file
 from worldsize.plan.run_paths import RunPaths
@@ -102,7 +102,7 @@ def submit(
         ready, config, compute, environ, cwd, argv=sys.argv, after=_dependencies(after, config.home, environ)
     )
     paths = start(request, progress)
-    if not ready.matrix and ready.count is None:
+    if not is_array_job(ready):
         return Run(paths, environ)
     from worldsize.service.runs.array import RunArray
 
@@ -142,7 +142,7 @@ def _with_array_options(
 ) -> Job:
     if matrix is None and count is None and at_once is None:
         return job
-    from worldsize.jobspec.reading.matrix import is_array_job, with_count, with_values
+    from worldsize.jobspec.reading.matrix import with_count, with_values
 
     if matrix is not None:
         job = with_values(job, matrix, "submit()")

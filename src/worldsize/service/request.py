@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.compute.base import CheckResult, Compute, RunDependency
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, RunDependency
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import ElementValues, Job
 from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
@@ -89,12 +90,31 @@ class SubmissionRequest(NamedTuple):
 
 
 class PlannedJob(NamedTuple):
-    """`paths`: where the ranks find the data of inputs, by name; `environment`: what they run in, if the job says."""
+    """A job on its compute, planned and checked. Of an array the first run, which the others are like but for their
+    inputs.
+
+    job       of the one run
+    plan      of the one run, in the directory `paths`
+    facts     what its compute told of itself
+    data      where the ranks find the data of inputs, by name
+    environment  what they run in, if the job says
+    loaded    what they load by a name of this machine whatever their command is; None where no node need look at it
+    wrap      words that stand in front of each rank's command
+    elements  the inputs of each run, of those that vary
+    """
 
     job: Job
     plan: Plan
+    paths: RunPaths
     compute: Compute
+    facts: ComputeFacts
     notices: tuple[CheckResult, ...]
-    paths: Mapping[str, str] = {}
+    data: Mapping[str, str] = {}
     environment: Environment | None = None
+    loaded: tuple[str, ...] | None = None
     wrap: tuple[str, ...] = ()
+    elements: tuple[ElementValues, ...] = ({},)
+
+    @property
+    def is_array(self) -> bool:
+        return self.plan.array is not None

@@ -6,9 +6,9 @@ import pytest
 
 from worldsize.errors import JobError
 from worldsize.jobspec.dump import dump_job
-from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.job import Input, Job, element_job, element_values, is_array_job
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.matrix import element_job, element_values, is_array_job, with_count, with_matrix
+from worldsize.jobspec.reading.matrix import with_count, with_matrix
 
 HEAD = "command: python train.py ${{inputs.lr}}\ninputs:\n  lr: 0.1\n  seed: 0\n  data: {path: /tmp}\n"
 JOB = Job(command="x", inputs={"lr": 0.1, "seed": 0, "data": Input(path="/tmp")})

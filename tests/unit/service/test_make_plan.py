@@ -9,7 +9,7 @@ from worldsize.errors import JobError, PlanError
 from worldsize.jobspec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.submission.make_plan import for_inputs, make_plan, with_client_paths
+from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
 SHARED = ComputeFacts(None, 8, shared_host=True)
@@ -73,7 +73,7 @@ def test_other_inputs_make_another_plan_of_the_same_shape():
         job._replace(inputs={"lr": 0.2}),
         RunPaths("/runs/20260101-000000-000abc/20260101-000000-000abc_1"),
     )
-    assert for_inputs(plan(job), other, elsewhere) == make_plan(other, SHARED, "local", elsewhere, 1.5, ())
+    assert with_run_directory(plan(job), other, elsewhere) == make_plan(other, SHARED, "local", elsewhere, 1.5, ())
 
 
 @pytest.mark.parametrize("path", ["azureml://datastores/a/paths/b", "azureml:model:1", "https://x.blob/y"])
@@ -144,7 +144,7 @@ def test_what_nodes_read_and_write_is_called_as_they_call_it():
     assert found.environment["WORLDSIZE_INPUT_DATA"] == "/app/data"
     assert found.environment["WORLDSIZE_OUTPUT_KEPT"] == "/app/models"
     assert (found.python, found.rdzv_endpoint, found.kept) == ("/opt/env/bin/python", "n2:29400", ("CCP_JOBID",))
-    assert for_inputs(found, job, ON_SHARE, MAPPED) == found
+    assert with_run_directory(found, job, ON_SHARE, MAPPED) == found
 
 
 def test_a_job_may_say_a_shared_path_by_either_name():

@@ -10,43 +10,48 @@ from worldsize.cli.progress_line import NoticePrinter
 from worldsize.common.atomic_files import printable_text
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.provisioning.inputs import data_directory
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.submission.plan_job import format_notice, plan_job
+from worldsize.service.secrets import varied_secrets
+from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job
 from worldsize.trust.directories import may_others_create, user_directory_in
+from worldsize.trust.secrets import mask_values
 
 
 def dry_run(request: SubmissionRequest) -> int:
-    if request.job.matrix or request.job.count is not None:
-        from worldsize.cli.runs.array import dry_run
-
-        return dry_run(request, _preview)
+    """Of an array the first run, and which inputs the others have."""
     created = time.time()
-    prepared = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "RUN")), created)
-    for notice in prepared.notices:
+    planned = plan_job(request, created)
+    for notice in planned.notices:
         NoticePrinter().notice(format_notice(notice))
-    settings = request.config.computes[prepared.plan.compute]
-    runs_dir = settings.own_runs_dir or os.path.join(request.config.home, "runs")
-    scripted = "script" in prepared.compute.capabilities
+    scripted = "script" in planned.compute.capabilities and not planned.is_array
     if scripted:
-        _require_directories(request, prepared)
-        if prepared.environment is not None and not prepared.environment.ready:
+        _require_directories(request, planned)
+        if planned.environment is not None and not planned.environment.ready:
             what = "the environment is not built, and this script does not build it (worldsize env build): %s"
-            NoticePrinter().notice(what % printable_text(prepared.environment.prefix or ""))
-    paths = RunPaths(os.path.join(runs_dir, _new_id(created) if scripted else "RUN"))
-    prepared = plan_job(request, paths, created, checked=True)
+            NoticePrinter().notice(what % printable_text(planned.environment.prefix or ""))
+    runs_dir = request.config.computes[planned.plan.compute].own_runs_dir or os.path.join(request.config.home, "runs")
+    planned = plan_at(planned, request, RunPaths(os.path.join(runs_dir, _new_id(created) if scripted else "RUN")))
     if scripted:
-        show_document(_script(request, prepared, paths))
-    else:
-        show(*_preview(request, prepared, paths))
+        show_document(_script(request, planned))
+        return 0
+    from worldsize.cli.run.plan_preview import preview
+
+    secrets = [*plan_secret_values(planned.plan), *varied_secrets(planned.elements)]
+    if planned.is_array:
+        from worldsize.cli.run.array_options import report_elements
+
+        report_elements(planned, secrets)
+    show(*mask_values(preview(planned, request.environ), secrets))
     return 0
 
 
-def _require_directories(request: SubmissionRequest, prepared: PlannedJob) -> None:
+def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> None:
     """A script that is submitted by hand makes no directory that others could make sooner, and executes, or hands to
     ranks, what lies in it. StorageError."""
-    config, name = request.config, prepared.plan.compute
+    config, name = request.config, planned.plan.compute
     runs_dir = config.computes[name].own_runs_dir
     missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
     missing += filter(may_others_create, (envs_dir(config, config.computes[name]), data_directory(config, name)))
@@ -62,15 +67,10 @@ def _new_id(now: float) -> str:
     return new_run_id(now, os.urandom)
 
 
-def _preview(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths) -> list[str]:
-    from worldsize.cli.run.plan_preview import preview
-
-    return preview(prepared, paths, request.environ)
-
-
-def _script(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths) -> str:
+def _script(request: SubmissionRequest, planned: PlannedJob) -> str:
     """Alone, so that it can be kept and submitted by hand."""
     from worldsize.service.submission.run_directory import embedded_files
 
-    job, plan = prepared.job, prepared.plan
-    return prepared.compute.render(job, plan, paths, lambda: embedded_files(job, plan, request.config.home)).preview
+    job, plan = planned.job, planned.plan
+    files = lambda: embedded_files(job, plan, request.config.home)  # noqa: E731
+    return planned.compute.render(job, plan, planned.paths, files).preview

@@ -28,15 +28,15 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 """The second in which the run is made."""
 
 
-def preview(prepared: PlannedJob, paths: RunPaths, environ: Mapping[str, str]) -> list[str]:
+def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.service.secrets import split_secrets
     from worldsize.trust.secrets import mask, mask_values
 
-    plan = resolve_placeholders(split_secrets(prepared.plan)[0], "<local>")
-    rendered = prepared.compute.render(prepared.job, plan, paths, dict).preview
+    plan = resolve_placeholders(split_secrets(planned.plan)[0], "<local>")
+    rendered = planned.compute.render(planned.job, plan, planned.paths, dict).preview
     lines = [
         f"# {plan.name} on {plan.compute}: {len(plan.nodes)} node(s), world size {plan.world_size}",
         *(["# " + rehearsal_text(plan)[2:]] if plan.rehearsal else []),
@@ -49,18 +49,18 @@ def preview(prepared: PlannedJob, paths: RunPaths, environ: Mapping[str, str]) -
         "# stop: TERM, {:g} s, KILL; time limit: {}".format(
             plan.grace, f"{plan.timeout:g} s" if plan.timeout else "none"
         ),
-        *mask_values(rendered.rstrip(), plan_secret_values(prepared.plan)).split("\n"),
+        *mask_values(rendered.rstrip(), plan_secret_values(planned.plan)).split("\n"),
         "",
         "# the {}, in the snapshot of {}".format(
-            "batch script" if plan.batch else "command of every rank", prepared.job.code or "no code"
+            "batch script" if plan.batch else "command of every rank", planned.job.code or "no code"
         ),
         _command(plan.argv),
     ]
     if plan.environment:
         lines += ["", "# the job's variables"]
         lines += [f"{name}={_quote(mask(name, value))}" for name, value in plan.environment.items()]
-    world = RendezvousResult(_HEAD, _UNKNOWN, _hosts(prepared))
-    paths = RunPaths(to_node_path(paths.root, prepared.compute.facts(prepared.job).mapped))
+    world = RendezvousResult(_HEAD, _UNKNOWN, _hosts(planned))
+    paths = RunPaths(to_node_path(planned.paths.root, planned.facts.mapped))
     shown = 0
     for node in plan.agents:
         for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
@@ -91,13 +91,13 @@ def _quote(word: str) -> str:
     return "$'{}'".format(escape(word.replace("\\", "\\\\").replace("'", "\\'")))
 
 
-def _hosts(prepared: PlannedJob) -> tuple[Host, ...]:
+def _hosts(planned: PlannedJob) -> tuple[Host, ...]:
     """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
-    nodes = prepared.plan.nodes
-    if "local" in prepared.compute.capabilities:
+    nodes = planned.plan.nodes
+    if "local" in planned.compute.capabilities:
         own = Host(os.uname().nodename, os.cpu_count() or 1, LOCAL_ADDRESS)
         return tuple(own._replace(ports=(_UNKNOWN,) * len(node.ranks)) for node in nodes)
-    cores = prepared.compute.facts(prepared.job).cores_per_node or _UNKNOWN
+    cores = planned.facts.cores_per_node or _UNKNOWN
     unknown = (Host(f"<node {node.node_rank}>", cores, f"<node {node.node_rank}>") for node in nodes)
     return tuple(host._replace(ports=(_UNKNOWN,) * len(node.ranks)) for host, node in zip(unknown, nodes, strict=True))
 

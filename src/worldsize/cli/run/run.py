@@ -22,7 +22,7 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.run import Run
@@ -140,7 +140,7 @@ def rerun(options: argparse.Namespace) -> int:
     loaded = load_job(former.job)
     job = loaded.job
     if "_" in former.run_id:
-        from worldsize.cli.runs.array import to_single_job
+        from worldsize.cli.run.array_options import to_single_job
 
         job = to_single_job(job, former)
     elif job.code is not None:
@@ -177,11 +177,11 @@ def _run_with_options(
     if options.name:
         job = job._replace(display_name=options.name)
     if options.matrix or options.count is not None or options.at_once is not None:
-        from worldsize.cli.runs.array import with_array_options
+        from worldsize.cli.run.array_options import with_array_options
 
         job = with_array_options(job, options)
     if job.matrix and options.sets:
-        from worldsize.cli.runs.array import check_sets
+        from worldsize.cli.run.array_options import check_sets
 
         check_sets(job, options.sets)
     for warning in warnings:
@@ -258,7 +258,7 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     from worldsize.cli.runs.follow import FollowSignals, follow_to_end
 
     signals = FollowSignals()
-    if request.job.matrix or request.job.count is not None:
+    if is_array_job(request.job):
         from worldsize.cli.runs.array import run_array
 
         return run_array(request, signals, options, _start)

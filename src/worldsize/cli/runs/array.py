@@ -4,98 +4,27 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from worldsize.cli.console import duration_text, nodes_and_ranks_text, state_text
 from worldsize.cli.output import report, show, show_transient_line
-from worldsize.cli.progress_line import NoticePrinter
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals
 from worldsize.cli.runs.wait_and_usage import usage_text
-from worldsize.errors import JobError
-from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.matrix import element_values, is_array_job, with_count, with_matrix
-from worldsize.plan.array import element_id, element_root, slurm_array_variables
-from worldsize.plan.rank_environment import array_variables
+from worldsize.plan.array import element_id
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import plan_secret_values
-from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.request import SubmissionRequest
 from worldsize.service.runs.array import RunArray
-from worldsize.service.runs.run import Run
-from worldsize.service.secrets import varied_secrets
 from worldsize.state.array import array_status, count_states
 from worldsize.state.records import RunState, Status
-from worldsize.trust.secrets import mask_tree, mask_values
 
 _SHOWN = 5
 _EVERY = 5.0
 _ACCOUNTING_LAG = 1.0
 
 SubmitCallback = Callable[[RunPaths], None]
-
-
-def with_array_options(job: Job, options: argparse.Namespace) -> Job:
-    """`job` with what `--matrix`, `--count` and `--at-once` say. A command after -- declares its inputs so."""
-    if options.matrix:
-        job = with_matrix(job, options.matrix, declare=options.words is not None)
-    if options.count is not None:
-        job = with_count(job, options.count)
-    if options.at_once is not None:
-        if not is_array_job(job) or options.at_once < 1:
-            what = "says nothing of a single run" if options.at_once else "at least one run at a time"
-            raise JobError(what, "--at-once", "say --matrix or --count too")
-        job = job._replace(at_once=options.at_once)
-    return job
-
-
-def to_single_job(job: Job, paths: RunPaths) -> Job:
-    """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
-    started and has no code of its own, with the array's."""
-    from worldsize.agent.launchers.batch_script import slurm_array_variables
-
-    plan = Run(paths, os.environ).plan
-    code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
-    variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
-    return job._replace(code=code if job.code else None, environment_variables=variables)
-
-
-def check_sets(job: Job, sets: Sequence[str]) -> None:
-    """A value that is set for an input that varies would be without effect."""
-    for setting in sets:
-        section, _, name = setting.partition("=")[0].strip().partition(".")
-        if section == "inputs" and name in job.matrix:
-            raise JobError("the matrix varies it", f"--set inputs.{name}", f"say --matrix {name}=…")
-
-
-def dry_run(request: SubmissionRequest, preview: Callable[[SubmissionRequest, PlannedJob, RunPaths], list[str]]) -> int:
-    """The first element as a single run's; what the others' inputs are on stderr."""
-    from worldsize.service.submission.submit_array import plan_array
-
-    created = time.time()
-    varied = element_values(request.job)
-    paths = RunPaths(os.path.join(request.config.home, "runs", "RUN"))
-    prepared = plan_array(request, varied, paths, created)
-    for notice in prepared.notices:
-        NoticePrinter().notice(notice.what)
-    runs_dir = request.config.computes[prepared.plan.compute].own_runs_dir
-    if runs_dir:
-        paths = RunPaths(os.path.join(runs_dir, "RUN"))
-        prepared = plan_array(request, varied, paths, created, checked=True)
-    secrets = [*plan_secret_values(prepared.plan), *varied_secrets(varied)]
-    report(f"{len(varied)} runs; this is the first")
-    for number, values in enumerate(varied[: 2 * _SHOWN] if request.job.matrix else ()):
-        report(
-            "{}: {}".format(
-                element_id("RUN", number), values_text(mask_tree(mask_values(values, secrets), sparing=True))
-            )
-        )
-    if request.job.matrix and len(varied) > 2 * _SHOWN:
-        report(f"… and {len(varied) - 2 * _SHOWN} more")
-    show(*mask_values(preview(request, prepared, RunPaths(element_root(paths.root, 0))), secrets))
-    return 0
 
 
 def run_array(

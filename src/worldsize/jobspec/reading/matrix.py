@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.errors import JobError
-from worldsize.jobspec.job import Input, Job, Literal
+from worldsize.jobspec.job import Input, Job, Literal, is_array_job
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
@@ -13,27 +13,6 @@ from worldsize.jobspec.reading.set_option import read_setting
 from worldsize.jobspec.reading.tree import YamlNode, to_node, value_description
 from worldsize.jobspec.reading.values import join, mapping_of, text_fault
 from worldsize.plan.array import MAX_ELEMENTS
-
-ElementValues = Mapping[str, Literal]
-"""One element's inputs, of those that vary."""
-
-
-def is_array_job(job: Job) -> bool:
-    return bool(job.matrix) or job.count is not None
-
-
-def element_values(job: Job) -> list[ElementValues]:
-    """The inputs of each run, in the order written: the last name of a matrix varies fastest."""
-    if not job.matrix:
-        return [{}] * (job.count or 1)
-    from itertools import product
-
-    return [dict(zip(job.matrix, values, strict=True)) for values in product(*job.matrix.values())]
-
-
-def element_job(job: Job, values: ElementValues) -> Job:
-    """The job of one element: an ordinary one."""
-    return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
 
 
 def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, tuple[Literal, ...]]:

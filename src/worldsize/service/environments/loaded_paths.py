@@ -13,18 +13,18 @@ from worldsize.service.environments.lookup import Environment
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 
-def paths_for_nodes(
+def paths_of_environment(
     plan: Plan, path: tuple[str, ...], environment: Environment | None, found: Activation | None
 ) -> tuple[str, ...]:
-    """Of the whole plan, with its `environment`, which puts `found` in force. `path` are the directories that decide
-    what `python` means without an environment."""
+    """What ranks load of their `environment`, which puts `found` in force, whatever their command is. `path` are the
+    directories that decide what `python` means without an environment."""
     secrets = plan_secret_values(plan)
     first = path if found is None else found.path if found.prefix else (*found.path, *path)
     of_environment = (*with_interpreters(first), *(found.loaded_paths(secrets) if found is not None else ()))
     if environment is not None and environment.archive and environment.prefix and not plan.setup:
         own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
         of_environment = tuple(each for each in of_environment if not each.startswith(own))
-    return without_secrets((*of_environment, *paths_named_in_plan(plan)), secrets)
+    return of_environment
 
 
 def secrets_of_environment(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:

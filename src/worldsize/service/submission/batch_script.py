@@ -51,9 +51,7 @@ def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
         variables = sbatch_variables(script, size, hosts)
     batch = BatchPlan(hosts, variables, _cpus(script, size, facts), array.indices if array else ())
     timeout = plan.timeout or (size.seconds if hosts else None)
-    return plan._replace(
-        nodes=_nodes(size, plan), launcher="batch", batch=batch, timeout=timeout, setup=(), threads=None
-    )
+    return plan._replace(nodes=_nodes(size, plan), launcher="batch", batch=batch, timeout=timeout, threads=None)
 
 
 def virtual_host(index: int) -> str:

@@ -45,9 +45,6 @@ def make_plan(
     nodes = arrangement.nodes
     _refuse_shared_gpus(job, facts, max(map(_device_rank_count, nodes)))
     _refuse_data_parallel(job, distribution.type, arrangement.launcher)
-    setup = _setup_lines(job, facts)
-    if job.virtual_gpus is not None:
-        path = (os.path.join(paths.root, PROGRAMS), *path)
     plan = Plan(
         run_id=paths.run_id,
         name=mask_text(job.display_name or job.name or _name(job)),
@@ -72,8 +69,6 @@ def make_plan(
         hang_timeout=job.hang_timeout,
         timeout=job.limits.timeout,
         strict=job.strict,
-        path=() if setup else path,
-        setup=_with_path(setup, path),
         kept=_kept_variables(_conventions(job, arrangement), facts),
         umask=0o027 if job.share == "group" else 0o077,
         ranks_umask=_ranks_umask(job, umask),
@@ -85,11 +80,11 @@ def make_plan(
         inrank=packages_of(job),
         rehearsal=_rehearsal(job),
     )
-    if job.batch_script is None:
-        return plan
-    from worldsize.service.submission.batch_script import with_script
+    if job.batch_script is not None:
+        from worldsize.service.submission.batch_script import with_script
 
-    return with_script(plan, job, facts)
+        plan = with_script(plan, job, facts)
+    return with_search_path(plan, job, facts, paths, path)
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
@@ -108,11 +103,21 @@ def _rehearsal(job: Job) -> Rehearsal | None:
     return Rehearsal(job.virtual_gpus, job.offline, shared)
 
 
-def for_inputs(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
-    """`plan` for a job that differs in its inputs alone, in a run directory of its own."""
-    secrets = {name: plan.environment[name] for name in plan.secrets if name in plan.environment}
+def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
+    """`plan` in the run directory `paths`, for a job that differs in its inputs alone."""
+    secrets = {name: plan.environment[name] for name in job.secrets if name in plan.environment}
     environment = {**_environment(job, paths, mapped), **secrets}
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
+
+
+def with_search_path(plan: Plan, job: Job, facts: ComputeFacts, paths: RunPaths, path: tuple[str, ...]) -> Plan:
+    """`plan` with the directories `path` first on PATH, after what a rehearsal in `paths` has there; by a line of setup
+    where there are others, which may put another `python` first."""
+    if job.virtual_gpus is not None:
+        path = (os.path.join(paths.root, PROGRAMS), *path)
+    setup = _setup_lines(job, facts)
+    lines = () if plan.batch is not None else _with_path(setup, path)
+    return plan._replace(path=() if setup else path, setup=lines)
 
 
 def with_client_paths(job: Job, mapped: Mapped) -> Job:
@@ -176,7 +181,6 @@ def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
-    """What is loaded and executed may put another `python` in front of ours."""
     if not setup or not path:
         return setup
     import shlex

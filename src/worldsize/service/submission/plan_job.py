@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import own_umask
-from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
-from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Plan
+from worldsize.jobspec.job import Job, element_job, element_values, is_array_job
+from worldsize.plan.array import element_root
+from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import build_environ, check_secrets, named_secrets, rank_only_variables
-from worldsize.service.submission.make_plan import make_plan, with_client_paths
+from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
@@ -27,22 +28,166 @@ if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Environment
 
 
-def plan_job(request: SubmissionRequest, paths: RunPaths, created: float, checked: bool = False) -> PlannedJob:
-    """What would run, and what is to be said about it; writes nothing. UsageError with every problem at once.
+def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
+    """What would run, in a directory that there is not yet, and what is to be said about it; writes nothing. `plan_at`
+    makes the plan of a directory. UsageError with every problem at once.
 
-    `checked`: it was looked at before, for other paths.
+    `former`: the same, before something was fetched or built; its compute is not asked again, and nothing checked.
     """
     try:
-        return _plan_job(request, paths, created, checked)
+        return _plan_job(request, created, former)
     except (UsageError, PlanError) as error:
         if error.where:
             error.where = request.origins.of(error.where)
         raise
 
 
-def _plan_job(request: SubmissionRequest, paths: RunPaths, created: float, checked: bool) -> PlannedJob:
-    name = choose_compute(request.config, request.compute, request.job.compute)
-    job = _with_grace(request.job, request.config.computes[name].grace)
+def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None) -> PlannedJob:
+    nowhere = RunPaths(os.path.join(request.config.home, "runs", "-"))
+    paths = RunPaths(element_root(nowhere.root, 0)) if is_array_job(request.job) else nowhere
+    elements = tuple(element_values(request.job))
+    if former is None:
+        name, job, compute, facts = _ask_compute(request, element_job(request.job, elements[0]))
+    else:
+        name, job, compute, facts = former.plan.compute, former.job, former.compute, former.facts
+    data, placed, local = _with_data(request, job, name, facts) if has_data_inputs(job) else ({}, job, None)
+    path = _python_path(request, name, facts)
+    plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
+    findings = [] if former else _find_problems(request, job, plan, compute, facts)
+    environment, found = None, None
+    if job.environment is not None:
+        environment, found, plan, said = _with_environment(request, job, facts, plan, path)
+        findings += [] if former else said
+    errors = [finding for finding in findings if finding.level == "error"]
+    if errors:
+        raise _problems_error(errors)
+    loaded = None
+    if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
+        from worldsize.service.environments.loaded_paths import paths_of_environment
+
+        loaded = paths_of_environment(plan, path, environment, found)
+    plan = _with_provisions(plan, request, job, local, facts)
+    job = job._replace(compute=name)
+    notices = tuple(findings)
+    planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
+    return plan_at(_as_array(planned, request) if is_array_job(request.job) else planned, request, nowhere)
+
+
+def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
+    """`plan` with the variables that are secrets, and with none in its name."""
+    closed = rank_only_variables(job)
+    if closed:
+        plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
+    return plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
+
+
+def _with_provisions(
+    plan: Plan, request: SubmissionRequest, job: Job, local: NodeDiskPlan | None, facts: ComputeFacts
+) -> Plan:
+    """`plan` with what its nodes do for their inputs, and with what was staged."""
+    if local is not None:
+        plan = plan._replace(local=local._replace(archive=plan.local.archive if plan.local else None))
+    offline = _is_offline(request, job, plan.compute)
+    if not (job.stage or offline):
+        return plan
+    from worldsize.service.provisioning.offline import with_staging_variables
+
+    settings = request.config.computes[plan.compute]._replace(offline=offline)
+    return with_staging_variables(plan, request.staged, settings, facts.mapped)
+
+
+def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
+    """The same in the directory `paths` of a run, or of an array."""
+    plan, first = planned.plan, paths
+    if plan.array is not None:
+        first = RunPaths(element_root(paths.root, 0))
+        plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
+    plan = _with_run_directory(planned._replace(plan=plan), 0, first)
+    if planned.job.virtual_gpus is not None and planned.environment is None:
+        path = _python_path(request, plan.compute, planned.facts)
+        plan = with_search_path(plan, planned.job, planned.facts, first, path)
+    if planned.loaded is not None:
+        plan = plan._replace(named=_named_paths(planned, first))
+    plan = _with_local_variables(plan)
+    wrap: tuple[str, ...] = ()
+    if planned.environment is not None and planned.environment.image:
+        from worldsize.service.provisioning.image import wrap_in_container
+
+        image = planned.environment.image
+        plan, wrap = wrap_in_container(plan, planned.job, image, request, planned.facts, first)
+    return planned._replace(plan=plan, paths=first, wrap=wrap)
+
+
+def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
+    """The plan of one of the runs of an array, which lies in `paths`."""
+    plan = _with_local_variables(_with_run_directory(planned, element, paths))
+    assert plan.array is not None
+    return plan._replace(argv=(*planned.wrap, *plan.argv), array=plan.array._replace(element=element))
+
+
+def planned_element_job(planned: PlannedJob, element: int) -> Job:
+    """The job of one of the runs."""
+    values = planned.elements[element]
+    return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
+
+
+def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
+    job = planned_element_job(planned, element)
+    if planned.data:
+        from worldsize.service.provisioning.inputs import with_input_paths
+
+        job = with_input_paths(job, planned.data)
+    return with_run_directory(planned.plan, job, paths, planned.facts.mapped)
+
+
+def _with_local_variables(plan: Plan) -> Plan:
+    if plan.local is None:
+        return plan
+    from worldsize.plan.node_disk import with_local_variables
+
+    return with_local_variables(plan)
+
+
+def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
+    """What nodes are to look at: what is loaded anyway, and what the runs name, all of which have one script."""
+    from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
+    from worldsize.service.secrets import varied_secrets
+
+    named = dict.fromkeys(planned.loaded or ())
+    for element in range(len(planned.elements) if planned.elements[0] else 1):
+        named.update(dict.fromkeys(paths_named_in_plan(_with_run_directory(planned, element, paths))))
+    return without_secrets(named, [*plan_secret_values(planned.plan), *varied_secrets(planned.elements)])
+
+
+def _as_array(planned: PlannedJob, request: SubmissionRequest) -> PlannedJob:
+    """The same, as the first of several runs."""
+    number, plan, facts = len(planned.elements), planned.plan, planned.facts
+    at_once = request.job.at_once or _element_limit(plan, facts)
+    notices = planned.notices
+    if "array" not in planned.compute.capabilities:
+        what = f"inside an allocation all {number} runs start at once"
+        hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
+        notices, at_once = (*notices, CheckResult("notice", what, "at_once", hint)), None
+    plan = plan._replace(array=ArrayElement(0, number, "", at_once))
+    if facts.shared_host and plan.threads is not None and not planned.job.threads:
+        plan = plan._replace(
+            threads=max(1, plan.threads // min(at_once or 1, number))
+        )  # they share the machine's cores
+    return planned._replace(plan=plan, notices=notices)
+
+
+def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
+    """How many elements a machine has room for that has no scheduler: by its cores, and one that uses its GPUs."""
+    if not facts.shared_host or facts.cores_per_node is None:
+        return None
+    return 1 if plan.gpus else max(1, facts.cores_per_node // plan.world_size)
+
+
+def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Compute, ComputeFacts]:
+    """The compute's name, the job as it understands it, the compute, and what it tells of itself."""
+    name = choose_compute(request.config, request.compute, job.compute)
+    settings = request.config.computes[name]
+    job = _with_grace(job, settings.grace)
     compute = open_compute(request.config, name, request.environ)
     if job.virtual_gpus is not None and "local" not in compute.capabilities:
         raise PlanError(
@@ -50,57 +195,28 @@ def _plan_job(request: SubmissionRequest, paths: RunPaths, created: float, check
             "virtual_gpus",
             f"worldsize rehearse runs the job on this machine; without virtual_gpus it runs on {name}",
         )
-    if not checked:  # what is shown, to be submitted by hand, lies there as what is submitted does
-        runs_dir = request.config.computes[name].own_runs_dir or os.path.join(request.config.home, "runs")
-        try:
-            require_shared_directory(os.path.abspath(runs_dir), make=False)
-        except NotADirectoryError:
-            pass  # the run that is made there says so, and where the path comes from
-    offline = job.offline or request.config.computes[name].offline
-    facts: ComputeFacts = compute.facts(job)
-    if facts.mapped:
-        job = with_client_paths(job, facts.mapped)
-    data, planned, local = _with_data(request, job, name, facts) if has_data_inputs(job) else ({}, job, None)
-    path = _python_path(request, name, facts)
-    plan = make_plan(planned, facts, name, paths, created, path, own_umask())
-    closed = rank_only_variables(job)
-    if closed:
-        secrets = named_secrets(job, request.environ)
-        plan = plan._replace(environment={**plan.environment, **secrets}, secrets=closed)
-    plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
-    environment, found = None, None
-    findings = [] if checked else preflight(job, plan, compute, request.origins, facts.mapped)
-    if job.secrets and not checked:
-        findings += check_secrets(job, request.environ, request.origins)
-    if offline and not checked:
-        findings += offline_findings(job, request.origins)
-    if job.environment is not None:
-        environment, found, plan, said = _with_environment(request, job, facts, plan, path)
-        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
-        findings = [] if checked else sorted([*findings, *said], key=lambda finding: finding.level != "error")
-    errors = [finding for finding in findings if finding.level == "error"]
-    if errors:
-        raise _problems_error(errors)
-    if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
-        from worldsize.service.environments.loaded_paths import paths_for_nodes
+    runs_dir = settings.own_runs_dir or os.path.join(request.config.home, "runs")
+    try:  # what is shown, to be submitted by hand, lies there as what is submitted does
+        require_shared_directory(os.path.abspath(runs_dir), make=False)
+    except NotADirectoryError:
+        pass  # the run that is made there says so, and where the path comes from
+    facts = compute.facts(job)
+    return name, with_client_paths(job, facts.mapped) if facts.mapped else job, compute, facts
 
-        plan = plan._replace(named=paths_for_nodes(plan, path, environment, found))
-    if local is not None:
-        from worldsize.plan.node_disk import with_local_variables
 
-        archive = plan.local.archive if plan.local else None
-        plan = with_local_variables(plan._replace(local=local._replace(archive=archive)))
-    if job.stage or offline:
-        from worldsize.service.provisioning.offline import with_staging_variables
+def _find_problems(
+    request: SubmissionRequest, job: Job, plan: Plan, compute: Compute, facts: ComputeFacts
+) -> list[CheckResult]:
+    found = preflight(job, plan, compute, request.origins, facts.mapped)
+    if job.secrets:
+        found += check_secrets(job, request.environ, request.origins)
+    if _is_offline(request, job, plan.compute):
+        found += offline_findings(job, request.origins)
+    return found
 
-        settings = request.config.computes[name]._replace(offline=offline)
-        plan = with_staging_variables(plan, request.staged, settings, facts.mapped)
-    wrap: tuple[str, ...] = ()
-    if environment is not None and environment.image:
-        from worldsize.service.provisioning.image import wrap_in_container
 
-        plan, wrap = wrap_in_container(plan, job, environment.image, request, facts, paths)
-    return PlannedJob(job._replace(compute=name), plan, compute, tuple(findings), data, environment, wrap)
+def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:
+    return job.offline or request.config.computes[compute].offline
 
 
 def may_need_fetching(job: Job) -> bool:
@@ -125,6 +241,7 @@ def _with_environment(
         plan = with_activation(plan, job, facts, found, path)
         plan, more = _with_distribution(request, job, facts, plan, environment)
         said += more
+        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
     if environment is not None and environment.image:
         from worldsize.service.provisioning.image import check_image
 

@@ -9,7 +9,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
@@ -56,7 +56,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 
 def refuse_array_rehearsal(job: Job) -> None:
-    if job.virtual_gpus is not None and (job.matrix or job.count is not None):
+    if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
         raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
 

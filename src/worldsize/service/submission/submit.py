@@ -1,20 +1,27 @@
-"""From a prepared job to a run: snapshot, write the run directory, submit. In that order, and nothing half."""
+"""From a job to its run, or its array of runs: plan, write the directory, submit. In that order, and nothing half."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from worldsize.common.atomic_files import storage_error, write_json, write_once, write_text
-from worldsize.compute.base import Submission
+from worldsize.compute.base import Compute, Handle, Submission
 from worldsize.errors import SubmitAgain, SubmitRejected
-from worldsize.plan.plan import Plan
+from worldsize.jobspec.job import Job, is_array_job
+from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.creation import create_and_submit
-from worldsize.service.submission.plan_job import check_dependencies, format_notice, may_need_fetching, plan_job
+from worldsize.service.submission.plan_job import (
+    check_dependencies,
+    format_notice,
+    may_need_fetching,
+    plan_at,
+    plan_job,
+)
 from worldsize.service.submission.run_directory import (
     embedded_files,
     write_dependencies,
@@ -35,48 +42,61 @@ if TYPE_CHECKING:
 def start(
     request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None
 ) -> RunPaths:
-    """Create, snapshot, write and submit one run; when this returns the compute has it.
+    """Create, snapshot, write and submit what the job asks for, a run or an array of runs; when this returns the
+    compute has it. Its directory is returned.
 
-    Anything that fails or interrupts before the compute has it leaves no run behind; a refusal by the compute leaves
-    the run, FAILED. `submitting` is called when the run is complete, right before the compute gets it: from then on
-    what asks for its end is `Run.cancel`, and not an exception. A job of several runs becomes an array, whose
-    directory is returned.
+    Anything that fails or interrupts before the compute has it leaves nothing behind; a refusal by the compute leaves
+    it, FAILED. `submitting` is called when all is complete, right before the compute gets it: from then on what asks
+    for its end is `cancel` of the run or the array, and not an exception.
     """
-    if request.job.matrix or request.job.count is not None:
+    if is_array_job(request.job) and request.job.virtual_gpus is not None:
         from worldsize.service.submission.rehearsal import refuse_array_rehearsal
-        from worldsize.service.submission.submit_array import start_array
 
         refuse_array_rehearsal(request.job)
-        return start_array(request, progress, _build, submitting)
     created = time.time()
-    dry = plan_job(request, RunPaths(os.path.join(request.config.home, "runs", "-")), created)
-    for notice in dry.notices:
-        progress.notice(format_notice(notice))
+    planned = plan_job(request, created)
+    for text in (*map(format_notice, planned.notices), *_shared_outputs(planned)):
+        progress.notice(text)
     if request.after:
-        check_dependencies(request, dry)
-    if dry.environment is not None:
-        _build(dry.environment, progress)
-    request = _fetch_if_needed(request, dry, progress)
+        check_dependencies(request, planned)
+    if may_need_fetching(request.job):
+        request, planned = _provide(request, planned, created, progress)
     home = request.config.home
 
-    def fill(paths: RunPaths) -> tuple[PlannedJob, Submission]:
-        prepared = plan_job(request, paths, created, checked=True)
-        submission = _fill(request, prepared, paths, progress)
+    def fill(paths: RunPaths) -> list[Submission]:
+        submissions = _fill(request, plan_at(planned, request, paths), paths, progress)
         submitting(paths)
-        return prepared, submission
+        return submissions
 
-    def submit(filled: tuple[PlannedJob, Submission], paths: RunPaths) -> None:
-        _submit(*filled, home, paths)
+    def submit(submissions: list[Submission], paths: RunPaths) -> None:
+        _submit(planned.compute, submissions, home, paths)
 
-    return create_and_submit(home, request.config.computes[dry.plan.compute].own_runs_dir, fill, submit)
+    runs_dir = request.config.computes[planned.plan.compute].own_runs_dir
+    return create_and_submit(home, runs_dir, fill, submit, array=planned.is_array)
 
 
-def _fetch_if_needed(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    if not may_need_fetching(request.job):
-        return request
+def _shared_outputs(planned: PlannedJob) -> list[str]:
+    """Of an array."""
+    return [
+        f"outputs.{name}.path: every element writes to {output.path}"
+        for name, output in planned.job.outputs.items()
+        if planned.is_array and output.path and "://" not in output.path
+    ]
+
+
+def _provide(
+    request: SubmissionRequest, planned: PlannedJob, created: float, progress: Progress
+) -> tuple[SubmissionRequest, PlannedJob]:
+    """With what the job needs, built and fetched; planned once more where anything was."""
     from worldsize.service.provisioning.prefetch import fetch_all
 
-    return fetch_all(request, dry, progress)
+    built = planned.environment is not None and not planned.environment.ready
+    if planned.environment is not None:
+        _build(planned.environment, progress)
+    provided = fetch_all(request, planned, progress)
+    if provided is request and not built:
+        return request, planned
+    return provided, plan_job(provided, created, planned)
 
 
 def _build(environment: Environment, progress: Progress) -> None:
@@ -85,58 +105,93 @@ def _build(environment: Environment, progress: Progress) -> None:
     ensure_ready(environment, progress, start)
 
 
-def _submit(prepared: PlannedJob, submission: Submission, home: str, paths: RunPaths) -> None:
-    """Whoever cancels meanwhile writes cancel.json, then looks for the handle; we do it the other way round."""
-    compute, plan = prepared.compute, prepared.plan
+def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
+    """The whole directory: what its runs have in common, then the plan of each, with which it is complete."""
+    from worldsize.service.secrets import masked_job_text, varied_secrets
+
+    job, plan, secrets = _whole_job(request, planned), planned.plan, varied_secrets(planned.elements)
+    digest = write_run_directory(request, job, paths, progress)
+    files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
+    rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
+    hidden = [*plan_secret_values(plan), *secrets]
+    write_text(paths.job, masked_job_text(job, plan, secrets))
+    private = plan.batch is not None  # a batch script travels in it as it is
+    write_text(paths.submission, mask_values(rendered.preview, hidden), private)
+    if request.after:
+        write_dependencies(request, paths, planned.facts.mapped)
+    if planned.environment is not None:
+        from worldsize.service.environments.build import record_environment
+
+        record_environment(planned.environment, paths, hidden)
+    write_record(request, job, paths, digest, plan, secrets)
+    if not planned.is_array:
+        _write_plan(rendered)
+        return [rendered]
+    from worldsize.service.submission.element_directories import write_array, write_elements
+
+    submissions = write_elements(rendered, planned, paths, secrets, progress)
+    write_array(planned, job, paths, secrets)
+    return submissions
+
+
+def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
+    """The job of all runs."""
+    if not planned.is_array:
+        return planned.job
+    asked = request.job
+    return planned.job._replace(inputs=asked.inputs, matrix=asked.matrix, count=asked.count, at_once=asked.at_once)
+
+
+def _write_plan(submission: Submission) -> None:
+    from worldsize.service.secrets import split_secrets
+
+    shown, secrets = split_secrets(submission.plan)
+    write_text(submission.paths.plan, shown.to_json())
+    if secrets:
+        write_secrets(submission.paths, secrets)
+
+
+def _submit(compute: Compute, submissions: Sequence[Submission], home: str, paths: RunPaths) -> None:
+    """Whoever cancels meanwhile writes cancel.json, then looks for the handles; we do it the other way round."""
     if os.path.exists(paths.cancel):
         what = "cancelled before it was submitted"
-        _conclude(paths, plan, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
+        _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
         return
     try:
-        handle = compute.submit([submission])[0]
+        handles = compute.submit(submissions)
     except SubmitRejected as error:
         failure = Failure(Reason.SUBMIT_REJECTED, error.what, code=error.exit_code, time=time.time())
-        _conclude(paths, plan, Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure))
+        _conclude(paths, submissions, Status(RunState.FAILED, failure.reason, error.exit_code, error.what, failure))
         raise
     except SubmitAgain:
         discard_run(home, paths)
         raise
+    file = paths.handle if submissions[0].plan.array is None else handles_file(paths.root)
     try:
-        if submission.after:
-            write_once(paths.handle, dict(handle))  # it may have begun by now, under a native id that it has written
-        else:
-            write_json(paths.handle, dict(handle))
+        _write_handles(file, handles, submissions)
     except OSError as error:
-        compute.cancel(handle, now=True)
-        raise storage_error(error, paths.handle) from None
+        compute.cancel_all(handles, now=True)
+        raise storage_error(error, file) from None
     if os.path.exists(paths.cancel):
-        compute.cancel(handle)
+        compute.cancel_all(handles)
 
 
-def _conclude(paths: RunPaths, plan: Plan, status: Status) -> None:
-    write_result(paths, result(plan, status))
+def _write_handles(file: str, handles: Sequence[Handle], submissions: Sequence[Submission]) -> None:
+    if submissions[0].plan.array is not None:
+        write_json(file, [dict(handle) for handle in handles])
+    elif submissions[0].after:
+        write_once(file, dict(handles[0]))  # it may have begun by now, under a native id that it has written
+    else:
+        write_json(file, dict(handles[0]))
 
 
-def _fill(request: SubmissionRequest, prepared: PlannedJob, paths: RunPaths, progress: Progress) -> Submission:
-    """The whole run directory, record last: a run with a record is complete."""
-    from worldsize.service.secrets import masked_job_text, split_secrets
+def _conclude(paths: RunPaths, submissions: Sequence[Submission], status: Status) -> None:
+    for each in submissions:
+        write_result(each.paths, result(each.plan, status))
+    if submissions[0].plan.array is not None:
+        from worldsize.plan.array import read_array
+        from worldsize.state.array import array_result
 
-    job, plan = prepared.job, prepared.plan
-    shown, secrets = split_secrets(plan)
-    digest = write_run_directory(request, job, paths, progress)
-    submission = prepared.compute.render(job, plan, paths, lambda: embedded_files(job, plan, request.config.home))
-    write_text(paths.job, masked_job_text(job, plan))
-    write_text(paths.plan, shown.to_json())
-    if secrets:
-        write_secrets(paths, secrets)
-    private = plan.batch is not None  # a batch script travels in it as it is
-    write_text(paths.submission, mask_values(submission.preview, plan_secret_values(plan)), private)
-    if request.after:
-        submission = submission._replace(after=request.after)
-        write_dependencies(request, paths, prepared.compute.facts(job).mapped)
-    if prepared.environment is not None:
-        from worldsize.service.environments.build import record_environment
-
-        record_environment(prepared.environment, paths, plan_secret_values(plan))
-    write_record(request, job, paths, digest, plan)
-    return submission
+        array = read_array(paths.root)
+        assert array is not None
+        write_result(paths, array_result(array, [status] * len(submissions)))

@@ -1,0 +1,66 @@
+"""Several runs in one submission, on the command line: its options, its dry run, an element run again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Collection, Sequence
+
+from worldsize.agent.launchers.batch_script import slurm_array_variables
+from worldsize.cli.output import report
+from worldsize.cli.runs.array import values_text
+from worldsize.errors import JobError
+from worldsize.jobspec.job import Job, is_array_job
+from worldsize.jobspec.reading.matrix import with_count, with_matrix
+from worldsize.plan.array import element_id
+from worldsize.plan.rank_environment import array_variables
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import PlannedJob
+from worldsize.service.runs.run import Run
+from worldsize.trust.secrets import mask_tree, mask_values
+
+_SHOWN = 10
+
+
+def with_array_options(job: Job, options: argparse.Namespace) -> Job:
+    """`job` with what `--matrix`, `--count` and `--at-once` say. A command after -- declares its inputs so."""
+    if options.matrix:
+        job = with_matrix(job, options.matrix, declare=options.words is not None)
+    if options.count is not None:
+        job = with_count(job, options.count)
+    if options.at_once is not None:
+        if not is_array_job(job) or options.at_once < 1:
+            what = "says nothing of a single run" if options.at_once else "at least one run at a time"
+            raise JobError(what, "--at-once", "say --matrix or --count too")
+        job = job._replace(at_once=options.at_once)
+    return job
+
+
+def to_single_job(job: Job, paths: RunPaths) -> Job:
+    """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
+    started and has no code of its own, with the array's."""
+    plan = Run(paths, os.environ).plan
+    code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
+    variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
+    return job._replace(code=code if job.code else None, environment_variables=variables)
+
+
+def check_sets(job: Job, sets: Sequence[str]) -> None:
+    """A value that is set for an input that varies would be without effect."""
+    for setting in sets:
+        section, _, name = setting.partition("=")[0].strip().partition(".")
+        if section == "inputs" and name in job.matrix:
+            raise JobError("the matrix varies it", f"--set inputs.{name}", f"say --matrix {name}=…")
+
+
+def report_elements(planned: PlannedJob, secrets: Collection[str]) -> None:
+    """How many there are, and the inputs of the first of them that vary."""
+    elements = planned.elements
+    report(f"{len(elements)} runs; this is the first")
+    if not elements[0]:
+        return
+    for number, values in enumerate(elements[:_SHOWN]):
+        shown = values_text(mask_tree(mask_values(values, secrets), sparing=True))
+        report(f"{element_id('RUN', number)}: {shown}")
+    if len(elements) > _SHOWN:
+        report(f"… and {len(elements) - _SHOWN} more")

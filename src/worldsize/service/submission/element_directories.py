@@ -1,0 +1,81 @@
+"""The runs of an array in its directory: a small directory for each.
+
+What an element's directory lacks, its agent links from the array's when it starts (agent/startup/array_element.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from worldsize.common.atomic_files import link_or_copy, write_text
+from worldsize.compute.base import Submission
+from worldsize.jobspec.job import Job
+from worldsize.plan.array import Array, array_file, element_root
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import plan_secret_values, write_secrets
+from worldsize.service.request import PlannedJob, Progress
+from worldsize.service.secrets import masked_job_text, split_secrets
+from worldsize.service.submission.plan_job import element_plan, planned_element_job
+from worldsize.trust.secrets import mask_tree, mask_values
+
+
+def write_elements(
+    rendered: Submission, planned: PlannedJob, paths: RunPaths, secrets: Collection[str], progress: Progress
+) -> list[Submission]:
+    """All elements, each with its part of the submission; `secrets`: texts that are some, with those of plans."""
+    submissions: list[Submission] = []
+    for number in range(len(planned.elements)):
+        progress.step("elements", number, len(planned.elements))
+        element = RunPaths(element_root(paths.root, number))
+        each = rendered._replace(plan=element_plan(planned, number, element), paths=element)
+        _write_element(each, planned, paths, secrets, submissions[0].paths.job if submissions else None)
+        submissions.append(each)
+    return submissions
+
+
+def write_array(planned: PlannedJob, job: Job, paths: RunPaths, secrets: Collection[str]) -> None:
+    """array.json: an array that has it is complete. `job`: that of all elements."""
+    plan = planned.plan
+    hidden = [*plan_secret_values(plan), *secrets]
+    varied = planned.elements if job.matrix else ()
+    values = tuple(mask_tree(mask_values(each, hidden), sparing=True) for each in varied)
+    at_once = plan.array.at_once if plan.array else None
+    size = (len(plan.nodes), plan.world_size, len(planned.elements))
+    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
+    write_text(array_file(paths.root), array.to_json())
+
+
+def _write_element(
+    submission: Submission, planned: PlannedJob, array: RunPaths, secrets: Collection[str], equal_job: str | None
+) -> None:
+    """`equal_job`: the job.yml of an element before it."""
+    plan, paths = submission.plan, submission.paths
+    mode = 0o777 & ~plan.umask
+    os.mkdir(paths.root, mode)
+    number = plan.array.element if plan.array else 0
+    if planned.elements[number] or equal_job is None:
+        _write(paths.job, masked_job_text(planned_element_job(planned, number), plan, secrets), mode)
+    else:
+        link_or_copy(equal_job, paths.job)
+    shown, hidden = split_secrets(plan, secrets)
+    _write(paths.plan, shown.to_json(), mode)
+    if hidden:
+        write_secrets(paths, hidden)
+    link_or_copy(array.agent, paths.agent)
+    if os.path.exists(array.manifest):
+        link_or_copy(array.manifest, paths.manifest)
+    link_or_copy(array.record, paths.record)
+    if planned.environment is not None:
+        link_or_copy(array.environment, paths.environment)
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    """In a directory that nobody knows of yet, where nobody could see half of it."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666)
+    try:
+        view = memoryview(text.encode("utf-8", "surrogateescape"))
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
