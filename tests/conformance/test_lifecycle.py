@@ -158,8 +158,8 @@ def test_cancel_again_and_after_the_end(place: Place) -> None:
     assert "already" in place.ok("cancel", run).err
     done = place.run("--", "true")
     place.ok("cancel", done)
-    place.compute().cancel(place.handle(done))
-    place.compute().cancel(place.handle(done), True)
+    place.compute().cancel([place.handle(done)])
+    place.compute().cancel([place.handle(done)], True)
     assert place.status(done)["state"] == "SUCCEEDED"
 
 

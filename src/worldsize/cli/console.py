@@ -12,6 +12,9 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
+from worldsize.plan.array import Array
+from worldsize.plan.plan import Plan
+from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
 
@@ -135,12 +138,7 @@ def find_run(text: str | None) -> Run:
 
 def find_runs(text: str | None) -> Run | RunArray:
     """The run, or the array of runs, of that name; the latest for None."""
-    paths = find_run_paths(load_current_config().home, text)
-    if os.path.exists(os.path.join(paths.root, "array.json")):
-        from worldsize.service.runs.array import RunArray
-
-        return RunArray(paths, os.environ)
-    return Run(paths, os.environ)
+    return open_runs(find_run_paths(load_current_config().home, text), os.environ)
 
 
 def state_text(state: str, stream: TextIO, width: int = 0) -> str:
@@ -169,9 +167,17 @@ def nodes_and_ranks_text(nodes: int, ranks: int) -> str:
     return "{} node{}, {} rank{}".format(nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
 
 
-def rehearsal_text(plan: Any) -> str:
-    """ ", a rehearsal with 4 virtual GPUs per node"; "" for a run that is none."""
-    if plan.rehearsal is None:
+def size_text(runs: Run | RunArray) -> str:
+    """ "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
+    each = nodes_and_ranks_text(*runs.size)
+    number = len(runs.runs())
+    several = "" if isinstance(runs, Run) else "{} run{} of ".format(number, "" if number == 1 else "s")
+    return f"{several}{each} on {runs.common.compute}"
+
+
+def rehearsal_text(plan: Plan | Array) -> str:
+    """ ", a rehearsal with 4 virtual GPUs per node"; "" for what is none."""
+    if isinstance(plan, Array) or plan.rehearsal is None:
         return ""
     gpus = plan.rehearsal.gpus
     return ", a rehearsal with {} virtual GPU{} per node".format(gpus, "" if gpus == 1 else "s")

@@ -1,4 +1,4 @@
-"""What a compute is: nine methods, each with its guarantee, and no job state of its own."""
+"""What a compute is: eight methods, each with its guarantee, and no job state of its own."""
 
 from __future__ import annotations
 
@@ -130,11 +130,9 @@ class Compute(Protocol):
         """Seconds until `observe` may be asked again, by whoever follows so many runs whose state is `age` seconds old.
         `queued`: all of them wait."""
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
-        """Ask for the end; does not wait. Harmless when repeated, and on a run that has ended. `now`: without grace."""
-
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """`cancel` for each of them, with few requests."""
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        """Ask for the end of each, with few requests; does not wait. `now`: without grace. Harmless when repeated, and
+        on a run that has ended."""
 
     def end_remains(self, handle: Handle) -> int:
         """End at once what a run that is over may have left where we can reach it; how many processes that were."""

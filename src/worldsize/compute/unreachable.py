@@ -39,10 +39,7 @@ class UnreachableCompute:
     def end_remains(self, handle: Handle) -> int:
         return 0
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
-        self._refuse()
-
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
         self._refuse()
 
     def facts(self, job: Job) -> ComputeFacts:

@@ -13,8 +13,8 @@ from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.jobspec.python_builder import CommandJob
 from worldsize.jobspec.reading.job_file import load_job as read_job_file
-from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 
@@ -101,40 +101,30 @@ def submit(
     request = SubmissionRequest(
         ready, config, compute, environ, cwd, argv=sys.argv, after=_dependencies(after, config.home, environ)
     )
-    paths = start(request, progress)
-    if not is_array_job(ready):
-        return Run(paths, environ)
-    from worldsize.service.runs.array import RunArray
-
-    return RunArray(paths, environ)
+    return open_runs(start(request, progress), environ)
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
     """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise, and
     UsageError for an array of runs."""
-    environ = os.environ if environ is None else environ
-    paths, several = _find_run_or_array(run, environ)
-    if several:
-        raise UsageError(f"{paths.run_id} is an array of runs", None, "open_array() opens it")
-    return Run(paths, environ)
+    found = _find(run, os.environ if environ is None else environ)
+    if not isinstance(found, Run):
+        raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
+    return found
 
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
     """An array of runs, named as for `open_run`. NotFound where there is none; UsageError for a single run."""
-    from worldsize.service.runs.array import RunArray
-
-    environ = os.environ if environ is None else environ
-    paths, several = _find_run_or_array(run, environ)
-    if not several:
-        raise UsageError(f"{paths.run_id} is no array of runs", None, "open_run() opens it")
-    return RunArray(paths, environ)
+    found = _find(run, os.environ if environ is None else environ)
+    if isinstance(found, Run):
+        raise UsageError(f"{found.id} is no array of runs", None, "open_run() opens it")
+    return found
 
 
-def _find_run_or_array(run: str | None, environ: Mapping[str, str]) -> tuple[RunPaths, bool]:
-    from worldsize.store.find import find_run_paths, is_array
+def _find(run: str | None, environ: Mapping[str, str]) -> Run | RunArray:
+    from worldsize.store.find import find_run_paths
 
-    paths = find_run_paths(load_config(os.getcwd(), environ).home, run)
-    return paths, is_array(paths)
+    return open_runs(find_run_paths(load_config(os.getcwd(), environ).home, run), environ)
 
 
 def _with_array_options(

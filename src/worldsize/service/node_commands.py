@@ -97,8 +97,7 @@ def left_out_notice(left_out: int) -> str:
 
 def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
     """Of the newest runs, elements of arrays among them, the first that runs; None where none does."""
-    for run in _find_unfinished_runs(home, environ):
-        status = run.look()
+    for run, status in _find_unfinished_runs(home, environ):
         if status.state in _RUNNING:
             return find_running(run, verb, status)
     return None
@@ -137,20 +136,16 @@ def _require_exec(compute: Compute) -> CanExecute:
     return cast(CanExecute, compute)
 
 
-def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[Run]:
-    from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
+def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[tuple[Run, Status]]:
+    from worldsize.service.runs.open import open_runs
+    from worldsize.store.find import is_replaced, list_ids, run_paths
 
     for run_id in list_ids(home, _SEARCH_LIMIT):
         paths = run_paths(home, run_id)
         if is_replaced(home, run_id) or os.path.exists(paths.result):
             continue
-        if not is_array(paths):
-            yield Run(paths, environ)
-            continue
-        from worldsize.service.runs.array import RunArray
-
-        array = RunArray(paths, environ)
-        yield from (run for run, status in zip(array, array.statuses(), strict=True) if status.state in _RUNNING)
+        several = open_runs(paths, environ)
+        yield from zip(several.runs(), several.statuses(), strict=True)
 
 
 def _hosts(paths: RunPaths, plan: Plan) -> dict[int, str]:

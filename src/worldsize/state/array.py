@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.plan.array import Array, element_id
 from worldsize.state.records import RunState, Status
+from worldsize.state.result import summary_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,23 +51,10 @@ def array_status(array: Array, statuses: Sequence[Status]) -> Status:
 
 def array_summary(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
     """A run's summary, and how many elements are in each state."""
-    status = array_status(array, statuses)
-    return {
-        "id": array.run_id,
-        "name": array.name,
-        "state": status.state,
-        "reason": status.reason,
-        "compute": array.compute,
-        "nodes": array.nodes,
-        "ranks": array.ranks,
-        "created": array.created,
-        "started": status.started,
-        "ended": status.ended,
-        "exit_code": status.exit_code,
-        "states": count_states(statuses),
-    }
+    whole = summary_of(array, (array.nodes, array.ranks), array_status(array, statuses))
+    return {**whole, "states": count_states(statuses)}
 
 
 def array_result(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
-    status = array_status(array, statuses)
-    return {"summary": array_summary(array, statuses), "message": status.message, "failure": None}
+    message = array_status(array, statuses).message
+    return {"summary": array_summary(array, statuses), "message": message, "failure": None}

@@ -13,28 +13,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.plan.array import Array
 
-def summary(plan: Plan, status: Status) -> dict[str, Any]:
-    rehearsal = {"virtual_gpus": plan.rehearsal.gpus} if plan.rehearsal else {}
+
+def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
+    """What a list shows of a run, of an array as one, or of an element. `size`: the nodes and ranks of each run. The
+    client reads it as `store.summaries.Summary`."""
     return {
-        "id": plan.run_id,
-        "name": plan.name,
+        "id": common.run_id,
+        "name": common.name,
         "state": status.state,
         "reason": status.reason,
-        "compute": plan.compute,
-        "nodes": len(plan.nodes),
-        "ranks": plan.world_size,
-        "created": plan.created,
+        "compute": common.compute,
+        "nodes": size[0],
+        "ranks": size[1],
+        "created": common.created,
         "started": status.started,
         "ended": status.ended,
         "exit_code": status.exit_code,
-        **rehearsal,
     }
+
+
+def run_summary(plan: Plan, status: Status) -> dict[str, Any]:
+    rehearsal = {"virtual_gpus": plan.rehearsal.gpus} if plan.rehearsal else {}
+    return {**summary_of(plan, (len(plan.nodes), plan.world_size), status), **rehearsal}
 
 
 def result(plan: Plan, status: Status) -> dict[str, Any]:
     return {
-        "summary": summary(plan, status),
+        "summary": run_summary(plan, status),
         "message": status.message,
         "failure": status.failure._asdict() if status.failure else None,
         "warnings": [warning._asdict() for warning in status.warnings],

@@ -186,7 +186,7 @@ def test_cancelled_whatever_the_ranks_answer(start):
     run = start.sh("trap 'exit $RANK' TERM; echo ready; while :; do sleep 0.05; done", nodes=2, ranks=2)
     run.said("ready")
     write_json(run.paths.cancel, {})
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     assert seconds_to_end(run) < SOON
     result = run.ended()
     assert (result["state"], result["reason"], result["exit_code"]) == ("CANCELLED", "CANCELLED_BY_USER", 130)
@@ -213,9 +213,9 @@ def test_ranks_that_lose_their_peers_by_a_cancel_are_no_failure(start):
 def test_cancel_then_at_once(start):
     run = start.sh(IGNORES_TERM, nodes=2, grace=60.0)
     run.said("ready")
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     run.event(1, "stopping")
-    run.compute.cancel(run.handle, now=True)
+    run.compute.cancel([run.handle], now=True)
     assert seconds_to_end(run) < 20
     assert run.ended()["state"] == "CANCELLED"
 
@@ -233,7 +233,7 @@ def our_own_sigterm(request) -> Iterator[None]:
 def test_a_cancel_is_never_lost_while_the_run_starts(start, delay, our_own_sigterm):
     run = start.sh("exec sleep 60", nodes=3, ranks=1)
     time.sleep(delay)
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     assert seconds_to_end(run) < SOON
     run.nothing_left()
     if os.path.exists(run.paths.result):
@@ -245,7 +245,7 @@ def test_a_cancel_is_never_lost_while_the_run_starts(start, delay, our_own_sigte
 def test_stopped_ranks_can_be_cancelled(start):
     run = start.sh("echo ready; kill -STOP $$; sleep 60", nodes=2, ranks=2)
     run.said("ready")
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     assert seconds_to_end(run) < SOON
     assert run.ended()["state"] == "CANCELLED"
 
@@ -253,8 +253,8 @@ def test_stopped_ranks_can_be_cancelled(start):
 def test_a_cancel_of_what_is_over_is_harmless(start):
     run = start.sh("true")
     before = run.ended()
-    run.compute.cancel(run.handle)
-    run.compute.cancel(run.handle, now=True)
+    run.compute.cancel([run.handle])
+    run.compute.cancel([run.handle], now=True)
     assert run.ended() == before
 
 
@@ -320,7 +320,7 @@ def test_a_stopped_conductor_hears_a_cancel(start):
     run = start.sh(SLEEPS)
     run.said("ready")
     os.kill(run.conductor, signal.SIGSTOP)
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     assert run.ended()["state"] == "CANCELLED"
 
 
@@ -350,7 +350,7 @@ def test_a_run_whose_handle_cannot_be_written_is_told_to_end_all_the_same(start,
     monkeypatch.setattr(local_runs, "create_run", with_something_in_the_way)
     run = start.sh(SLEEPS, nodes=2)
     run.said("ready")
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     assert run.ended()["state"] == "CANCELLED"
 
 
@@ -575,7 +575,7 @@ def test_a_conductor_that_is_a_program_of_its_own_is_no_different(start):
     for run in runs:
         run.said("ready")
     os.kill(runs[0].rank(3), signal.SIGKILL)
-    runs[1].compute.cancel(runs[1].handle)
+    runs[1].compute.cancel([runs[1].handle])
     assert_failed(runs[0].ended(), "SIGNAL", 137, "rank 3 on node 1")
     assert runs[1].ended()["state"] == "CANCELLED"
 
@@ -587,5 +587,5 @@ def test_the_conductor_keeps_nothing_open_of_its_starter(start):
     os.close(writing)
     assert os.read(reading, 1) == b"", "the pipe ends when the starter closes it"
     os.close(reading)
-    run.compute.cancel(run.handle)
+    run.compute.cancel([run.handle])
     run.ended()

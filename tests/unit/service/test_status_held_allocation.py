@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -23,8 +24,8 @@ class Asked:
     def __init__(self) -> None:
         self.cancelled: list[Handle] = []
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
-        self.cancelled.append(handle)
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        self.cancelled += handles
 
 
 @pytest.fixture

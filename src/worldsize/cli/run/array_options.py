@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Collection, Sequence
 
-from worldsize.agent.launchers.batch_script import slurm_array_variables
+from worldsize.plan.array import slurm_array_variables
 from worldsize.cli.output import report
 from worldsize.cli.runs.array import values_text
 from worldsize.errors import JobError

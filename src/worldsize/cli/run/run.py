@@ -15,16 +15,17 @@ from worldsize.cli.console import (
     current_directory,
     find_runs,
     load_current_config,
-    nodes_and_ranks_text,
     rehearsal_text,
     set_completer,
+    size_text,
 )
 from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
-from worldsize.jobspec.job import Job, is_array_job
+from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import KeyOrigins, SubmissionRequest
+from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 
@@ -258,20 +259,13 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     from worldsize.cli.runs.follow import FollowSignals, follow_to_end
 
     signals = FollowSignals()
-    if is_array_job(request.job):
-        from worldsize.cli.runs.array import run_array
-
-        return run_array(request, signals, options, _start)
 
     def submitting(paths: RunPaths) -> None:
-        signals.run = Run(paths, request.environ)
+        signals.run = open_runs(paths, request.environ)
 
-    run = Run(_start(request, submitting), request.environ)
-    report(
-        f"run {run.id}: {nodes_and_ranks_text(len(run.plan.nodes), run.plan.world_size)} on {run.plan.compute}"
-        + rehearsal_text(run.plan)
-    )
+    runs = open_runs(_start(request, submitting), request.environ)
+    report(f"{runs.noun} {runs.id}: {size_text(runs)}{rehearsal_text(runs.common)}")
     if options.detach:
-        _print_id(run.id)
+        _print_id(runs.id)
         return 0
-    return follow_to_end(run, signals, options.fold, options.quiet)
+    return follow_to_end(runs, signals, options.fold, options.quiet)

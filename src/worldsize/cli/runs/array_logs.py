@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from worldsize.cli.output import show_log
-from worldsize.logs.selection import parse_elements
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
-from worldsize.state.array import array_status
 from worldsize.state.records import RunState, Status
 
 if TYPE_CHECKING:
     from worldsize.cli.runs.follow import LogReader
 
-_PAUSE = 0.1
-_LOOK_EVERY = 0.5
 _NOT_STARTED = (RunState.CREATED, RunState.PREPARING, RunState.QUEUED)
 
 ReaderFactory = Callable[[Run, Callable[[str], object]], "LogReader"]
@@ -45,35 +39,41 @@ class ElementOutput:
         return f'{{"element": {element}, {line[1:]}' if self._json else f"{element}/{line}"
 
 
-def show_array_logs(array: RunArray, options: argparse.Namespace, open_reader: ReaderFactory) -> int:
-    """Element after element; with --follow those that run at the same time in turns, until all have ended."""
-    chosen = parse_elements(options.element, len(array)) if options.element else range(len(array))
-    merged = ElementOutput(options.output)
-    if options.follow:
-        return _follow(array, chosen, open_reader, merged)
-    for element, _ in _started_elements(chosen, array.statuses()):
-        open_reader(array[element], partial(merged.write, element)).finish()
-    return 0
+class ElementReaders:
+    """The logs of the `chosen` elements: those that run at the same time in turns, each to its end once it has ended;
+    where nobody follows them, one after the other."""
 
+    def __init__(self, array: RunArray, chosen: Sequence[int], output: str, open_reader: ReaderFactory) -> None:
+        self._array = array
+        self._chosen = chosen
+        self._open_reader = open_reader
+        self._merged = ElementOutput(output)
+        self._readers: dict[int, LogReader] = {}
+        self._done: set[int] = set()
+        self._followed = False
 
-def _follow(array: RunArray, chosen: Sequence[int], open_reader: ReaderFactory, merged: ElementOutput) -> int:
-    readers: dict[int, LogReader] = {}
-    done: set[int] = set()
-    while True:
-        statuses = array.statuses()
-        for element, status in _started_elements(chosen, statuses):
-            if element not in done and element not in readers:
-                readers[element] = open_reader(array[element], partial(merged.write, element))
-            if status.final and element not in done:
-                readers.pop(element).finish()
-                done.add(element)
-        if all(statuses[element].final for element in chosen):
-            return array_status(array.array, statuses).exit_code or 0
-        due = time.monotonic() + max(_LOOK_EVERY, array.pause(statuses))
-        while time.monotonic() < due:
-            for reader in readers.values():
-                reader.poll()
-            time.sleep(_PAUSE)
+    def poll(self) -> bool:
+        new = [reader.poll() for reader in self._readers.values()]
+        return any(new)
+
+    def show_statuses(self, statuses: Sequence[Status]) -> bool:
+        """Whether all chosen ones have ended."""
+        self._followed = True
+        for element, status in _started_elements(self._chosen, statuses):
+            if element not in self._done and element not in self._readers:
+                self._readers[element] = self._open(element)
+            if status.final and element not in self._done:
+                self._readers.pop(element).finish()
+                self._done.add(element)
+        return all(statuses[element].final for element in self._chosen)
+
+    def finish(self) -> None:
+        started = () if self._followed else _started_elements(self._chosen, self._array.statuses())
+        for element, _ in started:
+            self._open(element).finish()
+
+    def _open(self, element: int) -> LogReader:
+        return self._open_reader(self._array[element], partial(self._merged.write, element))
 
 
 def _started_elements(chosen: Sequence[int], statuses: Sequence[Status]) -> Iterator[tuple[int, Status]]:

@@ -1,5 +1,5 @@
-"""Follows a run on a terminal: its log as it comes, one attempt after the other, the keys that end or leave it, how
-it ended."""
+"""Follows a run, or an array, on a terminal: a run's log as it comes, one attempt after the other, the keys that end or
+leave it, how it ended."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from worldsize.cli.runs.array import ArrayProgress
     from worldsize.service.runs.array import RunArray
 
 
@@ -86,77 +87,66 @@ class FollowSignals:
             raise DetachRequest(self._left)
 
 
-def follow_to_end(run: Run, signals: FollowSignals, fold: str | None, quiet: bool = False) -> int:
-    """Show the run's log until it ends, then how it ended; its exit code."""
-    from worldsize.logs.merged_log import LogFollower
-
+def follow_to_end(runs: Run | RunArray, signals: FollowSignals, fold: str | None, quiet: bool = False) -> int:
+    """Show what the runs do until all have ended, then how they ended; the exit code of the first that failed."""
     gc.enable()
-    ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
-    nodes = run.plan.nodes
-    follower = AttemptReader(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, time.monotonic))
+    progress = _make_progress(runs, fold, quiet)
     try:
         signals.follow()
-        status = run.follow(follower.poll, tell=state_reporter(run))
-        follower.finish()
-        show_end(run, status)
+        statuses = runs.follow(progress.poll, None, state_reporter(runs), progress.show_statuses)
+        progress.finish()
+        show_end(runs, statuses, progress)
     except DetachRequest as detached:
-        report("", f"detached: {run.id} goes on (worldsize logs -f {run.id})")
+        progress.finish_early()
+        report("", f"detached: {runs.id} goes on ({progress.hint})")
         return detached.code
     except BrokenPipeError:
-        report(f"nobody reads the output any more: {run.id} goes on (worldsize logs -f {run.id})")
+        report(f"nobody reads the output any more: {runs.id} goes on ({progress.hint})")
         raise
     except OSError:
-        report(f"{run.id} goes on (worldsize logs -f {run.id})")
+        report(f"{runs.id} goes on ({progress.hint})")
         raise
-    return status.exit_code or 0
+    return runs.overall(statuses).exit_code or 0
 
 
-def state_reporter(run: Run) -> Callable[[Status], None]:
+def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunProgress | ArrayProgress:
+    if isinstance(runs, Run):
+        return RunProgress(runs, fold, quiet)
+    from worldsize.cli.runs.array import ArrayProgress
+
+    return ArrayProgress(runs, quiet)
+
+
+def state_reporter(runs: Run | RunArray) -> Callable[[Status], None]:
     """Why nothing happens, on stderr."""
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)
-        report(f"run {run.id} {state_text(status.state, sys.stderr)}: {first}", *more)
+        report(f"{runs.noun} {runs.id} {state_text(status.state, sys.stderr)}: {first}", *more)
 
     return tell
 
 
-def _has_entries(directory: str) -> bool:
-    try:
-        return bool(os.listdir(directory))
-    except OSError:
-        return False
+def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress | ArrayProgress) -> None:
+    status = runs.overall(statuses)
+    took = f" after {duration_text(status.ended - status.started)}" if status.started and status.ended else ""
+    used = _usage_text(runs, statuses)
+    told = "; ".join([words for words in (progress.reason(statuses), used) if words])
+    shown = state_text(status.state, sys.stderr) + took + (": " if told else "") + told
+    report(f"{runs.noun} {runs.id} {shown}{rehearsal_text(runs.common)}{_warnings_text(status)}")
+    report(*progress.outcome(statuses))
 
 
-def _usage_text(run: Run, status: Status) -> str:
-    """What it used, where its compute counts that."""
-    if "usage" not in run.compute.capabilities:
+def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
+    """What they used, where their compute counts that."""
+    status = runs.overall(statuses)
+    took = (status.ended or 0.0) - (status.started or 0.0)
+    used = runs.usage(statuses, min(_ACCOUNTING_SHARE * took * len(statuses), _ACCOUNTING_LAG))
+    if used is None:
         return ""
     from worldsize.cli.runs.wait_and_usage import usage_text
-    from worldsize.service.runs.compute_reports import usage
 
-    took = (status.ended or 0.0) - (status.started or 0.0)
-    return usage_text(usage(run, status, min(_ACCOUNTING_SHARE * took, _ACCOUNTING_LAG)))
-
-
-def show_end(run: Run, status: Status) -> None:
-    took = ""
-    if status.started and status.ended:
-        took = f" after {duration_text(status.ended - status.started)}"
-    reason = "" if status.reason in (None, "CANCELLED_BY_USER") else f": {status.reason}"
-    used = _usage_text(run, status)
-    told = (reason + ("; " if reason else ": ") + used) if used else reason
-    shown = state_text(status.state, sys.stderr)
-    report(f"run {run.id} {shown}{took}{told}{rehearsal_text(run.plan)}{_warnings_text(status)}")
-    if status.state == RunState.SUCCEEDED:
-        if _has_entries(run.paths.outputs):
-            report(f"outputs: {run.paths.outputs}")
-    else:
-        _show_failure(run, status)
-    if run.plan.rehearsal:
-        from worldsize.service.submission.rehearsal import limitation_lines
-
-        report(*limitation_lines(run.plan, run.paths))
+    return usage_text(used)
 
 
 def _warnings_text(status: Status) -> str:
@@ -167,18 +157,61 @@ def _warnings_text(status: Status) -> str:
     return warnings_text(status)
 
 
-def _show_failure(run: Run, status: Status) -> None:
-    from worldsize.cli.runs.failure import failure_lines
-
-    report(*failure_lines(run, status))
-
-
 class LogReader(Protocol):
     def poll(self) -> bool:
         """Show what is new; whether there was something."""
 
     def finish(self) -> None:
         """Show the rest."""
+
+
+class RunProgress:
+    """The log of a run, and what is said at its end.
+
+    hint     how it is followed again
+    reason   how it ended, in few words behind the state
+    outcome  lines about the end: where the outputs are, why it failed
+    """
+
+    def __init__(self, run: Run, fold: str | None, quiet: bool) -> None:
+        from worldsize.logs.merged_log import LogFollower
+
+        ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
+        nodes, now = run.plan.nodes, time.monotonic
+        self._run = run
+        self._log = AttemptReader(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, now))
+        self.poll = self._log.poll
+        self.show_statuses = self._log.show_statuses
+        self.finish = self._log.finish
+        self.hint = f"worldsize logs -f {run.id}"
+
+    def finish_early(self) -> None:
+        pass
+
+    def reason(self, statuses: list[Status]) -> str:
+        reason = statuses[0].reason
+        return "" if reason in (None, "CANCELLED_BY_USER") else str(reason)
+
+    def outcome(self, statuses: list[Status]) -> list[str]:
+        run, status = self._run, statuses[0]
+        if status.state != RunState.SUCCEEDED:
+            from worldsize.cli.runs.failure import failure_lines
+
+            lines = failure_lines(run, status)
+        else:
+            lines = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
+        if not run.plan.rehearsal:
+            return lines
+        from worldsize.service.submission.rehearsal import limitation_lines
+
+        return [*lines, *limitation_lines(run.plan, run.paths)]
+
+
+def _has_entries(directory: str) -> bool:
+    try:
+        return bool(os.listdir(directory))
+    except OSError:
+        return False
 
 
 class AttemptReader:
@@ -193,6 +226,10 @@ class AttemptReader:
     def poll(self) -> bool:
         self._open_new_attempt()
         return self._reader.poll()
+
+    def show_statuses(self, statuses: list[Status]) -> bool:
+        """Nothing of what a look has found; not that it is enough."""
+        return False
 
     def finish(self) -> None:
         self._open_new_attempt()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
@@ -20,12 +21,13 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, show, show_json, show_json_text
 from worldsize.common.atomic_files import printable_text
 from worldsize.errors import UsageError
-from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from worldsize.store.summaries import Summary
 
 NEWEST = 20
 
@@ -60,14 +62,14 @@ def parse_state(text: str | None) -> str | None:
 
 def list_runs(options: argparse.Namespace) -> int:
     wanted = parse_state(options.state)
-    rows = [row for row in _rows(options, wanted is not None) if wanted in (None, row.state)]
+    found = [each for each in _summaries(options, wanted is not None) if wanted in (None, each.state)]
     if not options.all and options.run is None and not options.elements:
-        rows = rows[: options.count]
+        found = found[: options.count]
     if options.output == "json":
-        _show_json(rows)
-    elif rows:
-        headers = ["RUN", "NAME", "STATE", "REASON", "COMPUTE", "SIZE", "AGE", "TOOK"]
-        show(*_colour_states(table([_row(row) for row in rows], headers), rows))
+        _show_json(found)
+    elif found:
+        rows = [list(_cells(summary).values()) for summary in found]
+        show(*_colour_states(table(rows, list(_cells(found[0]))), found))
     elif wanted:
         report(f"no run is {wanted}")
     elif options.count:
@@ -75,56 +77,57 @@ def list_runs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_json(rows: list[Any]) -> None:
+def _show_json(found: list[Summary]) -> None:
     import msgspec
 
     try:
-        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        show_json_text(msgspec.json.format(msgspec.json.encode(found)).decode())
     except UnicodeEncodeError:  # the name of a file that is no UTF-8, say
-        show_json(msgspec.to_builtins(rows))
+        show_json(msgspec.to_builtins(found))
 
 
-def _rows(options: argparse.Namespace, searching: bool) -> list[Any]:
-    from worldsize.cli.runs.rows import element_rows, live_summaries, with_elements
+def _summaries(options: argparse.Namespace, searching: bool) -> list[Summary]:
+    from worldsize.service.runs.summaries import element_summaries, live_summaries, with_element_summaries
     from worldsize.store.find import list_ids
     from worldsize.store.summaries import summaries
 
     if options.run is not None:
-        found = find_runs(options.run)
-        if isinstance(found, Run):
-            return live_summaries([found.paths])
-        return list(element_rows(found))
+        return element_summaries(find_runs(options.run))
     home = load_current_config().home
-    rows: list[Any] = summaries(
-        home, list_ids(home, None if options.all or searching else options.count), live_summaries
-    )
-    if not options.elements:
-        return rows
-    return list(with_elements(rows, home))
+    ids = list_ids(home, None if options.all or searching else options.count)
+    found = summaries(home, ids, lambda paths: live_summaries(paths, os.environ))
+    return list(with_element_summaries(found, home, os.environ)) if options.elements else found
 
 
-def _colour_states(lines: list[str], rows: list[Any]) -> list[str]:
+def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
     if not sys.stdout.isatty():
         return lines
     head, *lines = lines
     at = head.index("STATE")
     painted = [
-        line[:at] + line[at:].replace(row.state, state_text(row.state, sys.stdout), 1)
-        for line, row in zip(lines, rows, strict=True)
+        line[:at] + line[at:].replace(summary.state, state_text(summary.state, sys.stdout), 1)
+        for line, summary in zip(lines, found, strict=True)
     ]
     return [head, *painted]
 
 
-def _row(row: Any) -> list[str]:
+def _cells(summary: Summary) -> dict[str, str]:
+    """A row of the table, by its headers."""
     now = time.time()
-    took = duration_text((row.ended or now) - row.started) if row.started else ""
-    size = f"{row.nodes}x{row.ranks // max(row.nodes, 1)}"
-    name, reason = row.name, row.reason or ""
-    if row.states:
-        size = f"{sum(row.states.values())} of {size}"
-        reason = ", ".join(f"{number} {state}" for state, number in row.states.items())
-    if row.inputs:
-        name = " ".join("{}={}".format(*item) for item in row.inputs.items())
-    age = duration_text(max(now - row.created, 0))
-    compute = row.compute + (" (rehearsal)" if row.virtual_gpus else "")
-    return [row.id, printable_text(name), row.state, reason, compute, size, age, took]
+    size = f"{summary.nodes}x{summary.ranks // max(summary.nodes, 1)}"
+    name, reason = summary.name, summary.reason or ""
+    if summary.states:
+        size = f"{sum(summary.states.values())} of {size}"
+        reason = ", ".join(f"{number} {state}" for state, number in summary.states.items())
+    if summary.inputs:
+        name = " ".join("{}={}".format(*item) for item in summary.inputs.items())
+    return {
+        "RUN": summary.id,
+        "NAME": printable_text(name),
+        "STATE": summary.state,
+        "REASON": reason,
+        "COMPUTE": summary.compute + (" (rehearsal)" if summary.virtual_gpus else ""),
+        "SIZE": size,
+        "AGE": duration_text(max(now - summary.created, 0)),
+        "TOOK": duration_text((summary.ended or now) - summary.started) if summary.started else "",
+    }

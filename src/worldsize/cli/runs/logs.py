@@ -16,6 +16,7 @@ from worldsize.service.runs.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from worldsize.cli.runs.array_logs import ElementReaders
     from worldsize.service.runs.array import RunArray
 
 _PAUSE = 0.1
@@ -52,42 +53,42 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_logs(options: argparse.Namespace) -> int:
-    run = find_runs(options.run)
-    if not isinstance(run, Run):
-        return _show_array(run, options)
+    runs = find_runs(options.run)
+    reader = _open_run(runs, options) if isinstance(runs, Run) else _open_array(runs, options)
+    code = 0
+    if options.follow:
+        from worldsize.cli.runs.follow import state_reporter
+
+        statuses = runs.follow(reader.poll, None, state_reporter(runs), reader.show_statuses)
+        code = runs.overall(statuses).exit_code or 0
+    reader.finish()
+    return code
+
+
+def _open_run(run: Run, options: argparse.Namespace) -> AttemptReader:
     if options.element is not None:
         raise UsageError(f"{run.id} is no array of runs", "--element", "leave it out")
     if options.follow:
         _await_plan(run)
     if options.attempt is not None:
         _choose_attempt(run, options)
-    _report_rehearsal(run)
-    reader = AttemptReader(run, lambda paths: _open_reader(run, paths, options, show_log))
-    code = 0
-    if options.follow:
-        from worldsize.cli.runs.follow import state_reporter
-
-        status = run.follow(reader.poll, tell=state_reporter(run))
-        code = status.exit_code or 0
-    reader.finish()
-    return code
-
-
-def _report_rehearsal(run: Run) -> None:
     if run.has_plan() and run.plan.rehearsal:
         report(f"run {run.id} on {run.plan.compute}{rehearsal_text(run.plan)}")
+    return _open_element(run, options, show_log)
 
 
-def _show_array(array: RunArray, options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.array_logs import show_array_logs
+def _open_array(array: RunArray, options: argparse.Namespace) -> ElementReaders:
+    from worldsize.cli.runs.array_logs import ElementReaders
+    from worldsize.logs.selection import parse_elements
 
     if options.attempt is not None:
         raise UsageError("is of one run", "--attempt", f"name an element: {array.id}_0")
+    chosen = parse_elements(options.element, len(array)) if options.element else range(len(array))
+    return ElementReaders(array, chosen, options.output, lambda run, write: _open_element(run, options, write))
 
-    def reader(run: Run, write: Callable[[str], object]) -> LogReader:
-        return AttemptReader(run, lambda paths: _open_reader(run, paths, options, write))
 
-    return show_array_logs(array, options, reader)
+def _open_element(run: Run, options: argparse.Namespace, write: Callable[[str], object]) -> AttemptReader:
+    return AttemptReader(run, lambda paths: _open_reader(run, paths, options, write))
 
 
 def _await_plan(run: Run) -> None:

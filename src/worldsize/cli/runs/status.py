@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 
 from worldsize.cli.console import (
     add_output_option,
@@ -14,10 +15,10 @@ from worldsize.cli.console import (
     find_run,
     find_runs,
     load_current_config,
-    nodes_and_ranks_text,
     parse_seconds,
     rehearsal_text,
     request_cancel,
+    size_text,
     state_text,
 )
 from worldsize.cli.output import lines_of, report, show, show_json
@@ -30,10 +31,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.cli.runs.array_status import ArrayView
+    from worldsize.service.runs.array import RunArray
+
 TIMED_OUT = 124
 
 _EXPLAINED_WITHIN = 5.0
 _ACCOUNTING_LAG = 1.0
+_DATA_KEYS = (
+    "threads", "binding", "failure", "usage", "waiting", "message", "warnings", "directory", "elements",
+)  # fmt: skip
+"""The order in which programs get them."""
 
 _EXAMPLES = {
     "status": """examples:
@@ -65,71 +73,117 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel, "requeue": run_requeue}[verb])
 
 
-def show_status(options: argparse.Namespace) -> int:
-    run = find_runs(options.run)
-    if not isinstance(run, Run):
-        from worldsize.cli.runs.array_status import show_array_status
+class RunView:
+    """What is shown of a run beside what is shown of arrays too.
 
-        return show_array_status(run, options)
-    now = run.look()
-    if not os.path.isdir(run.directory):
-        raise NotFound(f"its directory was deleted: {run.directory}", f"run {run.id}")
+    data         further values for programs
+    remark       what stands behind its size
+    details      further lines below its name
+    explanation  why it waits, or failed
+    outcome      what stands behind its state once somebody has waited for it, and further lines
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
+        """{warnings}, and of a run with a plan {threads, binding, failure, waiting}"""
+        from worldsize.cli.runs.wait_and_usage import waiting_data
+        from worldsize.cli.threads import threads_of
+        from worldsize.service.runs.compute_reports import wait_explanation
+        from worldsize.service.runs.failure_screen import failure_data
+
+        run, now = self._run, statuses[0]
+        data: dict[str, Any] = {"warnings": [warning._asdict() for warning in now.warnings]}
+        if run.has_plan():
+            data["threads"] = threads_of(run)
+            data["binding"] = run.plan.bind
+            data["failure"] = failure_data(run.paths, run.plan, now)
+            data["waiting"] = waiting_data(wait_explanation(run, now, _EXPLAINED_WITHIN))
+        return data
+
+    def remark(self) -> str:
+        return rehearsal_text(self._run.plan)
+
+    def details(self, statuses: Sequence[Status]) -> list[str]:
+        from worldsize.cli.threads import threads_of, threads_text
+
+        plan = self._run.plan
+        bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
+        lines = [f"{threads_text(threads_of(self._run))}; {bound}"]
+        if not plan.array:
+            return lines
+        from worldsize.cli.runs.array_status import array_element_text
+
+        return [array_element_text(self._run), *lines]
+
+    def explanation(self, statuses: Sequence[Status]) -> list[str]:
+        from worldsize.cli.runs.failure import failure_lines
+        from worldsize.cli.runs.wait_and_usage import waiting_lines
+        from worldsize.service.runs.compute_reports import wait_explanation
+
+        why = wait_explanation(self._run, statuses[0], _EXPLAINED_WITHIN)
+        return waiting_lines(why) if why else failure_lines(self._run, statuses[0])
+
+    def outcome(self, statuses: Sequence[Status]) -> list[str]:
+        from worldsize.cli.runs.wait_and_usage import warnings_text
+
+        now = statuses[0]
+        shown = rehearsal_text(self._run.plan) if self._run.has_plan() else ""
+        lost = now.state == RunState.LOST and now.reason
+        reason = f": {now.reason}" if lost else ""
+        return [reason + shown + warnings_text(now), *(lines_of(now.message) if lost else [])]
+
+    def remains_text(self, found: int) -> str:
+        return _ended_text(found)
+
+
+def view_of(runs: Run | RunArray) -> RunView | ArrayView:
+    if isinstance(runs, Run):
+        return RunView(runs)
+    from worldsize.cli.runs.array_status import ArrayView
+
+    return ArrayView(runs)
+
+
+def show_status(options: argparse.Namespace) -> int:
+    runs = find_runs(options.run)
+    statuses = runs.statuses()
+    if not os.path.isdir(runs.directory):
+        raise NotFound(f"its directory was deleted: {runs.directory}", f"{runs.noun} {runs.id}")
     if options.output == "json":
-        show_json(status_data(run, now))
-        return 0
-    show(*_status_lines(run, now))
+        show_json(status_data(runs, statuses))
+    else:
+        show(*_status_lines(runs, statuses))
     return 0
 
 
-def status_data(run: Run, now: Status, patience: float = 0.0) -> dict[str, Any]:
-    """{id, name, state, reason, exit_code, …, threads, binding, message, directory, failure, usage, waiting, warnings};
-    `patience` is for the usage of a run that has just ended."""
-    from worldsize.cli.runs.wait_and_usage import waiting_data
-    from worldsize.cli.threads import threads_of
-    from worldsize.service.runs.compute_reports import usage, wait_explanation
-    from worldsize.service.runs.failure_screen import failure_data
-    from worldsize.state.result import summary
-
-    data: dict[str, Any] = {"id": run.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
-    if run.has_plan():
-        data = summary(run.plan, now)
-        data["threads"] = threads_of(run)
-        data["binding"] = run.plan.bind
-        data["failure"] = failure_data(run.paths, run.plan, now)
-        used = usage(run, now, patience)
-        data["usage"] = used._asdict() if used else None
-        data["waiting"] = waiting_data(wait_explanation(run, now, _EXPLAINED_WITHIN))
-    data["message"] = now.message
-    data["warnings"] = [warning._asdict() for warning in now.warnings]
-    data["directory"] = run.directory
-    return data
+def status_data(runs: Run | RunArray, statuses: Sequence[Status], patience: float = 0.0) -> dict[str, Any]:
+    """{id, name, state, reason, exit_code, …, usage, message, directory}, with what is told of a run or an array alone;
+    `patience` is for the usage of what has just ended."""
+    now = runs.overall(statuses)
+    data = {"id": runs.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
+    more = {**view_of(runs).data(statuses), "message": now.message, "directory": runs.directory}
+    if runs.has_plan():
+        data = runs.summary(statuses)
+        used = runs.usage(statuses, patience)
+        more["usage"] = used._asdict() if used else None
+    return {**data, **{key: more[key] for key in _DATA_KEYS if key in more}}
 
 
-def _status_lines(run: Run, now: Status) -> list[str]:
-    from worldsize.cli.runs.failure import failure_lines
-    from worldsize.cli.runs.wait_and_usage import usage_text, waiting_lines, warning_lines, warnings_text
-    from worldsize.cli.threads import threads_of, threads_text
-    from worldsize.service.runs.compute_reports import usage, wait_explanation
+def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]:
+    from worldsize.cli.runs.wait_and_usage import usage_text, warning_lines, warnings_text
 
+    view, now = view_of(runs), runs.overall(statuses)
     reason = f" ({now.reason})" if now.reason else ""
-    lines = [f"{run.id}  {state_text(now.state, sys.stdout)}{reason}{warnings_text(now)}"]
-    lines += warning_lines(now)
-    if run.has_plan():
-        plan = run.plan
-        told = nodes_and_ranks_text(len(plan.nodes), plan.world_size)
-        lines.append(f"{printable_text(plan.name)}: {told} on {plan.compute}{rehearsal_text(plan)}")
-        if plan.array:
-            from worldsize.cli.runs.array_status import array_element_text
-
-            lines.append(array_element_text(run))
-        lines.append(
-            "{}; {}".format(threads_text(threads_of(run)), "CPUs not bound" if plan.bind == "none" else "CPUs bound")
-        )
-        lines.append(f"made {duration_text(time.time() - plan.created)} ago{_took_text(now)}")
-        lines += ["used " + text for text in [usage_text(usage(run, now, 0.0))] if text]
-    lines.append(run.directory)
-    why = wait_explanation(run, now, _EXPLAINED_WITHIN)
-    words = waiting_lines(why) if why else failure_lines(run, now)
+    lines = [f"{runs.id}  {state_text(now.state, sys.stdout)}{reason}{warnings_text(now)}", *warning_lines(now)]
+    if runs.has_plan():
+        lines.append(f"{printable_text(runs.common.name)}: {size_text(runs)}{view.remark()}")
+        lines += view.details(statuses)
+        lines.append(f"made {duration_text(time.time() - runs.common.created)} ago{_took_text(now)}")
+        lines += ["used " + text for text in [usage_text(runs.usage(statuses))] if text]
+    lines.append(runs.directory)
+    words = view.explanation(statuses)
     return [*lines, "", *words] if words else lines
 
 
@@ -140,22 +194,16 @@ def _took_text(now: Status) -> str:
 
 
 def wait(options: argparse.Namespace) -> int:
-    run = find_runs(options.run)
-    if not isinstance(run, Run):
-        from worldsize.cli.runs.array_status import wait as wait_for_all
-
-        return wait_for_all(run, options)
     from worldsize.cli.runs.follow import state_reporter
-    from worldsize.cli.runs.wait_and_usage import warnings_text
 
-    now = run.follow(lambda: False, options.timeout, state_reporter(run))
+    runs = find_runs(options.run)
+    statuses = runs.follow(timeout=options.timeout, tell=state_reporter(runs))
+    now = runs.overall(statuses)
     if options.output == "json":
-        show_json(status_data(run, now, _ACCOUNTING_LAG))
+        show_json(status_data(runs, statuses, _ACCOUNTING_LAG))
     else:
-        shown = rehearsal_text(run.plan) if run.has_plan() else ""
-        reason = f": {now.reason}" if now.state == RunState.LOST and now.reason else ""
-        why = lines_of(now.message) if reason else []
-        report(f"{run.id} is {now.state}{reason}{shown}{warnings_text(now)}", *why)
+        first, *more = view_of(runs).outcome(statuses)
+        report(f"{runs.id} is {now.state}{first}", *more)
     if not now.final:
         return TIMED_OUT
     return now.exit_code or 0
@@ -163,20 +211,16 @@ def wait(options: argparse.Namespace) -> int:
 
 def cancel(options: argparse.Namespace) -> int:
     try:
-        run = find_runs(options.run)
+        runs = find_runs(options.run)
     except NotFound:
         if _end_deleted(options.run):
             return 0
         raise
-    if not isinstance(run, Run):
-        from worldsize.cli.runs.array_status import cancel as cancel_all
-
-        return cancel_all(run, options)
-    before = run.look()
+    before = runs.look()
     if before.final:
-        report(f"{run.id} is {before.state} already{_ended_text(run.end_remains())}")
+        report(f"{runs.id} is {before.state} already{view_of(runs).remains_text(runs.end_remains())}")
         return 0
-    request_cancel(run.id, lambda: run.cancel(options.now))
+    request_cancel(runs.id, lambda: runs.ask_to_end(options.now))
     return 0
 
 

@@ -151,10 +151,7 @@ class HpcPackCompute:
         """A head answers for one job in milliseconds, and for a thousand in a second."""
         return min(max(1.0, age * 0.05), 30.0 if queued else 15.0) * min(1 + runs // 100, 4)
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
-        self.cancel_all([handle], now)
-
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
         """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
         grace; what is forced has none."""
         from worldsize.compute.hpcpack.errors import MissingResource
@@ -178,7 +175,7 @@ class HpcPackCompute:
     def end_remains(self, handle: Handle) -> int:
         if self.observe([handle])[0].phase not in ("queued", "running"):
             return 0
-        self.cancel(handle, now=True)
+        self.cancel([handle], now=True)
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:

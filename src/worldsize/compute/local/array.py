@@ -48,9 +48,8 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
 
 
 def notify_queues(handles: Sequence[Handle]) -> None:
-    """Tell the queues that there is something to cancel."""
-    here = [handle for handle in handles if handle["host"] == socket.gethostname()]
-    for pid in {handle["pid"] for handle in here if may_be_signalled(handle)}:
+    """Tell the queues, all on this machine, that there is something to cancel."""
+    for pid in {handle["pid"] for handle in handles if may_be_signalled(handle)}:
         processes.signal_process(pid, signal.SIGCHLD)
 
 

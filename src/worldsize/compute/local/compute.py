@@ -81,28 +81,25 @@ class LocalCompute:
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         return _LOOK_EVERY
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        here = [handle for handle in handles if handle["host"] == processes.host_name()]
+        queued = [handle for handle in here if "queue" in handle]
+        for handle in here:
+            if "queue" not in handle:
+                self._cancel(handle, now)
+        if queued:
+            from worldsize.compute.local.array import notify_queues
+
+            notify_queues(queued)
+
+    def _cancel(self, handle: Handle, now: bool) -> None:
         """A conductor that is gone has agents that end by themselves; what is left of the run is found by its mark."""
-        if handle["host"] != processes.host_name():
-            return
-        if "queue" in handle:
-            self.cancel_all([handle], now)
-        elif leftovers.may_be_signalled(handle):
+        if leftovers.may_be_signalled(handle):
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
         else:
             for pid in leftovers.find_marked_processes(handle["run_id"], handle["run_dir"]):
                 processes.signal_process(pid, signal.SIGKILL if now else signal.SIGTERM)
-
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
-        queued = [handle for handle in handles if "queue" in handle]
-        for handle in handles:
-            if "queue" not in handle:
-                self.cancel(handle, now)
-        if queued:
-            from worldsize.compute.local.array import notify_queues
-
-            notify_queues(queued)
 
     def end_remains(self, handle: Handle) -> int:
         if handle["host"] != processes.host_name():
@@ -115,7 +112,7 @@ class LocalCompute:
         while (
             leftovers.may_be_signalled(handle) and time.monotonic() < deadline
         ):  # it knows best what belongs to the run
-            self.cancel(handle, now=True)
+            self._cancel(handle, now=True)
             time.sleep(_PAUSE)
         return max(left, leftovers.kill_leftovers(*run, handle["pid"], handle["start_time"]))
 

@@ -88,7 +88,11 @@ class AllocationCompute:
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         return _LOOK_EVERY
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        for handle in handles:
+            self._cancel(handle, now)
+
+    def _cancel(self, handle: Handle, now: bool) -> None:
         """By the step, which is found by its name: srun itself would make a KILL of our TERM, without any grace."""
         here = _is_here(handle)
         if not (now and here) and self._cancel_step(handle, now, here):
@@ -118,13 +122,9 @@ class AllocationCompute:
             time.sleep(_LOOK_EVERY)
         return False
 
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
-        for handle in handles:
-            self.cancel(handle, now)
-
     def end_remains(self, handle: Handle) -> int:
         alive = is_alive(handle) if _is_here(handle) else self._step(handle) is not None
-        self.cancel(handle, now=True)
+        self._cancel(handle, now=True)
         return int(alive)
 
     def nodes(self) -> list[ComputeNode]:

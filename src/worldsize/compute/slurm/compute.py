@@ -177,10 +177,7 @@ class SlurmCompute:
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         return query_pause(age, runs, queued)
 
-    def cancel(self, handle: Handle, now: bool = False) -> None:
-        self.cancel_all([handle], now)
-
-    def cancel_all(self, handles: Sequence[Handle], now: bool = False) -> None:
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
         """Slurm signals every process of a job with TERM; the agents see to the grace. KILL leaves them none."""
         jobs = fold_job_ids(handle["job"] for handle in handles)
         for start in range(0, len(jobs), _JOBS_PER_SCANCEL):
@@ -191,7 +188,7 @@ class SlurmCompute:
     def end_remains(self, handle: Handle) -> int:
         if self.observe([handle])[0].phase not in ("queued", "running"):
             return 0
-        self.cancel(handle, now=True)
+        self.cancel([handle], now=True)
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:

@@ -120,7 +120,7 @@ def _start(config: Config, compute: str, environ: Mapping[str, str], start: Subm
 def _follow(run: Run, work: Build) -> None:
     """Until its end, its last line as news; whoever gives up waiting ends the run. BuildError where it fails."""
     try:
-        status = run.follow(_make_reporter(run, work))
+        status = run.overall(run.follow(_make_reporter(run, work)))
     except BaseException:
         _end(run)
         raise

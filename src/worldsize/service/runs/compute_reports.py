@@ -1,5 +1,4 @@
-"""Reports of computes about runs: why a run waits, what it used; and the states of many runs, for which each
-scheduler is asked once."""
+"""Reports of computes about runs: why a run waits; the states of many runs, for which each scheduler is asked once."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from worldsize.common.atomic_files import read_file
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import CanExplain, HasUsage, Usage, WaitExplanation
-from worldsize.errors import DamagedRun, WorldsizeError
+from worldsize.compute.capabilities import CanExplain, WaitExplanation
+from worldsize.errors import WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
@@ -29,17 +28,6 @@ def wait_explanation(run: Run, status: Status, seconds: float) -> WaitExplanatio
         return cast(CanExplain, run.compute).explain(handle, script, seconds, secrets)
     except WorldsizeError:
         return None
-
-
-def usage(run: Run, status: Status, patience: float) -> Usage | None:
-    """What a run that has ended used; `patience` is for what accounting has not noted yet."""
-    try:
-        handle = run.native() if status.final and run.has_plan() else None
-    except DamagedRun:
-        return None
-    if handle is None or "usage" not in run.compute.capabilities:
-        return None
-    return cast(HasUsage, run.compute).usage([handle], patience)[0]
 
 
 def _submission_text(paths: RunPaths) -> str:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
-from worldsize.errors import DamagedRun, NotFound, RunFailed, UsageError, WorldsizeError
+from worldsize.errors import DamagedRun, NotFound, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import compute_of_run
-from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
 from worldsize.service.runs import status as run_status
 from worldsize.service.runs.attempts import latest_attempt
+from worldsize.service.runs.submitted import SubmittedRuns
 from worldsize.state.records import Observation, RunState, Status
-from worldsize.trust.directories import refuse_foreign
+from worldsize.state.result import run_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from worldsize.compute.capabilities import Usage
+
+_LOOK_EVERY = 0.25
+_PAUSE = 0.1
+_NOTICED_WITHIN = 3.0
 
 
 class RunOutput:
@@ -60,28 +67,16 @@ class RunOutputs(Mapping[str, RunOutput]):
         return len(self._outputs)
 
 
-class Run:
-    """One submission of a job. Holds no state but its directory: every question reads it anew."""
+class Run(SubmittedRuns):
+    """One submission of a job."""
+
+    noun = "run"
 
     def __init__(self, paths: RunPaths, environ: Mapping[str, str]) -> None:
-        self.paths = latest_attempt(paths)
-        self._environ = environ
+        super().__init__(latest_attempt(paths), environ)
         self._plan: Plan | None = None
         self._compute: Compute | None = None
         self._handle: Handle | None = None
-        self._own = is_own(self.paths)
-        self._foreign = None if self._own else foreign_reason(self.paths)
-
-    def __repr__(self) -> str:
-        return f"Run({self.id!r})"
-
-    @property
-    def id(self) -> str:
-        return self.paths.run_id
-
-    @property
-    def directory(self) -> str:
-        return self.paths.root
 
     @property
     def plan(self) -> Plan:
@@ -95,8 +90,22 @@ class Run:
             raise NotFound("the run has no plan (yet)", self.paths.root, "it is being prepared, or was interrupted")
         return self._plan
 
+    common = plan
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return len(self.plan.nodes), self.plan.world_size
+
+    def runs(self) -> list[Run]:
+        return [self]
+
+    def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
+        return [self.look(idle=idle)]
+
+    def overall(self, statuses: Sequence[Status]) -> Status:
+        return statuses[0]
+
     def has_plan(self) -> bool:
-        """Whether there is a plan that can be read."""
         try:
             return bool(self.plan)
         except WorldsizeError:
@@ -131,7 +140,7 @@ class Run:
     @property
     def compute(self) -> Compute:
         if self._compute is None:
-            self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self._environ)
+            self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self.environ)
         return self._compute
 
     def native(self) -> Handle | None:
@@ -140,32 +149,29 @@ class Run:
             self._handle = run_status.read_native_handle(self.paths)
         return self._handle
 
-    @property
-    def status(self) -> str:
-        """The state's name, such as "RUNNING" or "SUCCEEDED" (`RunState`)."""
-        return self.look().state
+    def recorded_statuses(self) -> list[Status] | None:
+        told = run_status.status_from_records(self.paths, self.plan, self.native())
+        return [told] if told is not None else None
 
-    def follow(
-        self, show: Callable[[], bool], timeout: float | None = None, tell: Callable[[Status], None] | None = None
-    ) -> Status:
-        """Call `show`, which says whether something was new, until the run is final or `timeout` seconds are over.
+    def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:
+        if age is None or self.native() is None:
+            return _LOOK_EVERY
+        return self.compute.pause(age, queued=statuses[0].state == RunState.QUEUED)
 
-        `tell` gets the status once for each reason why nothing happens: what it waits for, a compute that is away.
+    def is_near_end(self) -> bool:
+        """Whether the head's agent has written its last, or a cancel is under way."""
+        return os.path.exists(self.paths.exit_record(0)) or os.path.exists(self.paths.cancel)
 
-        A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
-        """
-        from worldsize.service.runs.follow import RunFollower
-
-        return RunFollower(self, show, timeout, tell).follow_to_end()
-
-    def wait(self, timeout: float | None = None, check: bool = False) -> str:
-        """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
-        status = self.follow(lambda: False, timeout)
-        if not status.final:
-            raise TimeoutError(f"run {self.id} is still {status.state} after {timeout or 0:g} s")
-        if check and status.state != RunState.SUCCEEDED:
-            raise RunFailed(status.message or status.state, status.exit_code or 1, f"run {self.id}")
-        return status.state
+    def end_after_deletion(self) -> None:
+        """End a run that was known before its directory was deleted: its agents notice that, and end it with its
+        grace."""
+        handle = self.native()
+        if handle is None:
+            return
+        deadline = time.monotonic() + self.plan.grace + _NOTICED_WITHIN
+        while self.compute.observe([handle])[0].phase == "running" and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+        self.end_remains()
 
     def logs(self, rank: int | None = None) -> str:
         """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""
@@ -191,40 +197,18 @@ class Run:
             self.paths.outputs, {name: output_path(self.paths, name, output) for name, output in job.outputs.items()}
         )
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it was there when it was looked at first, and this user's own."""
-        return self._own
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it lies in a directory of another user's, or where others can write."""
-        return self._foreign is not None
-
-    def refuse_foreign(self, verb: str) -> None:
-        """UsageError for a run in another user's directory: what it says would be done in this user's name."""
-        refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
-
     def cancel(self, now: bool = False) -> Status:
         """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
 
         Raises what the compute has against it; the run goes on then. UsageError for another user's run.
         """
-        refuse_foreign(self.paths.root, self._foreign, "cancel")
-        status = self.look()
-        if status.final:
-            self.end_remains()
-            return status
-        from worldsize.service.runs.settle import request_end
-
-        request_end(self.paths, lambda: self._cancel_on_compute(now))
-        return self.look()
+        before = super().cancel(now)
+        return before if before.final else self.look()
 
     def _cancel_on_compute(self, now: bool) -> None:
-        self.refuse_foreign("cancel")
         handle = self.native()
         if handle is not None:
-            self.compute.cancel(handle, now)
+            self.compute.cancel([handle], now)
 
     def may_go_on(self) -> bool:
         """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
@@ -234,7 +218,7 @@ class Run:
             return False
         if handle is None:
             return False
-        compute = compute_of_run(self.paths.root, handle, "", self._environ)
+        compute = compute_of_run(self.paths.root, handle, "", self.environ)
         return compute.observe([handle])[0].phase not in ("ended", "absent")
 
     def end_remains(self) -> int:
@@ -259,7 +243,16 @@ class Run:
 
         return 0 if self.is_foreign else kill_leftovers(self.id, None)
 
-    def summary(self) -> dict[str, Any]:
-        from worldsize.state.result import summary
+    def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
+        return run_summary(self.plan, statuses[0] if statuses else self.look())
 
-        return summary(self.plan, self.look())
+    def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
+        try:
+            handle = self.native() if statuses[0].final and self.has_plan() else None
+        except DamagedRun:
+            return None
+        if handle is None or "usage" not in self.compute.capabilities:
+            return None
+        from worldsize.compute.capabilities import HasUsage
+
+        return cast(HasUsage, self.compute).usage([handle], patience)[0]

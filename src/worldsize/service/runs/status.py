@@ -131,7 +131,7 @@ def fold_observation(
             if absent:
                 compute.end_remains(handle)
             else:
-                compute.cancel(handle)  # what started the agents may wait for ever for the lost one's end
+                compute.cancel([handle])  # what started the agents may wait for ever for the lost one's end
         return _conclude(paths, plan, status, settled_by)
     if observation.ending:
         from worldsize.service.runs.start_failures import with_ending_cause

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
-from worldsize.plan.array import array_file
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.run import Run
+from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.status import read_native_handle
-from worldsize.state.records import RunState, Status
+from worldsize.state.records import RunState
 
 
 def find_dependencies(
@@ -25,26 +23,16 @@ def find_dependencies(
 
 def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -> RunDependency:
     roots, handles = [], []
-    for run, status in _element_statuses(paths, environ):
+    several = open_runs(paths, environ)
+    for run, status in zip(several.runs(), several.statuses(), strict=True):
         if status.final:
             if status.state != RunState.SUCCEEDED and not any_end:
-                what = f"{run.run_id} is {status.state}, so this run would never start"
+                what = f"{run.id} is {status.state}, so this run would never start"
                 raise UsageError(what, "--after", f"start that one again, or say --after-any {paths.run_id}")
             continue
-        handle = read_native_handle(run)
+        handle = read_native_handle(run.paths)
         if handle is None:
-            raise UsageError(f"{run.run_id} is not submitted yet", "--after", "try again in a moment")
-        roots.append(run.root)
+            raise UsageError(f"{run.id} is not submitted yet", "--after", "try again in a moment")
+        roots.append(run.directory)
         handles.append(handle)
     return RunDependency(paths.run_id, tuple(handles), tuple(roots), any_end)
-
-
-def _element_statuses(paths: RunPaths, environ: Mapping[str, str]) -> list[tuple[RunPaths, Status]]:
-
-    if not os.path.exists(array_file(paths.root)):
-        run = Run(paths, environ)
-        return [(paths, run.look())]
-    from worldsize.service.runs.array import RunArray
-
-    array = RunArray(paths, environ)
-    return [(run.paths, status) for run, status in zip(array, array.statuses(), strict=True)]

@@ -170,10 +170,10 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
     try:
         _write_handles(file, handles, submissions)
     except OSError as error:
-        compute.cancel_all(handles, now=True)
+        compute.cancel(handles, now=True)
         raise storage_error(error, file) from None
     if os.path.exists(paths.cancel):
-        compute.cancel_all(handles)
+        compute.cancel(handles)
 
 
 def _write_handles(file: str, handles: Sequence[Handle], submissions: Sequence[Submission]) -> None:
