@@ -2,6 +2,6 @@
 
 runs       new ids and run directories: create_run, discard_run, objects_dir, home_dir
 find       list_ids, find_run_paths
-summaries  one line per run, for `list`
+summaries  what `list` shows of each run
 prune      removal of finished runs
 """

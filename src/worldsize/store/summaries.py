@@ -1,4 +1,4 @@
-"""One line per run, for `list`: finished runs from their result.json, the others from whoever can look at them live."""
+"""What `list` shows of each run: of finished ones from their result.json, of others from what can look at them live."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _REWRITTEN_FROM = 100
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """A run, or an array of runs, in a row; times in Unix seconds, `exit_code` None until it is final.
+    """What a list shows of a run, of an array or of an element, as `state.result.summary_of` and its callers write it;
+    times in Unix seconds, `exit_code` None until it is final.
 
     states  of an array: how many elements are in each state
     array   of an element: its array's id; `inputs`: those of its inputs that vary
@@ -87,49 +88,47 @@ def final_summary(result_path: str) -> Summary | None:
     return found if _is_final(found) else None
 
 
-def _is_final(row: Summary) -> bool:
-    """Whether the row can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
-    times = (row.created, row.started, row.ended)
+def _is_final(summary: Summary) -> bool:
+    """Whether it can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
+    times = (summary.created, summary.started, summary.ended)
     known = all(time is None or is_number(time) for time in times)
-    return known and row.state in RunState.FINAL and is_code_of(row.state, row.exit_code)
+    return known and summary.state in RunState.FINAL and is_code_of(summary.state, summary.exit_code)
 
 
-def _may_have_late_result(directory: str, row: Summary) -> bool:
+def _may_have_late_result(directory: str, summary: Summary) -> bool:
     """Whether a run that was LOST has a record of its head by now."""
-    record = f"{directory}/{row.id}/attempt-0/exit/node-0000.json"
-    return row.state == RunState.LOST and os.path.exists(record)
+    record = f"{directory}/{summary.id}/attempt-0/exit/node-0000.json"
+    return summary.state == RunState.LOST and os.path.exists(record)
+
+
+def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Summary | None:
+    """None of a run that has no result, and of one that was LOST and may have another by now."""
+    summary = cached or final_summary(f"{directory}/{run_id}/result.json")
+    usable = summary is not None and summary.id == run_id and not _may_have_late_result(directory, summary)
+    return summary if usable else None
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """A row for each id, in order; `live` is asked for all the runs without a result at once, and for those that were
+    """One for each id, in order; `live` is asked for all the runs without a result at once, and for those that were
     LOST: their records may have shown up since.
 
-    More than a few hundred ids are looked up in a cache of final rows first, `<home>/runs/.summaries`, which anybody
-    may delete: it is made anew when many rows are missing in it.
+    More than a few hundred ids are looked up in a cache of final summaries first, `<home>/runs/.summaries`, which
+    anybody may delete: it is made anew when many are missing in it.
     """
     directory = runs_link_dir(home)
     caches = len(ids) > _CACHED_FROM and is_reliable_directory(directory)
     cached = _read_cache(directory) if caches else {}
-    rows: dict[str, Summary | None] = {}
-    found: dict[str, Summary] = {}
-    for run_id in ids:
-        row = cached.get(run_id)
-        if row is None:
-            row = final_summary(f"{directory}/{run_id}/result.json")
-            if row is not None and row.id == run_id and not _may_have_late_result(directory, row):
-                found[run_id] = row
-        rows[run_id] = (
-            row if row is not None and row.id == run_id and not _may_have_late_result(directory, row) else None
-        )
-    open_ids = [run_id for run_id, row in rows.items() if row is None]
-    rows.update((run_id, _replaced_summary(run_id)) for run_id in open_ids if is_replaced(home, run_id))
-    open_ids = [run_id for run_id in open_ids if rows[run_id] is None]
+    found = {run_id: _settled_summary(directory, run_id, cached.get(run_id)) for run_id in ids}
+    new = {run_id: summary for run_id, summary in found.items() if summary is not None and run_id not in cached}
+    open_ids = [run_id for run_id, summary in found.items() if summary is None]
+    found.update((run_id, _replaced_summary(run_id)) for run_id in open_ids if is_replaced(home, run_id))
+    open_ids = [run_id for run_id in open_ids if found[run_id] is None]
     if open_ids:
-        rows.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
-    if caches and len(found) >= _REWRITTEN_FROM:
+        found.update(zip(open_ids, live([run_paths(home, run_id) for run_id in open_ids]), strict=True))
+    if caches and len(new) >= _REWRITTEN_FROM:
         existing = set(list_ids(home))
-        _write_cache(directory, [row for run_id, row in {**cached, **found}.items() if run_id in existing])
-    return [row for row in rows.values() if row is not None]
+        _write_cache(directory, [each for run_id, each in {**cached, **new}.items() if run_id in existing])
+    return [summary for summary in found.values() if summary is not None]
 
 
 def _replaced_summary(run_id: str) -> Summary:
@@ -142,15 +141,15 @@ def _cache_path(directory: str) -> str:
 
 def _read_cache(directory: str) -> dict[str, Summary]:
     try:
-        rows = _cache_decoder.decode(read_file(_cache_path(directory)))
-        return {row.id: row for row in rows if _is_final(row)}
+        found = _cache_decoder.decode(read_file(_cache_path(directory)))
+        return {summary.id: summary for summary in found if _is_final(summary)}
     except (OSError, *_UNREADABLE):
         return {}
 
 
-def _write_cache(directory: str, rows: list[Summary]) -> None:
+def _write_cache(directory: str, found: list[Summary]) -> None:
     """A cache that cannot be written costs time and nothing else."""
     try:
-        write_bytes(_cache_path(directory), msgspec.msgpack.encode(rows))
+        write_bytes(_cache_path(directory), msgspec.msgpack.encode(found))
     except OSError:
         pass
