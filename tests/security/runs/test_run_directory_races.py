@@ -48,11 +48,12 @@ at("the end")
 """
 
 VICTIM = """
-import worldsize.service.runs.run as run
+import worldsize.service.runs.submitted as submitted
+from worldsize.service.runs.run import Run
 
 box = sys.argv.pop(1)
 # Only the moments are marked; nothing that is done in them is another.
-is_own, why_foreign, look = run.is_own, run.foreign_reason, run.Run.look
+is_own, why_foreign, look = submitted.is_own, submitted.foreign_reason, Run.look
 judged = []
 
 def first_look(paths):
@@ -75,7 +76,7 @@ def later_look(self, *words, **more):
         tell("seen running")
     return status
 
-run.is_own, run.foreign_reason, run.Run.look = first_look, second_look, later_look
+submitted.is_own, submitted.foreign_reason, Run.look = first_look, second_look, later_look
 
 from worldsize.cli.main import main
 

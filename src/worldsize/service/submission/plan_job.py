@@ -169,10 +169,8 @@ def _as_array(planned: PlannedJob, request: SubmissionRequest) -> PlannedJob:
         hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
         notices, at_once = (*notices, CheckResult("notice", what, "at_once", hint)), None
     plan = plan._replace(array=ArrayElement(0, number, "", at_once))
-    if facts.shared_host and plan.threads is not None and not planned.job.threads:
-        plan = plan._replace(
-            threads=max(1, plan.threads // min(at_once or 1, number))
-        )  # they share the machine's cores
+    if facts.shared_host and plan.threads is not None and not planned.job.threads:  # its cores are shared by them, too
+        plan = plan._replace(threads=max(1, plan.threads // min(at_once or 1, number)))
     return planned._replace(plan=plan, notices=notices)
 
 
