@@ -165,7 +165,37 @@ class LogReader(Protocol):
         """Show the rest."""
 
 
-class RunProgress:
+class AttemptReader:
+    """A reader of the run's latest attempt, whichever that is by then; `make` gives that of one attempt."""
+
+    def __init__(self, run: Run, make: Callable[[RunPaths], LogReader]) -> None:
+        self._run = run
+        self._make = make
+        self._attempt = run.paths.attempt
+        self._reader = make(run.paths)
+
+    def poll(self) -> bool:
+        self._open_new_attempt()
+        return self._reader.poll()
+
+    def show_statuses(self, statuses: list[Status]) -> bool:
+        """Show nothing of what a look has found; False: the following goes on."""
+        return False
+
+    def finish(self) -> None:
+        self._open_new_attempt()
+        self._reader.finish()
+
+    def _open_new_attempt(self) -> None:
+        """To an attempt that has begun since, and may have ended."""
+        if self._run.paths.attempt != self._attempt:
+            self._reader.finish()
+            self._attempt = self._run.paths.attempt
+            report(f"run {self._run.id} was started again: attempt {self._attempt}")
+            self._reader = self._make(self._run.paths)
+
+
+class RunProgress(AttemptReader):
     """The log of a run, and what is said at its end.
 
     hint     how it is followed again
@@ -178,11 +208,7 @@ class RunProgress:
 
         ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
         nodes, now = run.plan.nodes, time.monotonic
-        self._run = run
-        self._log = AttemptReader(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, now))
-        self.poll = self._log.poll
-        self.show_statuses = self._log.show_statuses
-        self.finish = self._log.finish
+        super().__init__(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, now))
         self.hint = f"worldsize logs -f {run.id}"
 
     def finish_early(self) -> None:
@@ -212,33 +238,3 @@ def _has_entries(directory: str) -> bool:
         return bool(os.listdir(directory))
     except OSError:
         return False
-
-
-class AttemptReader:
-    """A reader of the run's latest attempt, whichever that is by then; `make` gives that of one attempt."""
-
-    def __init__(self, run: Run, make: Callable[[RunPaths], LogReader]) -> None:
-        self._run = run
-        self._make = make
-        self._attempt = run.paths.attempt
-        self._reader = make(run.paths)
-
-    def poll(self) -> bool:
-        self._open_new_attempt()
-        return self._reader.poll()
-
-    def show_statuses(self, statuses: list[Status]) -> bool:
-        """Nothing of what a look has found; not that it is enough."""
-        return False
-
-    def finish(self) -> None:
-        self._open_new_attempt()
-        self._reader.finish()
-
-    def _open_new_attempt(self) -> None:
-        """To an attempt that has begun since, and may have ended."""
-        if self._run.paths.attempt != self._attempt:
-            self._reader.finish()
-            self._attempt = self._run.paths.attempt
-            report(f"run {self._run.id} was started again: attempt {self._attempt}")
-            self._reader = self._make(self._run.paths)

@@ -206,6 +206,7 @@ class Run(SubmittedRuns):
         return before if before.final else self.look()
 
     def _cancel_on_compute(self, now: bool) -> None:
+        self.refuse_foreign("cancel")  # what it is now, right before something is done
         handle = self.native()
         if handle is not None:
             self.compute.cancel([handle], now)
