@@ -6,13 +6,12 @@ import argparse
 import os
 from collections.abc import Collection, Sequence
 
-from worldsize.plan.array import slurm_array_variables
 from worldsize.cli.output import report
 from worldsize.cli.runs.array import values_text
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.jobspec.reading.matrix import with_count, with_matrix
-from worldsize.plan.array import element_id
+from worldsize.plan.array import element_id, slurm_array_variables
 from worldsize.plan.rank_environment import array_variables
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob
