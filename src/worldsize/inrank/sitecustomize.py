@@ -90,7 +90,7 @@ def _write(kind, value, trace):
     path, launched = _error_file(), _is_launcher(os.getppid())
     if os.environ.get(_RANK_PYTHON) != _identity() and not launched:
         path += _CHILD_SUFFIX  # a library's probe may fail, and be caught
-    elif _is_failure_of_child(kind, value, report, path + _CHILD_SUFFIX):
+    elif _is_failure_of_child(kind, value, path + _CHILD_SUFFIX):
         os.replace(path + _CHILD_SUFFIX, path)
         return
     elif _is_consequence(path, report, launched):
@@ -145,8 +145,8 @@ def _is_launcher(process):
     return False
 
 
-def _is_failure_of_child(kind, value, report, path):
-    # type: (Any, Any, dict[str, Any], str) -> bool
+def _is_failure_of_child(kind, value, path):
+    # type: (Any, Any, str) -> bool
     """Whether this exception only says that a child process has failed, which has told more in the file `path`."""
     subprocess = sys.modules.get("subprocess")  # type: Any
     if subprocess is None or not issubclass(kind, subprocess.CalledProcessError):

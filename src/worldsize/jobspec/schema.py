@@ -12,7 +12,6 @@ from worldsize.jobspec.keys.key import Key, Keys
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 _SCALARS = {"type": ["string", "number", "boolean"]}
-_LISTS = {"type": "array", "items": _SCALARS}
 _TEXT_OR_TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 

@@ -64,11 +64,6 @@ class RankLog:
         self._since = 0.0
         self._shown: str | None = None
 
-    @property
-    def has_unread(self) -> bool:
-        """Whether the last look saw more than has been read."""
-        return self.size > self.offset
-
     def read(self, now: float = 0.0, limit: int = CHUNK) -> list[str]:
         """The lines that came to their end, out of at most `limit` new bytes, as `split_lines` gives them.
 

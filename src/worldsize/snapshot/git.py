@@ -104,8 +104,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
     would also take a directory that only looks like one. Of a submodule only another commit is a change, and only
     its name is told: a git in there would go by a configuration that is not checked.
 
-    Returns the process to give to `finish_git_diff`; None without a repository or without git. Raises StorageError if
-    other users can write the configuration; OSError if `target` cannot be made.
+    Returns the process, which nobody needs to wait for; None without a repository or without git. Raises StorageError
+    if other users can write the configuration; OSError if `target` cannot be made.
     """
     repository = find_repository(code_dir)
     if repository is None:
@@ -145,15 +145,6 @@ def _require_own_settings(git_dir: str) -> None:
         opened = status.st_mode & stat.S_IWOTH & ~above.st_mode
         if danger and (opened or not decision_about_directory(directory, above, os.environ)):
             raise unsafe_directory_error(directory, f"of its {name}, {danger}")
-
-
-def finish_git_diff(process: int, wait: bool = True) -> bool:
-    """Reaps the process; True when it has ended. Without `wait`, False says that it still writes."""
-    try:
-        ended, _ = os.waitpid(process, 0 if wait else os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return ended == process
 
 
 def _commit(git_dir: str, common_dir: str, name: str) -> str | None:

@@ -123,15 +123,6 @@ def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
     return data
 
 
-def headers_of(url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """What the server says of a file, of itself and not of where it leads to; names in lower case. Raises as `read`."""
-    try:
-        with _open(url, headers or {}, method="HEAD", follow=False) as answer:
-            return {name.lower(): value for name, value in answer.headers.items()}
-    except _RetryableError as error:
-        raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), "is the network up?") from None
-
-
 def _try_download(
     url: str, part: str, known: FileVersion | None, tick: Tick, headers: Mapping[str, str], known_content: bool
 ) -> FileVersion | None:
@@ -213,29 +204,25 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
         raise _RetryableError(f"the connection broke after {done} of {total} bytes", done)
 
 
-def _open(
-    url: str, headers: Mapping[str, str], method: str = "GET", follow: bool = True, downgrade: bool = False
-) -> Any:
+def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
     """`downgrade`: an answer may lead from https to http."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener
 
     plain, authorization = without_user(url)
-    request = Request(plain, method=method, headers={"User-Agent": "worldsize/" + VERSION, **headers})
+    request = Request(plain, headers={"User-Agent": "worldsize/" + VERSION, **headers})
     request.add_header("Accept-Encoding", "identity")
     authorization = request.headers.pop("Authorization", authorization)
     if authorization:  # not to be carried to another host
         request.add_unredirected_header("Authorization", authorization)
-    opener = build_opener(_redirect_handler(follow, downgrade))
+    opener = build_opener(_redirect_handler(downgrade))
     try:
         return opener.open(request, timeout=_TIMEOUT)
     except HTTPError as error:
         error.close()
         if error.code == 304:
             raise _NotModified from None
-        if not follow and error.code in (301, 302, 303, 307, 308):
-            return error
         if error.code in _RETRYABLE_CODES:
             raise _RetryableError(f"{error.code} {error.reason}") from None
         if error.code == 416:
@@ -249,13 +236,11 @@ def _open(
         raise UsageError(f"is no address: {error}", display_url(url)) from None
 
 
-def _redirect_handler(follow: bool, downgrade: bool) -> Any:
+def _redirect_handler(downgrade: bool) -> Any:
     from urllib.request import HTTPRedirectHandler
 
     class Redirects(HTTPRedirectHandler):
         def redirect_request(self, asked: Any, file: Any, code: int, words: str, headers: Any, url: str) -> Any:
-            if not follow:
-                return None
             if not url.lower().startswith(("http:", "https:")):
                 raise UsageError(f"leads to neither http nor https: {display_url(url)}", display_url(asked.full_url))
             if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):

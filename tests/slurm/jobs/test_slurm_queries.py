@@ -70,7 +70,7 @@ def test_how_jobs_end_according_to_the_queue_and_to_accounting(slurm: Cluster, r
         wait_for(run, job, ended)
     deadline = time.monotonic() + PATIENCE
     while True:
-        accounts = account_rows(expected, run, None)
+        accounts = account_rows(expected, run)
         if len(accounts) == 4 and all(observation(row).phase == "ended" for row in accounts.values()):
             break
         assert time.monotonic() < deadline, accounts
@@ -224,21 +224,6 @@ def test_gpu_hours_and_cpu_efficiency(slurm: Cluster, run: SlurmRunner) -> None:
     assert 3 <= found.elapsed <= 30
     assert found.gpu_hours == pytest.approx(2 * found.elapsed / 3600)
     assert 0.05 < found.cpu_efficiency <= 1.2
-
-
-def test_a_cluster_can_be_named(slurm: Cluster, run: SlurmRunner) -> None:
-    config = run(["scontrol", "show", "config"])
-    name = next(line.split("=")[1].strip() for line in config.splitlines() if line.startswith("ClusterName"))
-    job = submit(slurm, "exec sleep 100", name="named-cluster")
-    wait_for(run, job, running)
-    assert query_jobs([job], run, name)[job].state == "RUNNING"
-    assert find_jobs("named-cluster", run, name) == [job]
-    assert len(slurm_cluster.nodes(run, name)) == 4
-    deadline = time.monotonic() + PATIENCE
-    while job not in (accounts := account_rows([job], run, name)):
-        assert time.monotonic() < deadline, accounts
-        time.sleep(0.2)
-    assert accounts[job].job == job
 
 
 def test_a_job_is_found_by_its_name(slurm: Cluster, run: SlurmRunner) -> None:

@@ -217,7 +217,8 @@ def test_entries_and_their_descriptions(prefix: str) -> None:
     builder.ensure_built(prefix, make_nothing, quietly)
     entry = prefixes.entries(os.path.dirname(prefix))[0]
     assert (entry.state, entry.label, entry.name) == ("ready", "torch", "torch-0123456789abcdef")
-    description = builder.require_description(prefix)
+    description = prefixes.read_description(prefix)
+    assert description is not None
     assert (description["spec"], description["host"]) == ("x", os.uname().nodename)
     assert began <= description["created"] <= time.time()
     assert prefixes.last_use_time(prefix) <= time.time()

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import worldsize.errors
-from worldsize.snapshot.git import find_repository, finish_git_diff, read_git, start_git_diff
+from worldsize.snapshot.git import find_repository, read_git, start_git_diff
 from worldsize.snapshot.run_record import installed_packages, make_record
 
 SOURCE = os.path.dirname(os.path.dirname(worldsize.errors.__file__))
@@ -164,7 +164,7 @@ def test_the_diff_is_written_beside_and_can_be_applied(repository, tmp_path):
         file.write(bytes(range(256)))
     repository.git("add", "new.bin")
     process = start_git_diff(repository.root, target, os.environ)
-    assert process is not None and finish_git_diff(process) and finish_git_diff(process)
+    assert process is not None and os.waitpid(process, 0) == (process, 0)
     assert stat.S_IMODE(os.stat(target).st_mode) == 0o600
     assert "+two" in open(target, errors="replace").read()
     repository.git("reset", "-q", "--hard")
@@ -176,8 +176,7 @@ def test_the_diff_is_written_beside_and_can_be_applied(repository, tmp_path):
 def test_a_clean_tree_has_an_empty_diff(repository, tmp_path):
     target = str(tmp_path / "code.diff")
     process = start_git_diff(repository.root, target, os.environ)
-    while not finish_git_diff(process, wait=False):
-        pass
+    assert process is not None and os.waitpid(process, 0) == (process, 0)
     assert os.path.getsize(target) == 0
 
 

@@ -81,7 +81,7 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
     """The script's whole environment."""
     assert plan.batch is not None
     virtual = plan.batch.virtual
-    environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch, paths)} if virtual else dict(inherited)
+    environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch)} if virtual else dict(inherited)
     environment.update(slurm_array_variables(plan))
     if len(plan.batch.hosts) > 1:
         environment.update({name: environment.get(name, value) for name, value in _ONE_HOST.items()})
@@ -122,7 +122,7 @@ def _prepend(environment: dict[str, str], name: str, first: str) -> None:
     environment[name] = first + os.pathsep + before if before else first
 
 
-def _sbatch_environment(plan: Plan, batch: BatchPlan, paths: RunPaths) -> dict[str, str]:
+def _sbatch_environment(plan: Plan, batch: BatchPlan) -> dict[str, str]:
     number = str(int(plan.created) + (plan.array.element + 1 if plan.array else 0))
     return {
         **batch.variables,

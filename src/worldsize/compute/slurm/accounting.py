@@ -65,13 +65,13 @@ class AccountingRecord(NamedTuple):
     cpu_held: int
 
 
-def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str], cluster: str | None) -> dict[str, JobRow]:
+def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobRow]:
     """The newest attempt of each job that accounting knows; raises as `run` does, also where accounting is off.
 
     Elements that were cancelled while their array waited have no record of their own: the array's stands for them.
     """
     wanted = list(dict.fromkeys(ids))
-    found = newest_attempts(records_of(wanted, run, cluster))
+    found = newest_attempts(records_of(wanted, run))
     rows = {job: found.get(job) or found.get(job.partition("_")[0]) for job in wanted}
     return {job: record.row._replace(job=job) for job, record in rows.items() if record}
 
@@ -79,25 +79,24 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str], cluste
 def records_of(
     ids: Iterable[str],
     run: Callable[[Sequence[str]], str],
-    cluster: str | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> list[AccountingRecord]:
     """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
     found: list[AccountingRecord] = []
     for some in id_batches(ids):
-        text = run([*_sacct_argv(cluster, columns), "--jobs=" + ",".join(some)])
+        text = run([*_sacct_argv(columns), "--jobs=" + ",".join(some)])
         if text and not text.endswith("\n"):
             raise SubmitAgain("sacct's answer was cut short", "sacct")
         found += parse_records(text, columns)
     return found
 
 
-def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str], cluster: str | None) -> list[str]:
+def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str]) -> list[str]:
     """Jobs of this name that ended within the last day; none where accounting does not answer."""
     try:
         text = run(
             [
-                *_sacct_argv(cluster),
+                *_sacct_argv(),
                 "--allocations",
                 "--name=" + name,
                 "--starttime=now-1days",
@@ -109,10 +108,9 @@ def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str], cluster: str
     return [record.row.job for record in parse_records(text) if record.row.name == name]
 
 
-def _sacct_argv(cluster: str | None, columns: Sequence[str] = COLUMNS) -> list[str]:
+def _sacct_argv(columns: Sequence[str] = COLUMNS) -> list[str]:
     argv = ["sacct", "--noheader", "--parsable", "--duplicates", "--delimiter=" + SEPARATOR]
-    argv.append("--format=" + ",".join(columns))
-    return [*argv, "--clusters=" + cluster] if cluster else argv
+    return [*argv, "--format=" + ",".join(columns)]
 
 
 def newest_attempts(found: Iterable[AccountingRecord]) -> dict[str, AccountingRecord]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from worldsize.compute.slurm.job_rows import SEPARATOR, number_of, seconds_of
 
+_SINFO = ("sinfo", "--noheader", "--all", "--noconvert", "--local")
 _NODE_COLUMNS = (
     "nodelist",
     "statelong",
@@ -113,14 +114,14 @@ class PartitionRow(NamedTuple):
     groups: str
 
 
-def nodes(run: Callable[[Sequence[str]], str], cluster: str | None = None) -> list[NodeRow]:
+def nodes(run: Callable[[Sequence[str]], str]) -> list[NodeRow]:
     """Every node, once, in sinfo's order; raises as `run` does."""
-    return node_rows(run([*_sinfo_argv(cluster), "--Node", _format_option(_NODE_COLUMNS)]))
+    return node_rows(run([*_SINFO, "--Node", _format_option(_NODE_COLUMNS)]))
 
 
-def partitions(run: Callable[[Sequence[str]], str], cluster: str | None = None) -> list[PartitionRow]:
+def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
     """Every partition, hidden ones too; raises as `run` does."""
-    return partition_rows(run([*_sinfo_argv(cluster), _format_option(_PARTITION_COLUMNS)]))
+    return partition_rows(run([*_SINFO, _format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[NodeRow]:
@@ -222,11 +223,6 @@ def _first_number(text: str) -> int:
     """ "8+": nodes differ, and 8 is the least."""
     match = _FIRST_NUMBER.match(text)
     return int(match.group()) if match else 0
-
-
-def _sinfo_argv(cluster: str | None) -> list[str]:
-    argv = ["sinfo", "--noheader", "--all", "--noconvert"]
-    return [*argv, "--clusters=" + cluster] if cluster else [*argv, "--local"]
 
 
 def _format_option(columns: Iterable[str]) -> str:

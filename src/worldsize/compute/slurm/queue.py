@@ -56,6 +56,7 @@ COLUMNS = (
 """Columns that 20.11 to 26.05 all have; their names are compared without regard to case."""
 
 _FORMAT = ",".join(f"{column}:0{SEPARATOR}" for column in COLUMNS)
+_SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--Format=" + _FORMAT, "--local")
 _KILLED_CODES = range(128, 256)
 
 _LAG = 5.0
@@ -68,8 +69,8 @@ _LONGEST_QUEUED_PAUSE = 30.0
 _RUNS_PER_STEP = 50
 
 
-def query_jobs(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None) -> dict[str, JobRow]:
-    """A row for every id, "1234" or "1234_7"; all of them jobs of one cluster (None: this machine's own).
+def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
+    """A row for every id, "1234" or "1234_7"; all of them jobs of this machine's own cluster.
 
     One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been
     restarted (why?), and for cancelled and killed ones (by whom? for their memory?). Where slurmctld does not answer,
@@ -81,14 +82,14 @@ def query_jobs(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None)
     if not wanted:
         return {}
     try:
-        known = _read_queue(wanted, run, cluster)
+        known = _read_queue(wanted, run)
     except (SubmitAgain, SubmitRejected, ConfigError) as error:
         return {job: JobRow(job, UNANSWERED, trouble=error.what) for job in wanted}
     unclear = [job for job in wanted if job not in known or _may_need_accounting(known[job])]
     trouble, accounts = "", {}
     if unclear:
         try:
-            accounts = account_rows(unclear, run, cluster)
+            accounts = account_rows(unclear, run)
         except (SubmitAgain, SubmitRejected, ConfigError) as error:
             trouble = error.what
     rows = {job: _merge_rows(known.get(job), accounts.get(job)) for job in wanted}
@@ -98,19 +99,15 @@ def query_jobs(ids: Iterable[str], run: SlurmRunner, cluster: str | None = None)
     return {job: row or JobRow(job, NOWHERE, trouble=trouble) for job, row in rows.items()}
 
 
-def find_jobs(name: str, run: SlurmRunner, cluster: str | None = None) -> list[str]:
+def find_jobs(name: str, run: SlurmRunner) -> list[str]:
     """The ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is its base
     id.
 
     For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer.
     """
-    found = [
-        row.job
-        for row in queue_rows(run([*_squeue_argv(cluster), "--name=" + name, _user_option()]))
-        if row.name == name
-    ]
+    found = [row.job for row in queue_rows(run([*_SQUEUE, "--name=" + name, _user_option()])) if row.name == name]
     if not found:
-        found = find_ended_jobs(name, run, cluster)
+        found = find_ended_jobs(name, run)
     return sorted({job.split("_")[0] for job in found}, key=int, reverse=True)
 
 
@@ -163,12 +160,12 @@ def _tres(value: dict[str, str]) -> str:
     return f"{held},gres/gpu={gpus}" if gpus and "gres/gpu" not in held else held
 
 
-def _read_queue(wanted: list[str], run: SlurmRunner, cluster: str | None) -> dict[str, JobRow]:
+def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
     """An array is asked for by its base id. One unknown id alone is an error to squeue, and none among several."""
     known: dict[str, JobRow] = {}
     for some in id_batches(wanted):
         try:
-            text = run([*_squeue_argv(cluster), "--array", "--jobs=" + ",".join(some)])
+            text = run([*_SQUEUE, "--array", "--jobs=" + ",".join(some)])
         except SubmitRejected as error:
             if len(some) > 1 or "invalid job id" not in error.what.lower():
                 raise
@@ -177,11 +174,6 @@ def _read_queue(wanted: list[str], run: SlurmRunner, cluster: str | None) -> dic
             raise SubmitAgain("squeue's answer was cut short", "squeue")
         known.update((row.job, row) for row in queue_rows(text))
     return {job: known[job] for job in wanted if job in known}
-
-
-def _squeue_argv(cluster: str | None) -> list[str]:
-    argv = ["squeue", "--noheader", "--all", "--states=all", "--Format=" + _FORMAT]
-    return [*argv, "--clusters=" + cluster] if cluster else [*argv, "--local"]
 
 
 def _may_need_accounting(row: JobRow) -> bool:

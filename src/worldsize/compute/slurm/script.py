@@ -136,7 +136,7 @@ def render(script: BatchScriptParts) -> str:
         *_ATTEMPT,
         *_node_check_lines(plan),
         *_setup_lines(plan),
-        *(_start_script_lines(plan) if plan.batch else _start_lines(plan)),
+        *(_start_script_lines() if plan.batch else _start_lines(plan)),
         *([] if plan.array else _embedded_files(script.files)),
     ]
     return "\n".join(parts) + "\n"
@@ -341,7 +341,7 @@ def _runs_root(plan: Plan) -> str:
     return '"${RUNS%/*}"' if plan.array else '"$RUNS"'
 
 
-def _start_script_lines(plan: Plan) -> list[str]:
+def _start_script_lines() -> list[str]:
     """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
     are the agent's. The environment is left alone: the script's own srun needs it."""
     return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']

@@ -26,7 +26,6 @@ def submit_once(
     name: str,
     environ: Mapping[str, str],
     umask: int = -1,
-    cluster: str | None = None,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
@@ -44,7 +43,7 @@ def submit_once(
                 looks = _LOOKS
                 text = run_slurm(argv, environ=environ, timeout=_SBATCH_TIMEOUT, input=script, umask=umask)
                 return text.strip().split(";")[0]
-            found = find_jobs(name, ask, cluster)
+            found = find_jobs(name, ask)
             looks -= 1
             if found:
                 return found[0]

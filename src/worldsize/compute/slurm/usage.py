@@ -39,16 +39,14 @@ class JobUsage(NamedTuple):
         return f"{count} for {span(self.elapsed)}: {', '.join(parts)}"
 
 
-def usage(
-    ids: Iterable[str], run: Callable[[Sequence[str]], str], cluster: str | None = None
-) -> dict[str, JobUsage | None]:
+def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobUsage | None]:
     """For every id asked; None where accounting is off, does not answer or has not noted the end, or nothing was used.
 
     Accounting lags by seconds: the end first, then the CPU time.
     """
     wanted = list(dict.fromkeys(ids))
     try:
-        found = records_of(wanted, run, cluster, TRES_COLUMNS)
+        found = records_of(wanted, run, TRES_COLUMNS)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return dict.fromkeys(wanted)
     attempts: dict[str, list[AccountingRecord]] = {}

@@ -17,7 +17,6 @@ from worldsize.staging.content_store import ContentStore
 from worldsize.trust.secrets import mask_text
 
 APPTAINER, SINGULARITY, PYXIS, NONE = "apptainer", "singularity", "pyxis", "none"
-RUNTIMES = (APPTAINER, SINGULARITY, PYXIS, NONE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+-]*://")
 _FILE_ENDINGS = (".sif", ".simg", ".sqsh", ".img", ".squashfs")
 _MAX_MESSAGE_LENGTH = 600

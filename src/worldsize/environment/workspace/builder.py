@@ -17,10 +17,8 @@ from worldsize.environment.workspace.prefixes import (
     is_ready,
     lock_path,
     log_path,
-    read_description,
     write_description,
 )
-from worldsize.errors import BuildError, WorldsizeError
 from worldsize.trust.directories import require_reliable_directory
 from worldsize.trust.secrets import mask_text, mask_values
 
@@ -162,17 +160,6 @@ def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
     description = make(work)
     took = time.time() - began
     write_description(prefix, {**description, "created": began, "took": took, "host": os.uname().nodename})
-
-
-def require_description(prefix: str) -> dict[str, Any]:
-    """The description of an environment that is ready. BuildError where it has gone meanwhile."""
-    try:
-        found = read_description(prefix)
-    except WorldsizeError as error:
-        raise BuildError(error.what, error.where, error.hint) from None
-    if found is None:
-        raise BuildError("it was removed meanwhile", prefix, "build it again")
-    return found
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import mapping_of, read_keys, read_text
 
-TABLES = ("environment", "environment_map", "conda")
 CONDA: Keys = {
     "channels": Key("texts", "The channels of environments that name none.", blank=False),
     "channel_alias": Key(
@@ -36,7 +35,7 @@ def flatten(table: str, node: YamlNode, report: Problems) -> dict[tuple[str, ...
 
 
 def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:
-    """The fields of Config that `settings` (those of TABLES) mean."""
+    """The fields of Config that `settings` (those of `files.ENVIRONMENT_TABLES`) mean."""
     environments: dict[str, Any] = {}
     mapped: dict[str, str] = {}
     conda: dict[str, Any] = {}

@@ -28,7 +28,7 @@ def preflight(
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
         *_remote_outputs(job, origins),
-        *_service_only_notices(job, origins),
+        *_service_only_notices(job),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *_autotune(job, plan, origins),
@@ -209,7 +209,7 @@ def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResu
     ]
 
 
-def _service_only_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+def _service_only_notices(job: Job) -> list[CheckResult]:
     found = []
     keys = service_only_keys(job)
     if keys:

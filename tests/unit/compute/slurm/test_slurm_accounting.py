@@ -52,6 +52,6 @@ def test_what_was_cancelled_with_its_array_has_the_arrays_record() -> None:
         lines = [[each.get(column, "") for column in COLUMNS] for each in cells]
         return "".join(SEPARATOR.join(line) + SEPARATOR + "\n" for line in lines)
 
-    rows = account_rows(["7_3", "7_4", "8_1", "8_2"], sacct, None)
+    rows = account_rows(["7_3", "7_4", "8_1", "8_2"], sacct)
     assert {job: row.state for job, row in rows.items()} == {"7_3": "CANCELLED", "7_4": "CANCELLED", "8_1": "COMPLETED"}
     assert all(job == row.job for job, row in rows.items())

@@ -75,8 +75,8 @@ def test_nodes_that_take_no_jobs_have_nothing_free() -> None:
 
 def test_partitions(fake: FakeSlurm) -> None:
     fake.set(sinfo=PARTITIONS)
-    found = {row.name: row for row in partitions(fake.run, "gpu")}
-    assert "--clusters=gpu" in fake.calls()[0]
+    found = {row.name: row for row in partitions(fake.run)}
+    assert "--local" in fake.calls()[0]
     main, short, cpu = found["main"], found["short"], found["cpu"]
     assert (main.default, main.up, main.max_time, main.max_nodes, main.nodes) == (True, True, None, None, 4)
     assert (main.gpus_per_node, main.gpu_type, main.cpus_per_node, main.memory_per_node) == (4, "h100", 8, 16000)

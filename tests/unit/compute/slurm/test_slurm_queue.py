@@ -292,12 +292,6 @@ def test_a_number_that_is_used_again_is_no_restart(one: FakeSlurm) -> None:
     assert query_jobs(["2"], one.run)["2"].cancelled_by is None
 
 
-def test_a_cluster_of_several_is_named(one: FakeSlurm) -> None:
-    one.job("1")
-    query_jobs(["1", "2"], one.run, "gpu")
-    assert all("--clusters=gpu" in call and "--local" not in call for call in one.calls())
-
-
 def test_thousands_of_ids_do_not_overflow_an_argument(one: FakeSlurm) -> None:
     one.job("1234567000")
     one.job("1234597999")
