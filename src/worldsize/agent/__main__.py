@@ -25,12 +25,11 @@ from worldsize.agent.outcome.node_record import note, write_unstarted_record
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
-from worldsize.common.atomic_files import read_file
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import with_secrets
+from worldsize.plan.secrets_file import read_masked_plan, with_secrets
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables
 
@@ -75,7 +74,7 @@ def main(argv: list[str]) -> int:
 def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     paths = RunPaths(os.path.abspath(run_dir), attempt)
     try:
-        return Plan.from_json(read_file(paths.plan).decode("utf-8"))._replace(attempt=attempt), paths
+        return read_masked_plan(paths)._replace(attempt=attempt), paths
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", paths.plan, "the first word is a run directory") from None
     except ValueError as error:
@@ -143,22 +142,15 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
     address = options.address or environ.get(ADDRESS)
     try:
         if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
-            _complete_element(paths)
+            from worldsize.agent.startup.array_element import complete_own_element
+
+            complete_own_element(paths)
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (WorldsizeError, OSError) as error:
         write_unstarted_record(plan, paths, node_rank, f"node {node_rank}: {error}")
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return supervisor.run()
-
-
-def _complete_element(element: RunPaths) -> None:
-    from worldsize.agent.startup.array_element import complete_element
-    from worldsize.plan.array import array_of
-
-    place = array_of(element)
-    if place is not None:
-        complete_element(RunPaths(place[0]), element)
 
 
 def _join_rendezvous(

@@ -65,7 +65,7 @@ def write_bytes(path: str, data: bytes, private: bool = False) -> None:
     try:
         os.replace(temporary, path)
     except OSError:
-        _unlink(temporary)
+        try_unlink(temporary)
         raise
 
 
@@ -90,7 +90,7 @@ def file_server_time(directory: str) -> float:
         return os.fstat(file).st_mtime
     finally:
         os.close(file)
-        _unlink(path)
+        try_unlink(path)
 
 
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
@@ -111,7 +111,7 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
             raise
         return _claim(temporary, path)
     finally:
-        _unlink(temporary)
+        try_unlink(temporary)
     return True
 
 
@@ -204,6 +204,16 @@ def read_file(path: str, most: int = -1) -> bytes:
         return file.read(most)
 
 
+def read_tail(path: str, most: int) -> bytes:
+    """The last `most` bytes of a regular file; none where it cannot be read."""
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read()
+    except OSError:
+        return b""
+
+
 def read_json(path: str) -> Any:
     """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8; OSError."""
     try:
@@ -212,6 +222,30 @@ def read_json(path: str) -> Any:
         return None
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """The JSON object in `path`; an empty one where there is none, or it cannot be read."""
+    try:
+        value = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """All of `data`, where write(2) may take a part. OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def try_unlink(path: str, directory: int | None = None) -> None:
+    """Removes the file, where that can be done; `directory`: a descriptor that `path` is relative to."""
+    try:
+        os.unlink(path, dir_fd=directory)
+    except OSError:
+        pass
 
 
 def _json(value: Any) -> bytes:
@@ -224,17 +258,15 @@ def _write_temporary(path: str, data: bytes, private: bool = False) -> str:
     try:
         if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
             os.fchmod(descriptor, 0o640)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, data)
     except OSError:
         os.close(descriptor)
-        _unlink(temporary)
+        try_unlink(temporary)
         raise
     try:
         os.close(descriptor)  # where a network file system reports what it could not write
     except OSError:
-        _unlink(temporary)
+        try_unlink(temporary)
         raise
     return temporary
 
@@ -251,7 +283,7 @@ def _overwrite_reserved(reserved: str, data: bytes) -> bool:
             return True
     finally:
         os.close(descriptor)
-    _unlink(reserved)
+    try_unlink(reserved)
     return False
 
 
@@ -264,10 +296,3 @@ def _claim(temporary: str, path: str) -> bool:
         return False
     os.replace(temporary, path)
     return True
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -5,6 +5,11 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import List, Tuple
+
 MAX_DIGITS = 15
 """Nobody means a longer number; Python refuses to read one of more than 4300 digits."""
 
@@ -15,3 +20,17 @@ def parse_digits(text: str | None) -> int | None:
     if not text or len(text) > MAX_DIGITS or not text.isascii() or not text.isdigit():
         return None
     return int(text)
+
+
+def spans(numbers: Sequence[int]) -> Iterator[Tuple[int, int]]:
+    """The first and the last number of each row without a gap; `numbers` ascend."""
+    start = 0
+    for i, number in enumerate(numbers):
+        if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
+            yield numbers[start], number
+            start = i + 1
+
+
+def span_words(numbers: Sequence[int]) -> List[str]:
+    """`0-2` and `5` of 0, 1, 2, 5."""
+    return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]

@@ -6,13 +6,13 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from worldsize.common.atomic_files import read_json
 from worldsize.environment.inspect.existing import ExistingEnvironment, venv_home
 from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.plan.conda_variables import conda_variables
 from worldsize.plan.setup_script import module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
@@ -140,7 +140,7 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
         variables["VIRTUAL_ENV"] = None
         if found.kind == "conda":
             variables.update(CONDA_PREFIX=prefix, CONDA_DEFAULT_ENV=os.path.basename(prefix), PYTHONNOUSERSITE="1")
-            variables.update(_conda_variables(prefix))
+            variables.update(conda_variables(prefix))
             scripts = _scripts(os.path.join(prefix, "etc", "conda", "activate.d"))
     return Activation((os.path.join(prefix, "bin"),), (), variables, scripts, (), python, prefix)
 
@@ -158,29 +158,6 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
     if len(whole) > _MAX_VALUE_LENGTH:
         raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
     return whole
-
-
-def _conda_variables(prefix: str) -> dict[str, str]:
-    """Those of `conda env config vars`, and of packages."""
-    found: dict[str, str] = {}
-    directory = os.path.join(prefix, "etc", "conda", "env_vars.d")
-    files = [os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".json")]
-    for path in files:
-        found.update(_texts(_read(path)))
-    found.update(_texts(_read(os.path.join(prefix, "conda-meta", "state")).get("env_vars", {})))
-    return found
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        value = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: Any) -> dict[str, str]:
-    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
 def _scripts(directory: str) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ escaped, so that nothing is hidden.
 
 from __future__ import annotations
 
+from worldsize.common.numbers import spans
+
 MORE = "\udc80"
 """Ends a piece of a line that goes on in the next piece. Decoded output never holds a lone surrogate."""
 
@@ -117,13 +119,6 @@ def split_lines(block: bytes) -> list[str]:
 def format_ranges(numbers: tuple[int, ...] | list[int]) -> str:
     """Ascending numbers, three or more in a row as a range: `0-2,5`."""
     words: list[str] = []
-    first = 0
-    for i in range(len(numbers)):
-        if i + 1 < len(numbers) and numbers[i + 1] == numbers[i] + 1:
-            continue
-        if i - first >= 2:
-            words.append(f"{numbers[first]}-{numbers[i]}")
-        else:
-            words += map(str, numbers[first : i + 1])
-        first = i + 1
+    for first, last in spans(numbers):
+        words += [f"{first}-{last}"] if last - first >= 2 else map(str, range(first, last + 1))
     return ",".join(words)

@@ -42,6 +42,9 @@ from __future__ import annotations
 
 import os
 
+from worldsize.common.numbers import parse_digits
+
+_ATTEMPT = "attempt-"
 NODE_PROGRAM_FILE = "visit.py"
 """The name in `errands/ID/` of the program that each node executes (`agent.node_programs.run_command`). It is protocol:
 agents of running runs start the program by this name."""
@@ -72,7 +75,7 @@ class RunPaths:
         self.user_logs = at + "user_logs"
         self.inrank = at + "inrank"
         self.script = at + "inrank/script.sh"
-        self.attempt_dir = at + f"attempt-{attempt}"
+        self.attempt_dir = at + f"{_ATTEMPT}{attempt}"
         self.rendezvous = self.attempt_dir + "/rendezvous.json"
         self.control_socket = self.attempt_dir + "/control.sock"
         self.events_dir = self.attempt_dir + "/events"
@@ -127,3 +130,14 @@ class RunPaths:
             self.exit_dir,
             self.errors_dir,
         ]
+
+
+def latest_attempt(paths: RunPaths) -> RunPaths:
+    """The paths of the latest attempt that has begun; `paths` itself where none is later, or nothing can be read."""
+    try:
+        names = os.listdir(paths.root)
+    except OSError:
+        return paths
+    numbers = [parse_digits(name[len(_ATTEMPT) :]) for name in names if name.startswith(_ATTEMPT)]
+    newest = max([number for number in numbers if number is not None], default=0)
+    return RunPaths(paths.root, newest) if newest > paths.attempt else paths

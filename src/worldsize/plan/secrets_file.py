@@ -29,7 +29,12 @@ VARIABLES = frozenset(("environment", "activated"))
 
 def read_unmasked_plan(paths: RunPaths) -> Plan:
     """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
-    return with_secrets(Plan.from_json(read_file(paths.plan).decode("utf-8")), paths)
+    return with_secrets(read_masked_plan(paths), paths)
+
+
+def read_masked_plan(paths: RunPaths) -> Plan:
+    """The plan without its secrets. Raises OSError, ValueError."""
+    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:

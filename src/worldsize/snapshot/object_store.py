@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 
+from worldsize.common.atomic_files import write_all
 from worldsize.errors import SnapshotError
 from worldsize.snapshot.code_files import snapshot_read_error
 from worldsize.trust.directories import make_private_directory
@@ -153,12 +154,6 @@ def copy_stream(source: int, size: int, path: str, target: int) -> tuple[str, in
         write_all(target, data)
         copied += len(data)
     return hasher.hexdigest(), copied
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _mode(executable: bool) -> int:

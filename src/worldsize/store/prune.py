@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from worldsize.common.atomic_files import storage_error
+from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.common.json_values import read_record
 from worldsize.errors import DamagedRun, StorageError
 from worldsize.plan.run_paths import RunPaths
@@ -147,7 +147,7 @@ def _sweep_objects(path: str, now: float) -> None:
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 age = now - (status.st_mtime if name.startswith(_INDEX) else status.st_ctime)
                 if age > (_STALE_INDEX if name.startswith(_INDEX) else _STALE_TEMPORARY):
-                    _unlink(name, directory)
+                    try_unlink(name, directory)
     except OSError:
         pass  # what is left is swept the next time
     finally:
@@ -164,7 +164,7 @@ def _sweep_object_directory(objects: int, name: str) -> None:
             if _OBJECT.fullmatch(stored):
                 status = os.stat(stored, dir_fd=shelf, follow_symlinks=False)
                 if status.st_nlink == 1 and is_ours(status):
-                    _unlink(stored, shelf)
+                    try_unlink(stored, shelf)
     except OSError:
         pass
     finally:
@@ -177,10 +177,3 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
             yield from list(iterator)
     except OSError:
         return
-
-
-def _unlink(name: str, directory: int) -> None:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except OSError:
-        pass

@@ -8,16 +8,24 @@ and everything is gone with the last process of the node. Standard library only;
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import stat
 from collections.abc import Mapping
 
-_NEW_MOUNTS, _NEW_NAME, _NEW_USER = 0x00020000, 0x04000000, 0x10000000
-_BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE = 4096, 16384, 1 << 17, 1 << 18
+from worldsize.agent.posix.mounts import (
+    BIND,
+    NEW_MOUNTS,
+    NEW_NAME,
+    PRIVATE,
+    RECURSIVE,
+    call_kernel,
+    mount,
+    unshare_namespaces,
+)
+
+_UNBINDABLE = 1 << 17
 _DETACH = 2
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter_node(
@@ -28,21 +36,21 @@ def enter_node(
     `at` is where the share is seen, one level below /; an empty directory where it is not `mounted`.
     OSError: this kernel or its administrator allows no namespaces; nothing has changed, or the process is of no use.
     """
-    _enter_namespaces()
-    _mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    unshare_namespaces(NEW_MOUNTS | NEW_NAME)
+    mount("none", "/", "", RECURSIVE | PRIVATE)
     seen = os.open(share, os.O_PATH)
-    _mount("tmpfs", root, "tmpfs", 0, "size=16m,mode=755")
-    _mount("none", root, "", _UNBINDABLE)  # else the copy of / below would hold a copy of itself
+    mount("tmpfs", root, "tmpfs", 0, "size=16m,mode=755")
+    mount("none", root, "", _UNBINDABLE)  # else the copy of / below would hold a copy of itself
     for entry in os.listdir("/"):
         if entry != at.strip("/"):
             _bind_entry("/" + entry, root + "/" + entry)
-    _mount("none", root, "", _PRIVATE)
+    mount("none", root, "", PRIVATE)
     os.mkdir(root + at)
     if mounted:
-        _mount(f"/proc/self/fd/{seen}", root + at, "", _BIND | _RECURSIVE)
+        mount(f"/proc/self/fd/{seen}", root + at, "", BIND | RECURSIVE)
     os.close(seen)
     if hidden:
-        _mount("tmpfs", root + os.path.realpath(share), "tmpfs", 0, "size=4k,mode=755")
+        mount("tmpfs", root + os.path.realpath(share), "tmpfs", 0, "size=4k,mode=755")
     _write_over(root, "hosts", _hosts_text(hosts))
     _write_over(root, "hostname", name + "\n")
     _change_root(root)
@@ -52,24 +60,9 @@ def enter_node(
 def _change_root(root: str) -> None:
     """`root` is /, and what was there before is gone."""
     os.chdir(root)
-    try:
-        _check(_libc.pivot_root(b".", b"."), "pivot_root")
-    except AttributeError as error:
-        raise OSError(38, str(error)) from None
-    _check(_libc.umount2(b".", _DETACH), "umount")
+    call_kernel("pivot_root", b".", b".")
+    call_kernel("umount2", b".", _DETACH)
     os.chdir("/")
-
-
-def _enter_namespaces() -> None:
-    try:
-        _unshare(_NEW_MOUNTS | _NEW_NAME)
-    except PermissionError:
-        user, group = os.geteuid(), os.getegid()
-        _unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NAME)
-        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-        for file, text in maps.items():
-            with open("/proc/self/" + file, "w") as proc:
-                proc.write(text)
 
 
 def _bind_entry(source: str, target: str) -> None:
@@ -84,7 +77,7 @@ def _bind_entry(source: str, target: str) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     else:
         return
-    _mount(source, target, "", _BIND | _RECURSIVE)
+    mount(source, target, "", BIND | RECURSIVE)
 
 
 def _write_over(root: str, name: str, text: str) -> None:
@@ -94,25 +87,10 @@ def _write_over(root: str, name: str, text: str) -> None:
         words = root + "/." + name
         with open(words, "w", encoding="ascii") as file:
             file.write(text)
-        _mount(words, os.path.realpath(path), "", _BIND)
+        mount(words, os.path.realpath(path), "", BIND)
         os.unlink(words)
 
 
 def _hosts_text(hosts: Mapping[str, str]) -> str:
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", *(f"{hosts[each]} {each}" for each in hosts)]
     return "\n".join(lines) + "\n"
-
-
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    answer = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
-    _check(answer, f"mount on {target}")
-
-
-def _unshare(flags: int) -> None:
-    _check(_libc.unshare(flags), "unshare")
-
-
-def _check(answer: int, what: str) -> None:
-    if answer:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{os.strerror(number)} ({what})")

@@ -177,7 +177,7 @@ def test_no_mount_of_an_input_is_by_its_name(root: Path, monkeypatch: pytest.Mon
     """One call of mount(2) looks up two names: nothing else shows what happens between them."""
     theirs = Theirs(root)
     directly(theirs, root / "elsewhere")
-    call, named = mounts._call, []
+    call, named = mounts.call_kernel, []
 
     def recorded(name: str, *arguments: object) -> None:
         named.extend(each.decode() for each in arguments[:2] if name == "mount" and isinstance(each, bytes))
@@ -187,5 +187,5 @@ def test_no_mount_of_an_input_is_by_its_name(root: Path, monkeypatch: pytest.Mon
         read_only(theirs)
         raise OSError(0, " ".join(sorted({name.rstrip("0123456789") for name in named})))
 
-    monkeypatch.setattr(mounts, "_call", recorded)
+    monkeypatch.setattr(mounts, "call_kernel", recorded)
     assert mounts.find_obstacle(attempt) == "/ /proc/self/fd/ none"

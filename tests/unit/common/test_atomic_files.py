@@ -116,3 +116,25 @@ def test_only_regular_files_are_read(tmp_path):
     with pytest.raises(IsADirectoryError):
         atomic_files.read_file(str(tmp_path))
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_the_tail_of_a_file(tmp_path):
+    path = str(tmp_path / "log")
+    assert atomic_files.read_tail(path, 4) == b""
+    with open(path, "wb") as file:
+        file.write(b"0123456789")
+    assert atomic_files.read_tail(path, 4) == b"6789"
+    assert atomic_files.read_tail(path, 40) == b"0123456789"
+    os.mkfifo(str(tmp_path / "pipe"))
+    assert atomic_files.read_tail(str(tmp_path / "pipe"), 4) == b""
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '"x"'])
+def test_what_is_no_json_object_is_an_empty_one(tmp_path, text):
+    path = str(tmp_path / "value")
+    assert atomic_files.read_object(path) == {}
+    with open(path, "w") as file:
+        file.write(text)
+    assert atomic_files.read_object(path) == {}
+    atomic_files.write_json(path, {"a": 1})
+    assert atomic_files.read_object(path) == {"a": 1}

@@ -17,6 +17,7 @@ from worldsize.agent.launchers.srun_report import EndedTask, ended_tasks, first_
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.agent.posix.processes import find_program
 from worldsize.agent.virtual_srun.step_records import last_failure
+from worldsize.common.atomic_files import read_tail
 from worldsize.plan.array import slurm_array_variables
 from worldsize.plan.plan import BatchPlan, Plan
 from worldsize.plan.rank_environment import activate_environment, scrub
@@ -191,12 +192,7 @@ def failed_tasks(plan: Plan, paths: RunPaths) -> list[EndedTask]:
 
 
 def _last_lines(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+    return read_tail(path, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
 
 def _node_names(plan: Plan) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.common.atomic_files import read_tail
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import NodeEnd
 
 _LINE = 300
+_LOG_TAIL_BYTES = 20_000
 
 
 class FailedRank(NamedTuple):
@@ -65,11 +67,7 @@ def daemon_failure(end: NodeEnd) -> Failure:
 
 
 def _last_line(log: str) -> str:
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file.read()[-20_000:].splitlines()]
-    except OSError:
-        return ""
+    lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:
         return ""

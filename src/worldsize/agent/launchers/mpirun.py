@@ -18,7 +18,7 @@ from worldsize.agent.launchers.head_launcher import HeadLauncher
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_file import to_shell_word
 from worldsize.agent.posix.processes import find_program
-from worldsize.common.atomic_files import open_regular_file, write_text
+from worldsize.common.atomic_files import read_tail, write_text
 from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import RendezvousResult, scrub
@@ -226,15 +226,6 @@ def abort_cause(plan: Plan, paths: RunPaths, code: int) -> FailedRank | None:
     """The first rank whose own log ends in the stack of its MPI_Abort, which mpirun answered with `code`."""
     for node in plan.nodes:
         for rank in node.ranks:
-            if _ABORTS in _log_tail(paths.rank_log(rank.rank)):
+            if _ABORTS in read_tail(paths.rank_log(rank.rank), _LAST):
                 return FailedRank(rank.rank, code)
     return None
-
-
-def _log_tail(log: str) -> bytes:
-    try:
-        with open(open_regular_file(log), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST))
-            return file.read()
-    except OSError:
-        return b""

@@ -18,13 +18,12 @@ from worldsize.agent.local.dependency import read_dependencies
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
-from worldsize.agent.startup.array_element import complete_element
-from worldsize.common.atomic_files import access_of, read_file, read_json, write_json
+from worldsize.agent.startup.array_element import complete_own_element
+from worldsize.common.atomic_files import access_of, read_json, write_json
 from worldsize.errors import UsageError
-from worldsize.plan.array import array_of, element_root, read_array
-from worldsize.plan.plan import Plan
+from worldsize.plan.array import element_root, read_array
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import read_unmasked_plan, write_result
+from worldsize.plan.secrets_file import read_masked_plan, read_unmasked_plan, write_result
 from worldsize.state.array import array_result
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
@@ -74,7 +73,7 @@ class RunQueue:
 
     def run(self) -> int:
         """Until every run has ended; 0."""
-        first = _plan(self._waiting[0])
+        first = read_masked_plan(self._waiting[0])
         os.umask(first.umask)
         withdraw_variables(withheld_variables(first.secrets, self._environ))
         selector = selectors.DefaultSelector()
@@ -153,7 +152,7 @@ class RunQueue:
         if not self._is_unchanged(paths):
             return
         try:
-            plan = _plan(paths)
+            plan = read_masked_plan(paths)
         except (OSError, ValueError) as error:
             note(f"{paths.plan}: {error}")
             return
@@ -162,9 +161,7 @@ class RunQueue:
     def _start_run(self, paths: RunPaths) -> None:
         try:
             plan = read_unmasked_plan(paths)
-            place = array_of(paths)
-            if place is not None:
-                complete_element(RunPaths(place[0]), paths)
+            complete_own_element(paths)
             hold_signals()
             pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
@@ -183,10 +180,6 @@ class RunQueue:
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]
             _guard(partial(write_result, self.paths, array_result(self.array, statuses)))
-
-
-def _plan(paths: RunPaths) -> Plan:
-    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def _cancelled_status() -> Status:

@@ -11,6 +11,8 @@ import os
 import stat
 from collections.abc import Callable
 
+from worldsize.common.atomic_files import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Dict, Iterable, Tuple
@@ -119,7 +121,7 @@ class ConfinedDirectory:
                 if not data:
                     break
                 self._count(len(data))
-                _write_all(file, data)
+                write_all(file, data)
             if mode is not None:
                 os.fchmod(file, mode & _MODES | 0o200)
             if mtime is not None:
@@ -212,9 +214,3 @@ class ConfinedDirectory:
 
 def _is_link(name: str, directory: int) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from worldsize.agent.node_disk.copy import PreparationStopped, exclusive_lock
 from worldsize.agent.node_disk.directory import HeldDirectory, ensure_own_directory, remove_stale_directories
 from worldsize.agent.node_disk.unpack import DamagedPack, unpack_environment
-from worldsize.common.atomic_files import read_json
+from worldsize.plan.conda_variables import conda_variables
 from worldsize.plan.node_disk import PackedEnvironment, is_sha256
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[
 
 def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` with what the conda environment brings: its variables, and what its activation scripts leave."""
-    own = {**environ, **_variables(path)}
+    own = {**environ, **conda_variables(path)}
     scripts = os.path.join(path, "etc", "conda", "activate.d")
     if not os.path.isdir(scripts):
         return own
@@ -88,19 +88,3 @@ def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str,
     entries = [entry.partition(b"=") for entry in done.stdout.split(b"\0") if b"=" in entry]
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {**after, "PATH": environ.get("PATH", os.defpath)} if after else own
-
-
-def _variables(path: str) -> dict[str, str]:
-    """Those of `conda env config vars`, and of packages."""
-    directory = os.path.join(path, "etc", "conda", "env_vars.d")
-    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    found: dict[str, str] = {}
-    for file in (*(os.path.join(directory, name) for name in names), os.path.join(path, "conda-meta", "state")):
-        try:
-            value = read_json(file)
-        except (OSError, ValueError):
-            continue
-        if isinstance(value, dict):
-            said = value if file.endswith(".json") else value.get("env_vars", {})
-            found.update({name: text for name, text in said.items() if isinstance(text, str)})
-    return found

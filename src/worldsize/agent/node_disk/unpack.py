@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from worldsize.agent.node_disk.gzip_members import TarStream, contents
 from worldsize.agent.node_disk.relocate import PrefixFile, with_new_prefix
+from worldsize.common.atomic_files import write_all
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.pack_format import BASE, DESCRIPTION, VERSION
 
@@ -198,7 +199,7 @@ class _MemberWriter:
             data = self._with_new_prefixes(data, holder)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
         try:
-            _write_all(file, data)
+            write_all(file, data)
             os.utime(file, (mtime, mtime))
         finally:
             os.close(file)
@@ -218,7 +219,7 @@ class _MemberWriter:
             left = size
             while left:
                 data = self._stream.take(min(left, _SMALL))
-                _write_all(file, data)
+                write_all(file, data)
                 left -= len(data)
             self._stream.take(-size % _BLOCK)
             os.utime(file, (mtime, mtime))
@@ -237,9 +238,3 @@ class _MemberWriter:
 
 def _mtime(header: bytes) -> int:
     return int(header[136:147] or b"0", 8)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

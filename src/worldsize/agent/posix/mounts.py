@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable
 
-NEW_MOUNTS, NEW_USER, NEW_NET = 0x00020000, 0x10000000, 0x40000000
+NEW_MOUNTS, NEW_NAME, NEW_USER, NEW_NET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SLAVE, RELATIME = 1, 32, 4096, 16384, 1 << 18, 1 << 19, 1 << 21
 _SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
 """nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
@@ -26,9 +26,9 @@ def unshare_namespaces(flags: int) -> None:
     """New namespaces for this process, which has one thread. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
-        _call("unshare", flags)
+        call_kernel("unshare", flags)
     except PermissionError:
-        _call("unshare", flags | NEW_USER)
+        call_kernel("unshare", flags | NEW_USER)
         maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
         for name, text in maps.items():
             with open("/proc/self/" + name, "w") as file:
@@ -134,10 +134,11 @@ def _mount_id(place: OpenPath) -> bytes:
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """mount(2). Raises OSError."""
-    _call("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
+    call_kernel("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
 
 
-def _call(name: str, *arguments: object) -> None:
+def call_kernel(name: str, *arguments: object) -> None:
+    """The C library's function of that name; of numbers and bytes. Raises OSError."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

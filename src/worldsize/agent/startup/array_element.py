@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import os
 
+from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 
 _OWN = ("outputs", "logs")
 """At the top of code/: links to the run's own directories."""
+
+
+def complete_own_element(element: RunPaths) -> None:
+    """`complete_element` for a run that is one of an array; nothing for others. Raises OSError."""
+    place = array_of(element)
+    if place is not None:
+        complete_element(RunPaths(place[0]), element)
 
 
 def complete_element(array: RunPaths, element: RunPaths) -> None:

@@ -5,7 +5,6 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -13,12 +12,13 @@ from worldsize.agent.outcome.node_record import write_unstarted_record
 from worldsize.agent.outcome.verdict import AGENT_CANCELLED_CODE
 from worldsize.agent.posix.signals import STOP, STOP_NOW
 from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
-from worldsize.common.atomic_files import access_of, has_same_owner, read_file
+from worldsize.common.atomic_files import access_of, has_same_owner
 from worldsize.common.json_values import PARSE_ERRORS, read_record
 from worldsize.errors import RunFailed
 from worldsize.plan.array import array_of, read_after
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths, latest_attempt
+from worldsize.plan.secrets_file import read_masked_plan
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Reason, RunState
 from worldsize.state.result import status_of
@@ -27,7 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PREFIX = "attempt-"
 _LAG = 10.0
 """Seconds that the records of a run that is over may take to be seen here."""
 
@@ -42,8 +41,10 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
         raise _record_unstarted(plan, paths, node_rank, f"it was to start after {why}", Reason.DEPENDENCY, 1)
     if not plan.setup:
         return environ
-    if plan.array:
-        _complete_element(paths)
+    if plan.array:  # setup is executed in the code, which every node may find missing still
+        from worldsize.agent.startup.array_element import complete_own_element
+
+        complete_own_element(paths)
     access = access_of(paths.root)
     told: list[int] = []
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
@@ -89,24 +90,13 @@ def _state(root: str, waiting: str) -> str | None:
         ended = read_record(RunPaths(root).result, status_of)
         if ended is not None:
             return ended.state
-        attempts = [name[len(_PREFIX) :] for name in os.listdir(root) if name.startswith(_PREFIX)]
-        nodes = len(Plan.from_json(read_file(RunPaths(root).plan).decode("utf-8")).agents)
+        nodes = len(read_masked_plan(RunPaths(root)).agents)
     except (OSError, *PARSE_ERRORS):
         return None
-    latest = max((int(number) for number in attempts if number.isdigit()), default=0)
-    exits = read_exits(RunPaths(root, latest), nodes)
+    exits = read_exits(latest_attempt(RunPaths(root)), nodes)
     if any(record.code for record in exits):
         return RunState.FAILED
     return RunState.SUCCEEDED if len(exits) == nodes else None
-
-
-def _complete_element(element: RunPaths) -> None:
-    """Setup is executed in the code, which every node may find missing still."""
-    from worldsize.agent.startup.array_element import complete_element
-
-    place = array_of(element)
-    if place is not None:
-        complete_element(RunPaths(place[0]), element)
 
 
 def _record_unstarted(

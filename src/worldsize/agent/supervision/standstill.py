@@ -16,6 +16,7 @@ from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import span_words
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
@@ -125,14 +126,7 @@ def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
 
 def _ranks_text(ranks: Sequence[int]) -> str:
     """ "rank 3", "ranks 0-2,5"; `ranks` are in order."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-    return "rank{} {}".format("" if len(ranks) == 1 else "s", text)
+    return "rank{} {}".format("" if len(ranks) == 1 else "s", ",".join(span_words(ranks)))
 
 
 def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:

@@ -12,11 +12,11 @@ from worldsize.agent.virtual_srun.options import SrunError, SrunOptions, parse_s
 from worldsize.agent.virtual_srun.step import StepRun, print_as_srun
 from worldsize.agent.virtual_srun.step_records import StepRegistry, step_file
 from worldsize.agent.virtual_srun.task_environment import Step, StepTask
-from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.atomic_files import write_json
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import masked_variables
+from worldsize.plan.secrets_file import masked_variables, read_masked_plan
 from worldsize.plan.slurm.step_size import Allocation, StepSize, step_size, task_node_indexes
 from worldsize.trust.secrets import mask_argv, mask_values
 
@@ -38,7 +38,7 @@ def srun(paths: RunPaths, words: Sequence[str]) -> int:
 
 
 def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
-    plan = _plan(paths)
+    plan = read_masked_plan(paths)
     assert plan.batch is not None
     umask = os.umask(plan.umask)  # the script's, which the tasks get and their own files
     allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
@@ -71,10 +71,6 @@ def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
         {**record, "ended": time.time(), "code": code, "failure": failure, "stopped": run.stopped},
     )
     return code
-
-
-def _plan(paths: RunPaths) -> Plan:
-    return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:

@@ -12,7 +12,7 @@ import os
 import re
 
 from worldsize.agent.virtual_srun.task_environment import Step, StepTask
-from worldsize.common.atomic_files import Umask
+from worldsize.common.atomic_files import Umask, write_all
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.trust.owners import is_believed
@@ -125,18 +125,12 @@ class OutputRelay:
         if not data:
             return
         if self._log is not None:
-            _write_all(self._log, data)
+            write_all(self._log, data)
         if self._to.fd is None:
             return
         if self._label:
             data = b"".join(self._label + line for line in data.splitlines(keepends=True))
         try:
-            _write_all(self._to.fd, data)
+            write_all(self._to.fd, data)
         except BrokenPipeError:
             self._to = OutputTarget(None)  # nobody reads it any more: `srun … | head`
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -126,10 +126,9 @@ def _read(path: str) -> str:
 
 def gpu_count() -> int:
     """NVIDIA GPUs of this machine."""
-    try:
-        return len(os.listdir("/proc/driver/nvidia/gpus"))
-    except OSError:
-        return sum(line.startswith("GPU ") for line in _output_lines("nvidia-smi", "-L"))
+    from worldsize.compute.local.reports import gpu_models
+
+    return len(gpu_models())
 
 
 def find_slurm_cluster() -> SlurmCluster | None:

@@ -18,7 +18,7 @@ def nodes() -> list[ComputeNode]:
     from worldsize.compute.capabilities import ComputeNode
 
     total, available = _memory()
-    models = _gpu_models()
+    models = gpu_models()
     return [
         ComputeNode(
             name=socket.gethostname(),
@@ -53,7 +53,7 @@ def _memory() -> tuple[int | None, int | None]:
     return found.get("MemTotal"), found.get("MemAvailable")
 
 
-def _gpu_models() -> list[str]:
+def gpu_models() -> list[str]:
     """The model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
     models = []
     try:

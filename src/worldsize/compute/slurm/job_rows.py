@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from worldsize.common.numbers import span_words
 from worldsize.plan.slurm.hostlist import MAX_NAMES
 
 SEPARATOR = "\x1f"
@@ -201,22 +202,12 @@ def fold_job_ids(jobs: Iterable[str]) -> list[str]:
 
 def _element_lists(array: str, numbers: Sequence[int]) -> Iterator[str]:
     listed = ""
-    for part in _ranges(numbers):
+    for part in span_words(numbers):
         if listed and len(listed) + len(part) > _MOST:
             yield f"{array}_[{listed}]"
             listed = ""
         listed += ("," if listed else "") + part
     yield f"{array}_[{listed}]"
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    first = last = numbers[0]
-    for number in [*numbers[1:], -1]:
-        if number == last + 1:
-            last = number
-            continue
-        yield str(first) if first == last else f"{first}-{last}"
-        first = last = number
 
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

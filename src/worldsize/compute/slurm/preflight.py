@@ -21,7 +21,7 @@ from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.plan.slurm.hostlist import fold_hostlist
-from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.plan.slurm.time_limit import known_limit_seconds
 from worldsize.trust.directories import is_node_local
 from worldsize.trust.secrets import mask_text, mask_values
 
@@ -205,7 +205,7 @@ def partition_problems(options: Sequence[Option], gpus: int | None, rows: Sequen
 
 def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: PartitionRow) -> Iterator[CheckResult]:
     level, unless = ("notice", "") if "qos" in said else ("error", ", or name the slurm.qos that allows it")
-    nodes, limit = _least_node_count(said.get("nodes") or "1"), _time_limit(said.get("time"))
+    nodes, limit = _least_node_count(said.get("nodes") or "1"), known_limit_seconds(said.get("time"))
     if nodes > row.nodes:
         what = f"{nodes} nodes are asked for, and partition {row.name} has {row.nodes}"
         yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
@@ -224,11 +224,3 @@ def _least_node_count(nodes: str) -> int:
     """2 of `2` and of `2-4`, as a user's own script may say it."""
     found = re.match(r"[0-9]{1,15}", nodes)
     return int(found[0]) if found else 1
-
-
-def _time_limit(text: str | None) -> float | None:
-    """Seconds; None for no limit, and for what is none, of which sbatch tells."""
-    try:
-        return limit_seconds(text)
-    except ValueError:
-        return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import glob
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.atomic_files import read_object, write_json
 
 _INSTALLER_FILES = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
 """Files of a .dist-info that tell of the installing and not of what was installed."""
@@ -115,7 +115,7 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
     except OSError:
         return []
-    found = [_read_json_object(os.path.join(directory, name)) for name in names]
+    found = [read_object(os.path.join(directory, name)) for name in names]
     return sorted((each for each in found if "name" in each), key=lambda each: str(each["name"]))
 
 
@@ -131,7 +131,7 @@ def _url(path: str) -> str | None:
     """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
     from worldsize.trust.secrets import mask_text
 
-    value = _read_json_object(os.path.join(path, "direct_url.json"))
+    value = read_object(os.path.join(path, "direct_url.json"))
     url, source, within = value.get("url"), value.get("vcs_info"), value.get("subdirectory")
     if not isinstance(url, str):
         return None
@@ -144,18 +144,10 @@ def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
     """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
     can read that."""
     for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
-        value = _read_json_object(path)
+        value = read_object(path)
         url = value.get("url")
         if isinstance(url, str) and masked(url) != url:
             write_json(path, {**value, "url": masked(url)})
-
-
-def _read_json_object(path: str) -> dict[str, Any]:
-    try:
-        value = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _read_text(path: str) -> str:

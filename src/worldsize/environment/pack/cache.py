@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from worldsize.agent.node_disk.unpack import description_of
-from worldsize.common.atomic_files import open_regular_file, printable_text, read_json, write_json
+from worldsize.common.atomic_files import open_regular_file, printable_text, read_object, write_json
 from worldsize.common.file_lock import acquire
 from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.environment.pack.pack import EnvironmentPack, pack
@@ -108,10 +108,9 @@ def _read_note(path: str) -> dict[str, Any]:
     try:
         if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):
             return {}
-        value = read_json(note)
-    except (OSError, ValueError):
+    except OSError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return read_object(note)
 
 
 def _write_note(found: EnvironmentPack) -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from worldsize.agent.node_disk.relocate import PrefixFile
-from worldsize.common.atomic_files import storage_error
+from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.environment.inspect.existing import ExistingEnvironment
 from worldsize.environment.pack.contents import (
     EXCLUDED_NAMES,
@@ -68,10 +68,10 @@ def pack(
             digest, size = _write(part, entries, description, total, pool, tick, found, base)
             os.replace(part, target)
         except OSError as error:
-            _unlink(part)
+            try_unlink(part)
             raise storage_error(error, error.filename or target) from None
         except BaseException:
-            _unlink(part)
+            try_unlink(part)
             raise
     return EnvironmentPack(target, digest, size, total, len(entries), tuple(portability_notices(found, base)))
 
@@ -212,10 +212,3 @@ class _Pieces(io.RawIOBase):
         whole = self._left.popleft().result()
         self._digest.update(whole)
         self._file.write(whole)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import spans
 
 MAX_NAMES = 65536
 """So many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
@@ -143,12 +144,8 @@ class _Group(NamedTuple):
         return f"{self.prefix}[{','.join(self._ranges())}]{self.suffix}"
 
     def _ranges(self) -> Iterator[str]:
-        first = last = self.numbers[0]
-        for number in [*self.numbers[1:], -1]:
-            if number != last + 1:
-                yield self._digits(first) if first == last else self._digits(first) + "-" + self._digits(last)
-                first = number
-            last = number
+        for first, last in spans(self.numbers):
+            yield self._digits(first) if first == last else self._digits(first) + "-" + self._digits(last)
 
     def _digits(self, number: int) -> str:
         return f"{number:0{self.width}d}"

@@ -22,3 +22,11 @@ def limit_seconds(text: str | None) -> float | None:
         numbers = [0, *(numbers if len(numbers) == 3 else [0, *numbers])]
     number_of_days, hours, minutes, seconds = [*numbers, 0, 0][:4]
     return float(((number_of_days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def known_limit_seconds(text: str | None) -> float | None:
+    """As `limit_seconds`; None, too, for what is no time limit, of which Slurm itself tells."""
+    try:
+        return limit_seconds(text)
+    except ValueError:
+        return None

@@ -12,12 +12,11 @@ from worldsize.errors import DamagedRun, WorldsizeError
 from worldsize.plan.array import Array, element_root, handles_file, is_untouched
 from worldsize.plan.handle import read_handles, read_own_handle
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.plan.secrets_file import write_result
 from worldsize.service.computes import compute_of_run
 from worldsize.service.ownership import is_own
 from worldsize.service.runs import status as run_status
-from worldsize.service.runs.attempts import latest_attempt
 from worldsize.service.runs.settle import record_common_result, record_result
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status

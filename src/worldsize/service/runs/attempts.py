@@ -7,20 +7,8 @@ import os
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 
-_PREFIX = "attempt-"
 _SLACK = 5.0
 """Seconds by which the clocks of a scheduler and of a file server may differ."""
-
-
-def latest_attempt(paths: RunPaths) -> RunPaths:
-    """The paths of the latest attempt that has begun; `paths` itself where none is later, or nothing can be read."""
-    try:
-        names = os.listdir(paths.root)
-    except OSError:
-        return paths
-    numbers = [name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX)]
-    newest = max([int(number) for number in numbers if number.isascii() and number.isdigit()], default=0)
-    return RunPaths(paths.root, newest) if newest > paths.attempt else paths
 
 
 def observed_attempt(paths: RunPaths, observation: Observation) -> RunPaths:

@@ -11,10 +11,9 @@ from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NotFound, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.service.computes import compute_of_run
 from worldsize.service.runs import status as run_status
-from worldsize.service.runs.attempts import latest_attempt
 from worldsize.service.runs.submitted import SubmittedRuns
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.state.result import run_summary
