@@ -305,7 +305,7 @@ def test_what_a_project_wants_of_git(tmp_path: Path) -> None:
 [project]
 dependencies = [
   "a[x] @ git+https://u:p@h/a ; python_version > '3'", "b>=1; sys_platform == 'linux'", "C.c[y]", "d", "e", "f",
-  "g @ https://u:p@h/g.whl", "h @ https://u:p@h/h.git", 5,
+  "g @ https://u:p@h/g.whl", "h @ https://u:p@h/h.git", "i@git+https://${USER}:p@h/i", "j @", "b >> 1", 5,
 ]
 [tool.uv.sources]
 b = { git = "https://u:p@h/b", tag = "v1", subdirectory = "in", marker = "extra == 'z' or extra == 'w'" }
@@ -316,12 +316,13 @@ e = { path = "e" }
     )
     assert git_requirements(str(path)) == [
         "a[x] @ git+https://u:p@h/a ; python_version > '3'",
-        "b @ git+https://u:p@h/b@v1#subdirectory=in ; (sys_platform == 'linux') and (extra == 'z' or extra == 'w')",
+        "b @ git+https://u:p@h/b@v1#subdirectory=in ; (sys_platform == \"linux\") and (extra == 'z' or extra == 'w')",
         "C.c[y] @ git+https://h/c",
         "h @ https://u:p@h/h.git",
+        "i@git+https://${USER}:p@h/i",
     ]
     assert git_requirements(str(tmp_path / "gone.toml")) == []
-    assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False, True]
+    assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False, True, True]
 
 
 def test_what_is_taken_out_may_be_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

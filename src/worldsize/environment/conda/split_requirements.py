@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from worldsize.environment.inspect.installed import normalized_name
 from worldsize.environment.pip.requirement_lines import read_lines
 from worldsize.errors import UsageError
 from worldsize.jobspec.requirement import absolute_requirement
 
-_REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([<>=!~][^;@)]*)?\)?\s*(;.*)?")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
 _EDITABLE = re.compile(r"(-e|--editable)[\s=]+")
 _DEEPEST = 20
@@ -76,18 +77,21 @@ def parse_requirement(line: str) -> RequirementLine:
         return RequirementLine(line, why="is an option of pip's")
     if "://" in line or line.startswith("/") or " @ " in line:
         return RequirementLine(line, why="is no package of a channel")
-    match = _REQUIREMENT.fullmatch(" ".join(re.sub(r"\s--hash=\S+", "", line).split()))
-    if not match:
+    text = re.sub(r"\s--hash=\S+", "", line).strip()
+    try:
+        asked = Requirement(text)
+    except InvalidRequirement:
         return RequirementLine(line, why="is understood by pip alone")
-    name, extras, versions, marker = match[1], match[2], (match[3] or "").replace(" ", ""), match[4]
-    if extras or marker:
-        return RequirementLine(
-            line, name, why="has {}, which conda does not know".format("extras" if extras else "a condition")
-        )
+    if asked.url:
+        return RequirementLine(line, asked.name, why="is no package of a channel")
+    if asked.extras or asked.marker:
+        what = "extras" if asked.extras else "a condition"
+        return RequirementLine(line, asked.name, why=f"has {what}, which conda does not know")
+    versions = re.sub(r"[\s()]", "", text[len(asked.name) :])
     if "+" in versions:
-        return RequirementLine(line, name, why="is of an index of its own")
-    conda = CONDA_NAMES.get(normalized_name(name), normalized_name(name))
-    return RequirementLine(line, name, (f"{conda} {versions.replace('===', '==')}").strip())
+        return RequirementLine(line, asked.name, why="is of an index of its own")
+    conda = CONDA_NAMES.get(normalized_name(asked.name), normalized_name(asked.name))
+    return RequirementLine(line, asked.name, f"{conda} {versions.replace('===', '==')}".strip())
 
 
 def propose(

@@ -18,9 +18,12 @@ from worldsize.jobspec.requirement import absolute_requirement, split_requiremen
 from worldsize.trust.owners import is_believed
 from worldsize.trust.secrets import mask_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 _INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
-_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?")
 _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
 _LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
@@ -198,30 +201,33 @@ def _texts(value: Any) -> list[str]:
 def git_requirements(path: str) -> list[str]:
     """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by what
     [tool.uv.sources] has for it, if all of that is of git."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
     found = _read_toml(path)
-    wanted = _table(found, "project").get("dependencies")
     sources = {normalized_name(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
     lines = []
-    for line in wanted if isinstance(wanted, list) else []:
-        named = _NAMED.match(line) if isinstance(line, str) else None
-        if named is None:
-            continue
-        if " @ " in line:
+    for line in _texts(_table(found, "project").get("dependencies")):
+        try:
+            asked = Requirement(line)
+        except InvalidRequirement:
+            continue  # uv says so
+        if asked.url:
             lines.append(line)
             continue
-        said = sources.get(normalized_name(named[1]))
+        said = sources.get(normalized_name(asked.name))
         rows: list[Any] = said if isinstance(said, list) else [said]
         if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
-            lines += [_git_requirement(named[0], row, line.partition(";")[2]) for row in rows]
+            lines += [_git_requirement(asked, row) for row in rows]
     return [line for line in lines if "git+" in line or ".git" in line]
 
 
-def _git_requirement(name: str, source: dict[str, Any], marker: str) -> str:
+def _git_requirement(asked: Requirement, source: dict[str, Any]) -> str:
     revision = source.get("rev") or source.get("tag") or source.get("branch")
     within = source.get("subdirectory")
-    markers = [each.strip() for each in (marker, str(source.get("marker") or "")) if each.strip()]
-    return "{} @ git+{}{}{}{}".format(
-        name,
+    markers = [str(each).strip() for each in (asked.marker, source.get("marker")) if each]
+    return "{}{} @ git+{}{}{}{}".format(
+        asked.name,
+        f"[{','.join(sorted(asked.extras))}]" if asked.extras else "",
         source["git"].removeprefix("git+"),
         f"@{revision}" if revision else "",
         f"#subdirectory={within}" if within else "",
