@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from recorded_progress import RecordedProgress
-from webserver import Site, serve
+from webserver import Reply, Site, serve
 
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.stage import staging_spec_of
@@ -140,6 +140,41 @@ def test_it_is_fetched_once_and_checked(site: Site, place: Place) -> None:
     (blobs / git_sha1(FILES["config.json"])).unlink()
     with pytest.raises(UsageError, match="is not what the hub says it is"):
         place.stage(huggingface=["org/name"])
+
+
+def test_what_has_arrived_of_a_file_is_kept_for_the_next_time(site: Site, place: Place) -> None:
+    """The hub's own library (2.4) begins anew."""
+    weights = os.urandom(3 << 20)
+    a_repository(site, "org/name", {"model.safetensors": weights})
+    sent = iter([(1 << 20) + 7, 0])
+
+    def act(method: str, path: str, headers: Mapping[str, str]) -> Reply | None:
+        if not path.startswith("/api/"):
+            site.breaks.append(next(sent))
+        return None
+
+    site.acts = act
+    with pytest.raises(WorldsizeError, match="the connection broke"):
+        place.stage(huggingface=["org/name"])
+    site.acts = None
+    staged = place.stage(huggingface=["org/name"])
+    assert int(site.asked[-1].headers["range"][len("bytes=") : -1]) >= 1 << 20
+    name = "huggingface/hub/models--org--name/snapshots/%s/model.safetensors" % COMMIT
+    assert Path(staged.path, name).read_bytes() == weights
+
+
+def test_the_token_is_for_the_hub_alone(site: Site, place: Place) -> None:
+    """Large files lie elsewhere; and what the answer's ETag says is no name of a file."""
+    place.environ["HF_TOKEN"] = "hf_verysecret"
+    a_repository(site, "org/name", {"model.safetensors": WEIGHTS})
+    with serve() as other:
+        other.replies["/elsewhere"] = (200, {"ETag": '"../../../../evil"'}, WEIGHTS)
+        path = "/org/name/resolve/%s/model.safetensors" % COMMIT
+        site.replies[path] = (302, {"Location": other.url + "/elsewhere"}, b"")
+        place.stage(huggingface=["org/name"])
+        assert [each.headers.get("authorization") for each in site.asked] == ["Bearer hf_verysecret"] * 2
+        assert [each.headers.get("authorization") for each in other.asked] == [None]
+    assert not list(place.root.rglob("evil*"))
 
 
 @pytest.mark.parametrize("key", ["blobId", "lfs", "sha"])
