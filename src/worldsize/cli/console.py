@@ -11,10 +11,10 @@ from worldsize.cli.output import report, report_message
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.config.load import load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.service.runs.open import open_runs
+from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
 
@@ -39,12 +39,8 @@ def load_current_config() -> Config:
 
     At a terminal the person is asked about a project's file that could harm; what is to be said of files is said once.
     """
-    try:
-        directory = os.getcwd()
-    except OSError:
-        directory = os.sep
     completing = "_ARGCOMPLETE" in os.environ
-    config = load_config(directory, os.environ, _ask if not completing and _can_ask() else None)
+    config = load_config(config_directory(), os.environ, _ask if not completing and _can_ask() else None)
     for notice in () if completing else config.notices:
         if notice not in _printed_notices:
             _printed_notices.add(notice)

@@ -10,7 +10,7 @@ from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import ComputeSettings, Config
-from worldsize.jobspec.config.load import load_config
+from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.run_paths import RunPaths
 
 
@@ -106,7 +106,7 @@ def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: 
     if danger is not None:
         why = f"a password is sent for no run but yours, and of its directory: {danger}"
         return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
-    computes = load_config(_working_directory(), environ).computes
+    computes = load_config(config_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
     fitting.sort(key=lambda each: each.name != name)
     if not fitting:
@@ -116,10 +116,3 @@ def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: 
     from worldsize.compute.hpcpack.compute import HpcPackCompute
 
     return HpcPackCompute(fitting[0], environ)
-
-
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return os.sep

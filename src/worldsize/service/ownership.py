@@ -36,9 +36,11 @@ def danger_of_run(paths: RunPaths) -> str | None:
 
 def _unknown_reason(root: str) -> str | None:
     """Why a run, or an array, is none that was started from here; None if it was, is trusted, or is missing."""
-    if _has_link_to(home_dir(os.environ), root) or _has_link_to(
-        _configured_home(_working_directory(), *_home_variables()), root
-    ):
+    from worldsize.jobspec.config.load import config_directory
+
+    if _has_link_to(home_dir(os.environ), root):
+        return None
+    if _has_link_to(_configured_home(config_directory(), *_home_variables()), root):
         return None
     try:
         status = os.stat(root)
@@ -64,13 +66,6 @@ def _configured_home(directory: str, *_: str | None) -> str | None:
         return load_config(directory, os.environ).home
     except (WorldsizeError, OSError):
         return None
-
-
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return os.sep
 
 
 def _home_variables() -> tuple[str | None, ...]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from worldsize.agent.posix.processes import host_name
-from worldsize.common.atomic_files import write_json
+from worldsize.common.atomic_files import write_all, write_json
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure, Reason
@@ -40,7 +40,7 @@ class NodeRecorder:
     def write_event(self, kind: str, **fields: Any) -> None:
         line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
         if self._file >= 0:
-            self._guard(lambda: _write(self._file, line.encode()))
+            self._guard(lambda: write_all(self._file, line.encode()))
 
     def write_exit_record(self, record: ExitRecord) -> None:
         """Written whole even on a full disk: over the bytes that were reserved at the start."""
@@ -69,7 +69,7 @@ class NodeRecorder:
             return
         data = json.dumps(record.to_json(), separators=(",", ":")).encode()
         try:
-            _write(spare, data)
+            write_all(spare, data)
             os.ftruncate(spare, len(data))
         finally:
             os.close(spare)
@@ -118,12 +118,6 @@ def is_disk_full(directory: str) -> bool:
 def _reserve(path: str, size: int) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        _write(file, b"\n" * size)
+        write_all(file, b"\n" * size)
     finally:
         os.close(file)
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

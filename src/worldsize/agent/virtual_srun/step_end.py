@@ -10,7 +10,7 @@ import signal
 from worldsize.agent.virtual_srun.options import SrunOptions
 from worldsize.common.numbers import parse_digits
 from worldsize.common.termination import LEFTOVER_GRACE, Termination
-from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.plan.slurm.time_limit import known_limit_seconds
 from worldsize.state.first_failure import FirstFailure
 from worldsize.state.records import Failure
 
@@ -24,14 +24,7 @@ _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
     """The end of a step of an srun with these options, all of whose tasks start at `now`."""
     wait = float(parse_digits(srun.options.get("wait")) or 0)
-    return StepEnd(grace, wait, _limit(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
-
-
-def _limit(text: str | None) -> float | None:
-    try:
-        return limit_seconds(text)
-    except ValueError:
-        return None
+    return StepEnd(grace, wait, known_limit_seconds(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
 
 
 class StepEnd:

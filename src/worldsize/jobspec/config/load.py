@@ -20,6 +20,14 @@ SITE_FILE = "/etc/worldsize/worldsize.toml"
 _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.type": "default"}
 
 
+def config_directory() -> str:
+    """Whose configuration holds: the current directory; the root, above which there is no project, where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
+
+
 def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
     """The configuration that holds in the directory `cwd` (absolute). Of files that others could have written, and of a
     project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user, once.
