@@ -1,7 +1,8 @@
-"""What goes over the wire: lists of properties, dates, and refusals with their HTTP status."""
+"""What goes over the wire: JSON, lists of properties, dates, and refusals with their HTTP status."""
 
 from __future__ import annotations
 
+import json
 import time
 from calendar import timegm
 from collections.abc import Iterable, Mapping
@@ -13,10 +14,30 @@ _DATES = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y", "%Y-%m-%dT%H:
 class RequestRefused(Exception):
     """The request is answered with this status and message, and has changed nothing."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
+        self.status, self.message, self.headers = status, message, headers
+
+
+def parse_json(body: bytes, kind: str) -> object:
+    """The body of a request of the content type `kind`; None for no body. RequestRefused: it is not JSON, is `null`, or
+    says that it is something else."""
+    if not body.strip():
+        return None
+    kind = kind.partition(";")[0].strip().lower()
+    if kind not in ("application/json", "text/json"):
+        raise RequestRefused(415, f"The request body is {kind}; it must be application/json.")
+    try:
+        found: object = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise RequestRefused(400, "The request body is not JSON.") from None
+    if found is None:
+        raise RequestRefused(400, "The request body is null.")
+    return found
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(word)
 
 
 def parse_property_list(body: object) -> dict[str, str]:

@@ -10,6 +10,7 @@ from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 from worldsize_hpcpack_simulator.wire import RequestRefused
 
 _ACT_AS_OTHERS = ("Administrator", "JobAdministrator")
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="HPC Pack"'}
 _END_JOBS = (*_ACT_AS_OTHERS, "JobOperator")
 
 
@@ -47,7 +48,7 @@ class Users:
             name = colon = password = ""
         account = self._find_account(name) if scheme.lower() == "basic" and colon else None
         if account is None or not self.is_password_of(name, password):
-            raise RequestRefused(401, "The user name or the password is wrong.")
+            raise RequestRefused(401, "The user name or the password is wrong.", _CHALLENGE)
         return account
 
     def _find_account(self, name: str) -> Account | None:

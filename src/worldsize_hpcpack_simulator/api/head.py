@@ -88,22 +88,12 @@ class HeadNode:
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
-        """RequestRefused: 404 where there is none of this id."""
+        """The job, and its task or subtask that the path names. RequestRefused: 404 where there is none of this id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
             raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
-        return job, job.tasks[number]
-
-    def subtask(self, call: Call) -> tuple[Job, Task, Task]:
-        """The job, the master and the subtask. RequestRefused: 404 where there is none."""
-        (job, master), number = self.task(call), _parse_id(call, "subtaskId")
-        if number in master.subtasks:
-            return job, master, master.subtasks[number]
-        if master.is_sweep and not master.subtasks:
-            raise RequestRefused(
-                404, f"The subtask {master.key}.{number}: the specified subtask has not been expanded yet."
-            )
-        raise RequestRefused(404, f"The subtask {master.key}.{number} does not exist.")
+        task = job.tasks[number]
+        return job, _find_subtask(task, call) if "subtaskId" in call.path else task
 
     def node(self, call: Call) -> SimulatedNode:
         """RequestRefused: 404 where there is none of this name."""
@@ -119,6 +109,17 @@ class HeadNode:
             if each.lower() == name.lower():
                 return each
         raise RequestRefused(404, f"The node group {name} does not exist.")
+
+
+def _find_subtask(master: Task, call: Call) -> Task:
+    number = _parse_id(call, "subtaskId")
+    if number in master.subtasks:
+        return master.subtasks[number]
+    if master.is_sweep and not master.subtasks:
+        raise RequestRefused(
+            404, f"The subtask {master.key}.{number}: the specified subtask has not been expanded yet."
+        )
+    raise RequestRefused(404, f"The subtask {master.key}.{number} does not exist.")
 
 
 def _parse_id(call: Call, name: str) -> int:

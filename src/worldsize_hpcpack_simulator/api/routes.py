@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from urllib.parse import unquote
+
+from starlette import routing
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from worldsize_hpcpack_simulator.api import (
     cluster_routes,
@@ -13,19 +17,38 @@ from worldsize_hpcpack_simulator.api import (
     node_routes,
     older_routes,
     task_routes,
+    variable_routes,
 )
 from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
+from worldsize_hpcpack_simulator.wire import RequestRefused, parse_json
 
+BASE = "/hpc"
 Handler = Callable[[HeadNode, Call], Answer]
 BOTH, OLD, NEW = ("2016", "2019"), ("2016",), ("2019",)
 
 
-class Route(NamedTuple):
-    """A path below the base, its methods, and the generations of HPC Pack that have it."""
+class Route(routing.Route):
+    """A path below the base in any letter case, what answers each of its methods, and the generations of HPC Pack that
+    have it. A request's state holds the head node, the user, the body, and the path as it is told."""
 
-    path: str
-    methods: Mapping[str, Handler]
-    generations: tuple[str, ...] = BOTH
+    def __init__(self, path: str, handlers: Mapping[str, Handler], generations: tuple[str, ...] = BOTH) -> None:
+        super().__init__(BASE + path, self._respond)
+        self.path_regex = re.compile(self.path_regex.pattern, re.IGNORECASE)
+        self.methods = None  # Starlette's own 405 lists HEAD, which the head node does not answer
+        self.generations, self._handlers = generations, handlers
+
+    async def _respond(self, request: Request) -> Response:
+        state, method = request.state, request.method
+        if method not in self._handlers:
+            allowed = {"Allow": ", ".join(self._handlers)}
+            raise RequestRefused(405, f"{method} is not allowed at {state.path}.", allowed)
+        kind = request.headers.get("content-type", "application/json")
+        body = None if method == "GET" else parse_json(state.body, kind)
+        query = {name.lower(): value for name, value in request.query_params.items()}
+        values = {name: unquote(value) for name, value in request.path_params.items()}
+        answer = self._handlers[method](state.head, Call(state.user, values, query, body))
+        response = Response if answer.value is None else JSONResponse
+        return response(answer.value, answer.status, answer.headers, "application/json")
 
 
 JOB, TASK = "/jobs/{jobId}", "/jobs/{jobId}/tasks/{taskId}"
@@ -66,37 +89,21 @@ ROUTES = (
     Route("/jobs/jobFile", {"POST": job_routes.create_from_xml}),
     Route("/jobs/templates", {"GET": job_routes.templates}),
     Route(JOB, {"GET": job_routes.read, "PUT": job_routes.change}),
-    Route(JOB + "/customProperties", {"GET": job_routes.read_custom, "POST": job_routes.set_custom}),
-    Route(JOB + "/envVariables", {"GET": job_routes.read_environ, "POST": job_routes.set_environ}),
+    Route(JOB + "/customProperties", {"GET": variable_routes.read_custom, "POST": variable_routes.set_custom}),
+    Route(JOB + "/envVariables", {"GET": variable_routes.read_environ, "POST": variable_routes.set_environ}),
     Route(JOB + "/submit", {"POST": job_routes.submit}),
     Route(JOB + "/cancel", {"POST": job_routes.cancel}),
     Route(JOB + "/finish", {"POST": job_routes.finish}),
     Route(JOB + "/requeue", {"POST": job_routes.requeue}),
     Route(JOB + "/tasks", {"GET": task_routes.list_tasks, "POST": task_routes.add}),
     Route(TASK, {"GET": task_routes.read, "PUT": task_routes.change}),
-    Route(TASK + "/customProperties", {"GET": task_routes.read_custom, "POST": task_routes.set_custom}),
-    Route(TASK + "/envVariables", {"GET": task_routes.read_environ, "POST": task_routes.set_environ}),
+    Route(TASK + "/customProperties", {"GET": variable_routes.read_custom, "POST": variable_routes.set_custom}),
+    Route(TASK + "/envVariables", {"GET": variable_routes.read_environ, "POST": variable_routes.set_environ}),
     Route(TASK + "/cancel", {"POST": task_routes.cancel}),
     Route(TASK + "/finish", {"POST": task_routes.finish}),
     Route(TASK + "/requeue", {"POST": task_routes.requeue}),
-    Route(SUBTASK, {"GET": task_routes.read_sub, "PUT": task_routes.change_sub}),
-    Route(SUBTASK + "/cancel", {"POST": task_routes.cancel_sub}),
-    Route(SUBTASK + "/finish", {"POST": task_routes.finish_sub}),
-    Route(SUBTASK + "/requeue", {"POST": task_routes.requeue_sub}),
+    Route(SUBTASK, {"GET": task_routes.read, "PUT": task_routes.change}),
+    Route(SUBTASK + "/cancel", {"POST": task_routes.cancel}),
+    Route(SUBTASK + "/finish", {"POST": task_routes.finish}),
+    Route(SUBTASK + "/requeue", {"POST": task_routes.requeue}),
 )
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path), re.IGNORECASE)
-
-
-_PATTERNS = tuple((_pattern(route.path), route) for route in ROUTES)
-
-
-def find_route(path: str, generation: str) -> tuple[Route, dict[str, str]] | None:
-    """The route of a path below the base, and the values of its variables."""
-    for pattern, route in _PATTERNS:
-        match = pattern.fullmatch(path)
-        if match is not None and (generation == "both" or generation in route.generations):
-            return route, match.groupdict()
-    return None

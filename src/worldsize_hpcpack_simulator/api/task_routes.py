@@ -6,12 +6,7 @@ from collections.abc import Sequence
 
 from worldsize_hpcpack_simulator.api.auth import check_may_change, check_may_end
 from worldsize_hpcpack_simulator.api.head import DONE, Answer, Call, HeadNode, parse_message
-from worldsize_hpcpack_simulator.api.job_routes import (
-    check_property_names,
-    parse_variables,
-    select_custom,
-    select_variables,
-)
+from worldsize_hpcpack_simulator.api.job_routes import check_property_names
 from worldsize_hpcpack_simulator.api.paging import parse_filter, parse_flag, sort_by_property
 from worldsize_hpcpack_simulator.catalog import TASK, canonical_name, parse_properties
 from worldsize_hpcpack_simulator.scheduler import verbs
@@ -102,21 +97,14 @@ def with_sweep_type(values: dict[str, str]) -> dict[str, str]:
     return {**values, "Type": "ParametricSweep"} if values.get("IsParametric") == "True" else values
 
 
-def _read(task: Task, call: Call) -> Answer:
-    wanted = names_in(call.query.get("properties"))
+def read(head: HeadNode, call: Call) -> Answer:
+    (_, task), wanted = head.task(call), names_in(call.query.get("properties"))
     check_property_names(wanted, task)
     return Answer(to_property_list(select_properties(task, wanted)))
 
 
-def read(head: HeadNode, call: Call) -> Answer:
-    return _read(head.task(call)[1], call)
-
-
-def read_sub(head: HeadNode, call: Call) -> Answer:
-    return _read(head.subtask(call)[2], call)
-
-
-def _change(job: Job, task: Task, call: Call) -> Answer:
+def change(head: HeadNode, call: Call) -> Answer:
+    job, task = head.task(call)
     check_may_change(call.user, job.owner)
     values = parse_properties(parse_property_list(call.body), TASK, "task")
     if values and task.state != "Configuring":
@@ -126,79 +114,25 @@ def _change(job: Job, task: Task, call: Call) -> Answer:
     return DONE
 
 
-def change(head: HeadNode, call: Call) -> Answer:
-    return _change(*head.task(call), call)
-
-
-def change_sub(head: HeadNode, call: Call) -> Answer:
-    job, _, task = head.subtask(call)
-    return _change(job, task, call)
-
-
-def _cancel(head: HeadNode, job: Job, task: Task, call: Call) -> Answer:
-    message, forced = parse_message(call.body), parse_flag(call.query, "forced", False)
+def cancel(head: HeadNode, call: Call) -> Answer:
+    (job, task), message, forced = head.task(call), parse_message(call.body), parse_flag(call.query, "forced", False)
     check_may_end(call.user, job.owner)
     verbs.cancel_task(head.scheduler, task, message, forced)
     return DONE
 
 
-def cancel(head: HeadNode, call: Call) -> Answer:
-    return _cancel(head, *head.task(call), call)
-
-
-def cancel_sub(head: HeadNode, call: Call) -> Answer:
-    job, _, task = head.subtask(call)
-    return _cancel(head, job, task, call)
-
-
-def _finish(head: HeadNode, job: Job, task: Task, call: Call) -> Answer:
-    message = parse_message(call.body)
+def finish(head: HeadNode, call: Call) -> Answer:
+    (job, task), message = head.task(call), parse_message(call.body)
     check_may_end(call.user, job.owner)
     verbs.finish_task(head.scheduler, task, message)
     return DONE
 
 
-def finish(head: HeadNode, call: Call) -> Answer:
-    return _finish(head, *head.task(call), call)
-
-
-def finish_sub(head: HeadNode, call: Call) -> Answer:
-    job, _, task = head.subtask(call)
-    return _finish(head, job, task, call)
-
-
 def requeue(head: HeadNode, call: Call) -> Answer:
+    """Only that of a whole task takes a message."""
     job, task = head.task(call)
-    parse_message(call.body)
+    if not task.instance:
+        parse_message(call.body)
     check_may_end(call.user, job.owner)
-    verbs.requeue_task(task)
-    return DONE
-
-
-def requeue_sub(head: HeadNode, call: Call) -> Answer:
-    job, master, task = head.subtask(call)
-    check_may_end(call.user, job.owner)
-    verbs.requeue_task(task, master)
-    return DONE
-
-
-def read_environ(head: HeadNode, call: Call) -> Answer:
-    return Answer(to_property_list(select_variables(head.task(call)[1].environ, call)))
-
-
-def set_environ(head: HeadNode, call: Call) -> Answer:
-    job, task = head.task(call)
-    check_may_change(call.user, job.owner)
-    task.environ.update(parse_variables(call.body))
-    return DONE
-
-
-def read_custom(head: HeadNode, call: Call) -> Answer:
-    return Answer(to_property_list(select_custom(head.task(call)[1].custom, call)))
-
-
-def set_custom(head: HeadNode, call: Call) -> Answer:
-    job, task = head.task(call)
-    check_may_change(call.user, job.owner)
-    task.custom.update(parse_property_list(call.body))
+    verbs.requeue_task(task, job.tasks[task.number])
     return DONE

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from worldsize_hpcpack_simulator.api.head import Answer, Call, HeadNode
-from worldsize_hpcpack_simulator.api.routes import find_route
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from worldsize_hpcpack_simulator.api.head import HeadNode
+from worldsize_hpcpack_simulator.api.routes import ROUTES
 from worldsize_hpcpack_simulator.wire import RequestRefused
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-BASE = "/hpc"
 _LARGEST = 4 << 20
 
 
 def web_app(head: HeadNode, changed: Callable[[], None], logged: Callable[[str], None]) -> ASGIApp:
     """`changed` is called after each request that may have changed something, `logged` with a line for each."""
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response
+    served = [route for route in ROUTES if head.options.generation in ("both", *route.generations)]
+    router = Router(served, redirect_slashes=False, default=_refuse_path)
+
+    async def admit(scope: Scope, receive: Receive, send: Send) -> None:
+        """To the router, once the body is whole and the user is known."""
+        request = Request(scope, receive)
+        body = await _read(request)
+        user = head.users.caller(request.headers.get("authorization"), request.headers.get("x-ms-as-user"))
+        state = {"head": head, "user": user, "body": body, "path": request.url.path}
+        await router({**scope, "path": _quoted_path(request), "state": state}, receive, send)
+
+    answering = ExceptionMiddleware(admit, {RequestRefused: _to_response})
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        answer = await _answer(head, request)
-        logged(f"{request.method} {_target(request)} {answer.status}")
-        if request.method != "GET":
-            changed()
-        response: Response
-        if answer.value is None:
-            response = Response(status_code=answer.status, headers=dict(answer.headers), media_type="application/json")
-        else:
-            response = JSONResponse(answer.value, answer.status, headers=dict(answer.headers))
-        await response(scope, receive, send)
+        request = Request(scope)
+
+        async def send_logged(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                logged(f"{request.method} {_target(request)} {message['status']}")
+                if request.method != "GET":
+                    changed()
+            await send(message)
+
+        await answering(scope, receive, send_logged)
 
     return app
 
@@ -44,33 +51,8 @@ def _target(request: Request) -> str:
     return request.url.path + ("?" + request.url.query if request.url.query else "")
 
 
-async def _answer(head: HeadNode, request: Request) -> Answer:
-    try:
-        return await _handle(head, request)
-    except RequestRefused as error:
-        headers = {"WWW-Authenticate": 'Basic realm="HPC Pack"'} if error.status == 401 else {}
-        return Answer(error.message, error.status, headers)
-
-
-async def _handle(head: HeadNode, request: Request) -> Answer:
-    body = await _read(request)
-    user = head.users.caller(request.headers.get("authorization"), request.headers.get("x-ms-as-user"))
-    path = _path(request)
-    found = find_route(path[len(BASE) :], head.options.generation) if path.lower().startswith(BASE + "/") else None
-    if found is None:
-        raise RequestRefused(404, f"There is nothing at {request.url.path}.")
-    route, variables = found
-    handler = route.methods.get(request.method)
-    if handler is None:
-        message = f"{request.method} is not allowed at {request.url.path}."
-        return Answer(message, 405, {"Allow": ", ".join(route.methods)})
-    query = {name.lower(): value for name, value in request.query_params.items()}
-    values = {name: unquote(value) for name, value in variables.items()}
-    return handler(head, Call(user, values, query, _parse_body(body, request) if request.method != "GET" else None))
-
-
-def _path(request: Request) -> str:
-    """Still quoted, so that a quoted slash stays part of a name."""
+def _quoted_path(request: Request) -> str:
+    """A quoted slash stays part of a name."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw.decode("ascii", "replace").partition("?")[0].rstrip("/")
 
@@ -85,21 +67,10 @@ async def _read(request: Request) -> bytes:
     return bytes(data)
 
 
-def _parse_body(body: bytes, request: Request) -> object:
-    """None for no body. RequestRefused: it is not JSON, is `null`, or says that it is something else."""
-    if not body.strip():
-        return None
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind not in ("application/json", "text/json"):
-        raise RequestRefused(415, f"The request body is {kind}; it must be application/json.")
-    try:
-        found: object = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise RequestRefused(400, "The request body is not JSON.") from None
-    if found is None:
-        raise RequestRefused(400, "The request body is null.")
-    return found
+async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:
+    raise RequestRefused(404, f"There is nothing at {scope['state']['path']}.")
 
 
-def _refuse_constant(word: str) -> float:
-    raise ValueError(word)
+async def _to_response(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestRefused)
+    return JSONResponse(error.message, error.status, error.headers)

@@ -67,8 +67,9 @@ def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
         scheduler.end_task(each, "Finished", message)
 
 
-def requeue_task(task: Task, master: Task | None = None) -> None:
-    """It is configured again, and queued when its job is submitted again, or soon if its job still runs."""
+def requeue_task(task: Task, master: Task) -> None:
+    """It is configured again, and queued when its job is submitted again, or soon if its job still runs. `master`: the
+    task itself, or the sweep that it is one of."""
     if task.state not in ("Failed", "Canceled", "Queued"):
         raise _wrong_state_error("requeued", f"task {task.key}", task.state)
     for each in (task, *task.subtasks.values()):
@@ -76,7 +77,7 @@ def requeue_task(task: Task, master: Task | None = None) -> None:
             each.requeues += 1
             each.renew()
             each.enter_state("Configuring")
-    if master is not None and master.is_over:
+    if master.is_over:
         master.enter_state("Configuring")
 
 
