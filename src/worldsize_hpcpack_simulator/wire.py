@@ -91,7 +91,7 @@ def date_text(moment: float | None) -> str:
 def iso_text(moment: float) -> str:
     """`2020-02-29T12:17:02.726141+00:00`."""
     at = time.gmtime(moment)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", at) + f".{int(moment % 1 * 1_000_000):06d}+00:00"
+    return f"{at.tm_year:04d}{time.strftime('-%m-%dT%H:%M:%S', at)}.{int(moment % 1 * 1_000_000):06d}+00:00"
 
 
 def parse_date(text: str) -> float:

@@ -33,6 +33,10 @@ def test_midnight_and_noon() -> None:
     ]
 
 
+def test_years_have_four_digits() -> None:
+    assert iso_text(parse_date("0747-08-16T02:41:09Z")) == "0747-08-16T02:41:09.000000+00:00"
+
+
 @pytest.mark.parametrize("text", ["", "soon", "13/13/2020", "2020-13-01T00:00:00Z", "9" * 400])
 def test_what_is_no_date(text: str) -> None:
     with pytest.raises(RequestRefused):
