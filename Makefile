@@ -50,7 +50,7 @@ system: # Slurm, Open MPI and what else the tests use of the machine
 	@sh scripts/system-packages.sh
 
 $(VENV)/.stamp-base: pyproject.toml
-	@echo '==> [1/2] worldsize and its dependencies (about 5 MB) into $(VENV)/'
+	@echo '==> [1/2] worldsize and its dependencies (about 2 MB) into $(VENV)/'
 	@PYTHON='$(PYTHON)' sh scripts/make-venv.sh $(VENV)
 	@$(PIP_INSTALL) --quiet --editable .
 	@$(BIN)/python -m compileall -q src
@@ -62,9 +62,9 @@ $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
 	@$(PIP_INSTALL) --requirement requirements/torch.txt
 	@touch $@
 
-$(VENV)/.stamp-env: requirements/environments.txt | $(VENV)/.stamp-base
-	@echo '==> uv and py-rattler into $(VENV)/ (about 45 MB)'
-	@$(PIP_INSTALL) --quiet --requirement requirements/environments.txt
+$(VENV)/.stamp-extras: pyproject.toml | $(VENV)/.stamp-base
+	@echo '==> the packages of all extras (about 65 MB) into $(VENV)/'
+	@$(PIP_INSTALL) --quiet --editable '.[all]'
 	@touch $@
 
 $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.stamp-base
@@ -76,7 +76,7 @@ test: environments system ## every capability once, for real: 11 minutes (PART=u
 	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
-test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
+test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
 	@$(BIN)/python -m pytest -q -n 2 --tier standard -m 'not slow and not timing' tests/unit $(TEST_ARGS)
 
 test-all: environments system ## every test, those on Slurm on a second release of it, and the unit tests on the oldest and the newest Python
@@ -91,7 +91,7 @@ test-changed: environments system ## the tests that import what has changed sinc
 test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest supported Python found here
 	@$(BIN)/python -m scripts.testing.other_pythons
 
-fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
+fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
 	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 $$(find tests/unit -name 'test_*fuzz*.py') $(TEST_ARGS)
 
@@ -104,17 +104,17 @@ audit: ## known vulnerabilities of what worldsize depends on, and unsafe code; f
 	@$(VENV)-audit/bin/python -m pip install --disable-pip-version-check --quiet --upgrade -r requirements/audit.txt
 	@$(VENV)-audit/bin/python scripts/audit.py
 
-lint: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
+lint: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
+bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the figures of docs/performance.md
 	@sh scripts/system-packages.sh
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; $(BIN)/python "$$file" $(BENCH_ARGS) || exit 1; done
 
-docs: $(VENV)/.stamp-base $(VENV)/.stamp-env $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
+docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay

@@ -16,7 +16,6 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OURS = "worldsize"
-EXTRAS = ("env", "convert", "keyring", "data")
 
 
 def main() -> int:
@@ -52,7 +51,7 @@ def findings(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _packages() -> list[tuple[str, str]]:
     """(name, version) of all that pip would install today with worldsize and its extras."""
-    words = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-", ".[%s]" % ",".join(EXTRAS)]
+    words = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-", ".[all]"]
     report = json.loads(subprocess.check_output([sys.executable, "-m", "pip", *words], cwd=ROOT, text=True))
     found = [(each["metadata"]["name"], each["metadata"]["version"]) for each in report["install"]]
     return [each for each in found if each[0] != OURS]

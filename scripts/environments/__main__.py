@@ -25,7 +25,7 @@ PROGRESS_SECONDS = 20.0
 NOT_POSSIBLE_HERE = 3
 """Exit code of a recipe's script that has said what this machine lacks."""
 
-STAMPS = ("base", "torch", "env", "test")
+STAMPS = ("base", "torch", "extras", "test")
 """What a `.venv` from the cache holds, as the Makefile's targets know it."""
 
 
@@ -76,8 +76,7 @@ def commands(recipe: Recipe, python: str, target: str, cache: str) -> list[list[
         return [["sh", os.path.join("scripts", "environments", recipe.script), target, cache]]
     pip = [os.path.join(target, "bin", "python"), "-m", "pip", "install"]
     files = [word for name in recipe.requirements for word in ("--requirement", os.path.join("requirements", name))]
-    client = client_requirements() if recipe.client else []
-    found = [[python, "-m", "venv", target], [*pip, *files, *client]]
+    found = [[python, "-m", "venv", target], [*pip, *files, *client_requirements(recipe)]]
     for name in recipe.without_dependencies:
         found.append([*pip, "--no-deps", "--requirement", os.path.join("requirements", name)])
     return found

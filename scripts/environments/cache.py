@@ -44,8 +44,7 @@ def entry_path(cache: str, name: str, recipe: Recipe, python: str) -> str:
     for path in recipe.inputs():
         with open(os.path.join(ROOT, path), "rb") as file:
             digest.update(file.read())
-    if recipe.client:
-        digest.update("\n".join(client_requirements()).encode())
+    digest.update("\n".join(client_requirements(recipe)).encode())
     return os.path.join(cache, "environments", "%s-%s" % (name, digest.hexdigest()[:16]))
 
 

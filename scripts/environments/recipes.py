@@ -9,7 +9,8 @@ from typing import NamedTuple
 from scripts.environments.pythons import CLIENT
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_DEPENDENCIES = re.compile(r"^dependencies = \[\n(.*?)^\]", re.MULTILINE | re.DOTALL)
+_LIST = re.compile(r"^(\w+) = \[(.*?)\]$", re.MULTILINE | re.DOTALL)
+_EXTRAS = re.compile(r"worldsize\[(.*)\]")
 
 
 class Recipe(NamedTuple):
@@ -17,7 +18,7 @@ class Recipe(NamedTuple):
 
     requirements   files that pip installs together, below requirements/
     without_dependencies   files that pip installs after them, without what they depend on
-    client         what worldsize itself depends on is installed too
+    extras         what worldsize itself depends on is installed too, with these extras; None: nothing of it
     script         a shell script that makes it instead, called with the directory and the cache; it reads PYTHON
     pythons        the versions that it can be made with
     size           for the message, before it is made
@@ -26,7 +27,7 @@ class Recipe(NamedTuple):
     requirements: tuple[str, ...]
     size: str
     without_dependencies: tuple[str, ...] = ()
-    client: bool = False
+    extras: tuple[str, ...] | None = None
     script: str | None = None
     pythons: tuple[str, ...] = CLIENT
 
@@ -41,7 +42,7 @@ TENSORFLOW_PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 RECIPES = {
     "horovod": Recipe(("horovod.txt", "torch.txt"), "2.4 GB", script="make-horovod.sh", pythons=("3.10", "3.11")),
     "deepspeed": Recipe(("deepspeed.txt", "torch.txt"), "1.2 GB", script="make-deepspeed.sh"),
-    "main": Recipe(("torch.txt", "environments.txt", "test.txt", "light.txt", "accelerate.txt"), "1.6 GB", client=True),
+    "main": Recipe(("torch.txt", "test.txt", "light.txt", "accelerate.txt"), "1.6 GB", extras=("all",)),
     "tensorflow": Recipe(
         ("tensorflow.txt",), "1.8 GB", without_dependencies=("tensorflow-keras.txt",), pythons=TENSORFLOW_PYTHONS
     ),
@@ -51,13 +52,23 @@ RECIPES = {
 }
 """By name, those that take longest first."""
 
-UNIT_TESTS = {"py" + version: Recipe(("light.txt",), "60 MB", client=True, pythons=(version,)) for version in CLIENT}
+UNIT_TESTS = {
+    "py" + version: Recipe(("light.txt",), "60 MB", extras=("hpcpack", "keyring"), pythons=(version,))
+    for version in CLIENT
+}
 """What the unit tests need, on each Python; made only when they are named."""
 
 
-def client_requirements() -> list[str]:
-    """What worldsize depends on, as pyproject.toml says."""
+def client_requirements(recipe: Recipe) -> list[str]:
+    """What worldsize depends on, with the recipe's extras, as pyproject.toml says."""
+    if recipe.extras is None:
+        return []
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as file:
-        found = _DEPENDENCIES.search(file.read())
-    assert found is not None, "pyproject.toml has no dependencies"
-    return re.findall(r'^ *"(.+)",$', found[1], re.MULTILINE)
+        lists = {name: re.findall('"([^"]+)"', text) for name, text in _LIST.findall(file.read())}
+    found, left = list(lists["dependencies"]), list(recipe.extras)
+    while left:
+        for each in lists[left.pop(0)]:
+            nested = _EXTRAS.fullmatch(each)
+            left += nested[1].split(",") if nested else []
+            found += [] if nested else [each]
+    return found

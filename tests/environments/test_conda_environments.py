@@ -269,7 +269,7 @@ def test_without_rattler_the_mend_is_named(cli: Cli, channel: Path, tmp_path: Pa
     cli.write("environment.yml", conda_file(channel, "alpha"))
     path = "%s:%s" % (tmp_path / "broken", cli.environ["PYTHONPATH"])
     result = cli("env", "build", "environment.yml", PYTHONPATH=path)
-    assert result.code == 2 and 'pip install "worldsize[env]"' in result.err
+    assert result.code == 2 and "pip install 'worldsize[env]'" in result.err
 
 
 def _texts(directory: Path) -> dict[str, str]:

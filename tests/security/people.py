@@ -21,7 +21,7 @@ from driver import SOURCE, Cli
 
 STRANGER, ANNA, BEN = 65534, 61001, 61002
 _LEFT_OUT = shutil.ignore_patterns("test", "tests", "idlelib", "site-packages", "dist-packages", "lib2to3", "config-*")
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_NAME, _EXTRA = re.compile(r"[A-Za-z0-9._-]+"), re.compile(r"extra == ['\"](.+?)['\"]")
 
 
 class Machine:
@@ -35,7 +35,7 @@ class Machine:
         _link_tree(os.path.join(SOURCE, "worldsize"), os.path.join(self.library, "worldsize"))
         simulator = "worldsize_hpcpack_simulator"
         _link_tree(os.path.join(SOURCE, simulator), os.path.join(self.library, simulator))
-        for name in _dependencies("worldsize"):
+        for name in _dependencies("worldsize", ("hpcpack", "simulator")):
             _link_distribution(name, self.library)
         self._number = 0
 
@@ -121,20 +121,21 @@ class Person(Cli):
         )
 
 
-def _dependencies(name: str) -> set[str]:
-    """The distributions that one needs to run, itself left out."""
+def _dependencies(name: str, extras: Sequence[str] = ()) -> set[str]:
+    """The distributions that one needs to run with these of its extras, itself left out."""
     found: set[str] = set()
-    left = [name]
+    left: list[tuple[str, Sequence[str]]] = [(name, extras)]
     while left:
-        for wanted in importlib.metadata.requires(left.pop()) or ():
-            match = _NAME.match(wanted)
-            if match and "extra ==" not in wanted and match[0] not in found:
+        package, asked = left.pop()
+        for wanted in importlib.metadata.requires(package) or ():
+            match, extra = _NAME.match(wanted), _EXTRA.search(wanted)
+            if match and match[0] not in found and (extra is None or extra[1] in asked):
                 try:
                     importlib.metadata.distribution(match[0])
                 except importlib.metadata.PackageNotFoundError:
                     continue  # another platform's or Python's
                 found.add(match[0])
-                left.append(match[0])
+                left.append((match[0], ()))
     return found
 
 

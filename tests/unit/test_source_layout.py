@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from source_code import ROOT, SOURCE, imports_at_run_time
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src"
 MOST_FILES = 20
 CROWDED = {"src/worldsize/inrank/data_parallel"}
 
@@ -22,19 +20,6 @@ def module_of(path: Path) -> str:
 @pytest.fixture(scope="module")
 def modules() -> dict[str, Path]:
     return {module_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
-
-
-def imports_at_run_time(path: Path) -> Iterator[ast.ImportFrom | ast.Import]:
-    """Those inside functions too, but not those for type checkers."""
-    left: list[ast.AST] = [ast.parse(path.read_text())]
-    while left:
-        node = left.pop()
-        if isinstance(node, (ast.ImportFrom, ast.Import)):
-            yield node
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            left += node.orelse
-        else:
-            left += ast.iter_child_nodes(node)
 
 
 def imported_modules(name: str, path: Path, modules: dict[str, Path]) -> set[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from worldsize.cli.output import report, show_document
 from worldsize.errors import UsageError
+from worldsize.extras import require_packages
 
 if TYPE_CHECKING:
     from worldsize_hpcpack_simulator.api.head import HeadNode
@@ -69,6 +70,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def simulate(options: argparse.Namespace) -> int:
+    require_packages("simulate", "simulator", "cryptography", "starlette", "uvicorn")
     from worldsize.trust.decisions import remove_decision, trust_new_file
     from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import set_process_title

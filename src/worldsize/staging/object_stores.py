@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.extras import install_hint, missing_package_error
 from worldsize.staging.http import Tick, display_url
 from worldsize.trust.directories import make_directories
 
-_INSTALL_HINT = 'pip install "worldsize[data]"'
 _WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
 _MARKS = ("etag", "ETag", "e_tag", "md5", "content_md5", "generation", "last_modified", "LastModified", "mtime")
 _SERVICE_ERRORS = (
@@ -30,26 +30,19 @@ _SERVICE_ERRORS = (
 """What the services' own packages raise beside OSError and ValueError."""
 
 
-class MissingSupport(NamedTuple):
-    """What is missing here, in words, and the mend."""
-
-    what: str
-    hint: str
-
-
-def find_missing_support(uri: str) -> MissingSupport | None:
+def find_missing_support(uri: str) -> UsageError | None:
     """What must be installed before the URI can be fetched; None for nothing. Asks nobody but this Python."""
     try:
         import fsspec
     except ImportError:
-        return MissingSupport("fsspec is needed to fetch it, and is not installed", _INSTALL_HINT)
+        return missing_package_error("fetching it", "fsspec", "data")
     protocol = urlsplit(_to_adlfs_address(uri)).scheme
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
-        return MissingSupport(_first_line(error), _INSTALL_HINT)
+        return UsageError(_first_line(error), None, install_hint("data"))
     except ValueError:
-        return MissingSupport(f"{protocol}:// is nothing that fsspec knows", "download it, and name the local path")
+        return UsageError(f"{protocol}:// is nothing that fsspec knows", None, "download it, and name the local path")
     return None
 
 

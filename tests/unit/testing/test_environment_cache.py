@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_another_python_other_requirements_and_another_recipe_are_other_entries(
     monkeypatch.setattr(cache, "ROOT", str(tmp_path))
     first = found()
     assert found() == first
-    assert found(RECIPE._replace(client=True)) != first
+    assert found(RECIPE._replace(extras=("hpcpack",))) != first
     monkeypatch.setattr(cache, "identity", lambda python: "another")
     assert found() != first
     monkeypatch.undo()
@@ -143,7 +144,16 @@ def test_the_directory_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_files_of_each_recipe_exist() -> None:
     for name, recipe in {**RECIPES, **recipes.UNIT_TESTS}.items():
         assert all(os.path.exists(os.path.join(recipes.ROOT, path)) for path in recipe.inputs()), name
-    assert any(line.startswith("msgspec") for line in client_requirements())
+
+
+def test_worldsizes_own_requirements_are_those_of_its_extras() -> None:
+    all_of_it = client_requirements(RECIPES["main"])
+    names = {re.split("[<>=]", line)[0] for line in all_of_it}
+    assert {"msgspec", "httpx", "starlette", "py-rattler", "libcst", "adlfs", "keyring"} <= names
+    assert "torch" not in names and not any("[" in line for line in all_of_it)
+    light = client_requirements(recipes.UNIT_TESTS["py3.11"])
+    assert set(light) < set(all_of_it) and any(line.startswith("httpx") for line in light)
+    assert client_requirements(RECIPES["jax"]) == []
 
 
 def test_this_python_is_chosen_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import argparse
 from worldsize.cli.output import report, show_document
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import UsageError
+from worldsize.extras import require_packages
 from worldsize.trust.documents import write_document
 
 _EXAMPLES = """examples:
@@ -26,12 +27,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def convert(options: argparse.Namespace) -> int:
-    try:
-        import libcst
-    except ImportError:
-        raise UsageError(
-            "convert needs libcst, which is not installed", None, "pip install 'worldsize[convert]'"
-        ) from None
+    require_packages("convert", "convert", "libcst")
+    import libcst
+
     from worldsize.convert.rewrite import convert_source
 
     path = options.script

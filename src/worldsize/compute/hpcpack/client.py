@@ -17,6 +17,7 @@ from worldsize.compute.hpcpack.errors import (
 from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.compute.hpcpack.wire import message_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.extras import require_packages
 
 if TYPE_CHECKING:
     import ssl
@@ -162,6 +163,7 @@ class HeadNodeClient:
         self._sleep(max(0.0, end - self._now()))
 
     def _send_once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+        require_packages("HPC Pack's client", "hpcpack", "httpx")
         import httpx
 
         http = self._open()

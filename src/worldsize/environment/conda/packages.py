@@ -14,10 +14,10 @@ from worldsize.common.atomic_files import write_json
 from worldsize.environment.conda import rattler_process
 from worldsize.environment.inspect.installed import conda_packages, installed_distributions
 from worldsize.environment.inspect.machine import all_virtual_packages
-from worldsize.environment.pip.uv import INSTALL_HINT
 from worldsize.environment.workspace.builder import Build
 from worldsize.environment.workspace.programs import ProgramResult, execute, exit_text, failure_hint
-from worldsize.errors import BuildError, ConfigError, UsageError
+from worldsize.errors import BuildError, UsageError
+from worldsize.extras import missing_package_error
 from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
 
@@ -142,7 +142,7 @@ def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[st
 def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str, Any]) -> Exception:
     code = ended.code
     if code == rattler_process.NO_RATTLER:
-        return ConfigError("building conda environments needs py-rattler, and it is not here", None, INSTALL_HINT)
+        return missing_package_error("building conda environments", "py-rattler", "env")
     if code == rattler_process.BAD_SPEC:
         return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
     if code == rattler_process.UNSOLVABLE:

@@ -26,10 +26,10 @@ from worldsize.environment.pip.uv_workspaces import (
 from worldsize.environment.sources import is_project
 from worldsize.environment.workspace.builder import Build
 from worldsize.environment.workspace.programs import LineCallback, run, without_active_environment
-from worldsize.errors import BuildError, ConfigError
+from worldsize.errors import BuildError
+from worldsize.extras import missing_package_error
 from worldsize.trust.secrets import mask_channel
 
-INSTALL_HINT = 'pip install "worldsize[env]"'
 _PROGRESS_LINE = re.compile(
     r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b"
 )
@@ -59,7 +59,7 @@ def find_uv(environ: Mapping[str, str]) -> str:
     try:
         return find_program("uv", environ)
     except OSError:
-        raise ConfigError("building environments needs uv, and it is not here", None, INSTALL_HINT) from None
+        raise missing_package_error("building environments", "uv", "env") from None
 
 
 class Uv:
