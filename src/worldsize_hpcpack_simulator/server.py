@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Coroutine
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import uvicorn
 
 from worldsize.errors import UsageError
 from worldsize_hpcpack_simulator import folder as cluster_folder
 from worldsize_hpcpack_simulator.api.head import HeadNode
 from worldsize_hpcpack_simulator.api.web import web_app
-from worldsize_hpcpack_simulator.certificate import Certificate, issue
+from worldsize_hpcpack_simulator.certificate import issue
 from worldsize_hpcpack_simulator.options import SimulatorOptions
 from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
-
-if TYPE_CHECKING:
-    import uvicorn
 
 HOST = "127.0.0.1"
 KEEP_ALIVE = 120
@@ -72,11 +70,14 @@ async def _simulate(
         _check_names(options, cluster)
         head = HeadNode(options, cluster)
         head.scheduler.changed = woken.set
-        issued = issue(options.days)
-        server = _make_server(head, _make_context(issued, folder), woken, log)
+        authority, own = issue(options.days)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with own.private_key_and_cert_chain_pem.tempfile(folder) as path:
+            context.load_cert_chain(path)
+        server = _make_server(head, context, woken, log)
         url = f"https://localhost:{listener.getsockname()[1]}"
         text = cluster_folder.configuration(where, options, url, cluster)
-        cluster_folder.write_files(where, issued.authority, text)
+        cluster_folder.write_files(where, authority.cert_pem.bytes(), text)
         await _serve(
             server, listener, stop, _run_scheduler(head, woken), lambda: announce(head, url, where.config, text)
         )
@@ -95,8 +96,6 @@ def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
 
 def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
     """Signals stay ours."""
-    import uvicorn
-
     config = uvicorn.Config(
         web_app(head, woken.set, _make_logger(log)),
         log_config=None,
@@ -146,19 +145,6 @@ async def _run_scheduler(head: HeadNode, woken: asyncio.Event) -> None:
         wait = max(_LEAST, head.options.delay / _STEPS) if busy else _IDLE
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(woken.wait(), wait)
-
-
-def _make_context(issued: Certificate, folder: str) -> ssl.SSLContext:
-    """The key is in a file only until it is loaded."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    path = os.path.join(folder, "key.pem")
-    try:
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(issued.key + issued.chain)
-        context.load_cert_chain(path)
-    finally:
-        os.unlink(path)
-    return context
 
 
 def _make_logger(log: IO[str] | None) -> Callable[[str], None]:

@@ -70,7 +70,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def simulate(options: argparse.Namespace) -> int:
-    require_packages("simulate", "simulator", "cryptography", "starlette", "uvicorn")
+    require_packages("simulate", "simulator", "starlette", "trustme", "uvicorn")
     from worldsize.trust.decisions import remove_decision, trust_new_file
     from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import set_process_title

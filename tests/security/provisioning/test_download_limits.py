@@ -220,12 +220,11 @@ class Redirecting:
             def log_message(self, *_: object) -> None:
                 pass
 
-        certificate = issue(1)
-        for name, content in (("authority", certificate.authority), ("own", certificate.chain + certificate.key)):
-            (directory / name).write_bytes(content)
+        authority, own = issue(1)
         self.authority = str(directory / "authority")
+        authority.cert_pem.write_to_path(self.authority)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(directory / "own")
+        own.configure_cert(context)
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = "https://127.0.0.1:%d" % self._server.server_port
