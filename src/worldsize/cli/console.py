@@ -11,10 +11,10 @@ from worldsize.cli.output import report, report_message
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.service.runs.open import open_runs
-from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
 
