@@ -325,6 +325,13 @@ e = { path = "e" }
     assert [has_login(line) for line in git_requirements(str(path))] == [True, True, False, True, True]
 
 
+def test_a_condition_that_is_nested_too_deep_is_left_to_uv(tmp_path: Path) -> None:
+    """The oldest `packaging` that is allowed reads brackets by recursion without a bound."""
+    path = tmp_path / "pyproject.toml"
+    path.write_text('[project]\ndependencies = ["a; %s", "b @ git+https://u:p@h/b"]\n' % ("(" * 3000))
+    assert git_requirements(str(path)) == ["b @ git+https://u:p@h/b"]
+
+
 def test_what_is_taken_out_may_be_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an address that is said once more without its login, which is known as its project says it."""
     monkeypatch.setenv("WORD", "hunter2")

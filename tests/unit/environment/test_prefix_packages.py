@@ -303,6 +303,8 @@ def test_uv_beside_this_python_or_on_the_path(tmp_path: Path, monkeypatch: pytes
         ("a  (>= 1.0 ,\t<2  )", "a >=1.0,<2"),
         ("a~=1.2 --hash=sha256:00", "a ~=1.2"),
         ("a[x]", None),
+        ("a[]>=1", None),
+        ("a ; %s" % ("(" * 3000), None),
         ("a ; python_version < '3'", None),
         ("torch==2.0+cu118", None),
         ("a @ https://h/a.whl", None),
@@ -319,6 +321,10 @@ def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> N
     found = parse_requirement(line)
     assert found.spec == spec
     assert bool(found.why) is (spec is None)
+
+
+def test_brackets_without_extras_are_no_condition() -> None:
+    assert parse_requirement("a []>=1").why == "has extras, which conda does not know"
 
 
 @pytest.mark.parametrize("text", ["a%sx", "a%s@", "a [b]%sx", "a ==1%s@", "a (%sx", "-e%sx"])

@@ -80,12 +80,13 @@ def parse_requirement(line: str) -> RequirementLine:
     text = re.sub(r"\s--hash=\S+", "", line).strip()
     try:
         asked = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return RequirementLine(line, why="is understood by pip alone")
     if asked.url:
         return RequirementLine(line, asked.name, why="is no package of a channel")
-    if asked.extras or asked.marker:
-        what = "extras" if asked.extras else "a condition"
+    extras = asked.extras or text[len(asked.name) :].lstrip().startswith("[")  # there may be none in the brackets
+    if extras or asked.marker:
+        what = "extras" if extras else "a condition"
         return RequirementLine(line, asked.name, why=f"has {what}, which conda does not know")
     versions = re.sub(r"[\s()]", "", text[len(asked.name) :])
     if "+" in versions:

@@ -209,7 +209,7 @@ def git_requirements(path: str) -> list[str]:
     for line in _texts(_table(found, "project").get("dependencies")):
         try:
             asked = Requirement(line)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):
             continue  # uv says so
         if asked.url:
             lines.append(line)
