@@ -10,8 +10,9 @@ def install_hint(extra: str) -> str:
 
 
 def missing_package_error(what: str, package: str, extra: str) -> ConfigError:
-    """`what` cannot be done without the package."""
-    return ConfigError(f"{what} needs {package}, which is not installed", None, install_hint(extra))
+    """`what` cannot be done without the package. The sentence names the extra, too: where the state of a run is shown,
+    it stands without the hint."""
+    return ConfigError(f"{what} needs {package}, which is not installed (extra {extra})", None, install_hint(extra))
 
 
 def require_packages(what: str, extra: str, *packages: str) -> None:

@@ -12,6 +12,7 @@ from in_process import InProcess
 from source_code import SOURCE, extras, imported_packages, packages_of_extras
 
 from worldsize.compute.hpcpack.client import HeadNodeClient
+from worldsize.compute.hpcpack.observe import observations
 from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.environment.conda import rattler_process
 from worldsize.environment.pip import uv
@@ -57,7 +58,7 @@ def test_the_first_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     hide(monkeypatch, "starlette", "uvicorn")
     with pytest.raises(ConfigError) as caught:
         require_packages("simulate", "simulator", "json", "starlette", "uvicorn")
-    assert caught.value.what == "simulate needs starlette, which is not installed"
+    assert caught.value.what == "simulate needs starlette, which is not installed (extra simulator)"
     assert caught.value.hint == "pip install 'worldsize[simulator]'"
     assert caught.value.exit_code == 2
 
@@ -92,6 +93,14 @@ def test_a_head_node_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         head.get("/jobs")
 
 
+def test_the_state_of_a_run_that_cannot_be_asked_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "httpx")
+    with HeadNodeClient(HeadAccess("https://127.0.0.1:9", "me"), lambda: "secret") as head:
+        (seen,) = observations(head, [{"job": 1}])
+    assert seen.phase == "unknown"
+    assert seen.message == "HPC Pack: HPC Pack's client needs httpx, which is not installed (extra hpcpack)"
+
+
 def test_builds_without_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ConfigError) as caught:
@@ -113,5 +122,5 @@ def test_addresses_of_storage_without_fsspec(monkeypatch: pytest.MonkeyPatch) ->
     hide(monkeypatch, "fsspec")
     lacks = find_missing_support("abfss://data@account.dfs.core.windows.net/a")
     assert isinstance(lacks, UsageError)
-    assert lacks.what == "fetching it needs fsspec, which is not installed"
+    assert lacks.what == "fetching it needs fsspec, which is not installed (extra data)"
     assert lacks.hint == "pip install 'worldsize[data]'"
