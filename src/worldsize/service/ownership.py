@@ -36,10 +36,10 @@ def danger_of_run(paths: RunPaths) -> str | None:
 
 def _unknown_reason(root: str) -> str | None:
     """Why a run, or an array, is none that was started from here; None if it was, is trusted, or is missing."""
-    from worldsize.jobspec.config.load import config_directory
-
     if _has_link_to(home_dir(os.environ), root):
         return None
+    from worldsize.jobspec.config.load import config_directory
+
     if _has_link_to(_configured_home(config_directory(), *_home_variables()), root):
         return None
     try:
