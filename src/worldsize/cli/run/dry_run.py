@@ -14,8 +14,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.provisioning.inputs import data_directory
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.secrets import varied_secrets
-from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job
+from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job, secrets_of_elements
 from worldsize.trust.directories import may_others_create, user_directory_in
 from worldsize.trust.secrets import mask_values
 
@@ -39,7 +38,7 @@ def dry_run(request: SubmissionRequest) -> int:
         return 0
     from worldsize.cli.run.plan_preview import preview
 
-    secrets = [*plan_secret_values(planned.plan), *varied_secrets(planned.elements)]
+    secrets = [*plan_secret_values(planned.plan), *secrets_of_elements(planned)]
     if planned.is_array:
         from worldsize.cli.run.array_options import report_elements
 

@@ -15,7 +15,13 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.secrets import build_environ, check_secrets, named_secrets, rank_only_variables
+from worldsize.service.secrets import (
+    build_environ,
+    check_secrets,
+    named_secrets,
+    rank_only_variables,
+    varied_secrets,
+)
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.trust.directories import require_shared_directory
@@ -131,6 +137,18 @@ def planned_element_job(planned: PlannedJob, element: int) -> Job:
     return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
 
 
+def secrets_of_elements(planned: PlannedJob) -> list[str]:
+    """The texts that are secrets in one of an array's runs, by an input that varies or by a variable that names one: no
+    file of any of them has any. [] of a run of its own."""
+    if not planned.elements[0]:
+        return []
+    found = dict.fromkeys(varied_secrets(planned.elements))
+    if any("${{" in planned.job.environment_variables.get(name, "") for name in planned.plan.secrets):
+        for element in range(len(planned.elements)):
+            found.update(dict.fromkeys(plan_secret_values(_with_run_directory(planned, element, planned.paths))))
+    return list(found)
+
+
 def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
     job = planned_element_job(planned, element)
     if planned.data:
@@ -151,12 +169,11 @@ def _with_local_variables(plan: Plan) -> Plan:
 def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
     """What nodes are to look at: what is loaded anyway, and what the runs name, all of which have one script."""
     from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
-    from worldsize.service.secrets import varied_secrets
 
     named = dict.fromkeys(planned.loaded or ())
     for element in range(len(planned.elements) if planned.elements[0] else 1):
         named.update(dict.fromkeys(paths_named_in_plan(_with_run_directory(planned, element, paths))))
-    return without_secrets(named, [*plan_secret_values(planned.plan), *varied_secrets(planned.elements)])
+    return without_secrets(named, [*plan_secret_values(planned.plan), *secrets_of_elements(planned)])
 
 
 def _as_array(planned: PlannedJob, request: SubmissionRequest) -> PlannedJob:

@@ -21,6 +21,7 @@ from worldsize.service.submission.plan_job import (
     may_need_fetching,
     plan_at,
     plan_job,
+    secrets_of_elements,
 )
 from worldsize.service.submission.run_directory import (
     embedded_files,
@@ -107,9 +108,9 @@ def _build(environment: Environment, progress: Progress) -> None:
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
     """The whole directory: what its runs have in common, then the plan of each, with which it is complete."""
-    from worldsize.service.secrets import masked_job_text, varied_secrets
+    from worldsize.service.secrets import masked_job_text
 
-    job, plan, secrets = _whole_job(request, planned), planned.plan, varied_secrets(planned.elements)
+    job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
