@@ -74,7 +74,7 @@ def _open_run(run: Run, options: argparse.Namespace) -> AttemptReader:
         _choose_attempt(run, options)
     if run.has_plan() and run.plan.rehearsal:
         report(f"run {run.id} on {run.plan.compute}{rehearsal_text(run.plan)}")
-    return _open_element(run, options, show_log)
+    return _open_log(run, options, show_log)
 
 
 def _open_array(array: RunArray, options: argparse.Namespace) -> ElementReaders:
@@ -84,10 +84,10 @@ def _open_array(array: RunArray, options: argparse.Namespace) -> ElementReaders:
     if options.attempt is not None:
         raise UsageError("is of one run", "--attempt", f"name an element: {array.id}_0")
     chosen = parse_elements(options.element, len(array)) if options.element else range(len(array))
-    return ElementReaders(array, chosen, options.output, lambda run, write: _open_element(run, options, write))
+    return ElementReaders(array, chosen, options.output, lambda run, write: _open_log(run, options, write))
 
 
-def _open_element(run: Run, options: argparse.Namespace, write: Callable[[str], object]) -> AttemptReader:
+def _open_log(run: Run, options: argparse.Namespace, write: Callable[[str], object]) -> AttemptReader:
     return AttemptReader(run, lambda paths: _open_reader(run, paths, options, write))
 
 

@@ -58,10 +58,6 @@ class RunArray(SubmittedRuns, Sequence[Run]):
     def runs(self) -> Sequence[Run]:
         return self
 
-    def has_plan(self) -> bool:
-        """Whether there is an array.json that can be read."""
-        return bool(self.array)
-
     def __len__(self) -> int:
         return self.array.elements
 

@@ -104,12 +104,6 @@ class Run(SubmittedRuns):
     def overall(self, statuses: Sequence[Status]) -> Status:
         return statuses[0]
 
-    def has_plan(self) -> bool:
-        try:
-            return bool(self.plan)
-        except WorldsizeError:
-            return False
-
     def look(self, seen: Observation | None = None, idle: IdleCallback | None = None) -> Status:
         """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said.
 

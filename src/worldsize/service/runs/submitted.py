@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from worldsize.errors import RunFailed
+from worldsize.errors import RunFailed, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
 from worldsize.state.records import RunState, Status
@@ -14,6 +14,8 @@ from worldsize.trust.directories import refuse_foreign
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.base import IdleCallback
+    from worldsize.plan.array import Array
+    from worldsize.plan.plan import Plan
 
 
 class SubmittedRuns(ABC):
@@ -47,6 +49,16 @@ class SubmittedRuns(ABC):
     @property
     def directory(self) -> str:
         return self.paths.root
+
+    @property
+    @abstractmethod
+    def common(self) -> Plan | Array: ...
+
+    def has_plan(self) -> bool:
+        try:
+            return bool(self.common)
+        except WorldsizeError:
+            return False
 
     @abstractmethod
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
