@@ -62,6 +62,18 @@ def modules_of(words: Sequence[str]) -> list[str]:
     return done.stderr.split()
 
 
+def test_list_of_runs_that_have_ended_loads_nothing_that_asks_a_compute(home: str) -> None:
+    for name in os.listdir(os.path.join(home, "runs")):
+        summary = {"id": name, "name": "t", "state": "SUCCEEDED", "reason": None, "compute": "local", "nodes": 1,
+                   "ranks": 1, "created": 1.0, "started": 1.0, "ended": 2.0, "exit_code": 0}  # fmt: skip
+        write_json(
+            os.path.join(home, "runs", name, "result.json"), {"summary": summary, "message": "", "failure": None}
+        )
+    loaded = modules_of(["list"])
+    asking = ("worldsize.compute.capabilities", "worldsize.compute.local", "worldsize.service.runs.compute_reports")
+    assert [name for name in loaded if name.startswith(asking)] == []
+
+
 @pytest.mark.parametrize("verb", ["list", "list -e", "status", "status -o json", "logs"])
 @pytest.mark.parametrize("which", ["run", "array", "element"])
 def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str) -> None:

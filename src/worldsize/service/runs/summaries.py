@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.errors import WorldsizeError
 from worldsize.plan.array import element_id
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.compute_reports import refresh_statuses
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.runs.status import damaged_status
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
     """Of each run and array. What is wrong with one hides no other."""
+    from worldsize.service.runs.compute_reports import refresh_statuses
+
     found = [open_runs(paths, environ) for paths in all_paths]
     runs = [each for each in found if isinstance(each, Run)]
     looked = {id(run): [status] for run, status in zip(runs, refresh_statuses(runs), strict=True)}
