@@ -201,6 +201,7 @@ class RunProgress(AttemptReader):
     hint     how it is followed again
     reason   how it ended, in few words behind the state
     outcome  lines about the end: where the outputs are, why it failed
+    finish_early  remove what a terminal shows for the moment, where somebody leaves
     """
 
     def __init__(self, run: Run, fold: str | None, quiet: bool) -> None:

@@ -313,11 +313,11 @@ def _problems_error(errors: Sequence[CheckResult]) -> UsageError:
     return UsageError("\n".join(lines))
 
 
-def check_dependencies(request: SubmissionRequest, prepared: PlannedJob) -> None:
+def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
     """Raises UsageError for what the run's compute cannot wait for."""
-    kind = request.config.computes[prepared.plan.compute].type
-    able = "after" in prepared.compute.capabilities
+    kind = request.config.computes[planned.plan.compute].type
+    able = "after" in planned.compute.capabilities
     for after in request.after:
         if not able or any(handle["type"] != kind for handle in after.handles):
-            what = f"{after.run_id} is where a run that goes to {prepared.plan.compute} cannot wait for it"
+            what = f"{after.run_id} is where a run that goes to {planned.plan.compute} cannot wait for it"
             raise UsageError(what, "--after", f"wait here: worldsize wait {after.run_id} && worldsize run …")

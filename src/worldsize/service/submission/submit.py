@@ -107,7 +107,7 @@ def _build(environment: Environment, progress: Progress) -> None:
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
-    """The whole directory: what its runs have in common, then the plan of each, with which it is complete."""
+    """The whole directory: what its runs have in common, then the plan of each, and its secrets."""
     from worldsize.service.secrets import masked_job_text
 
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
