@@ -198,16 +198,6 @@ def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> Non
     assert os.listdir(run.paths.errands) == []
 
 
-class ByHand:
-    """A backend that has nothing to say."""
-
-    def start_status(self) -> NodeStartStatus:
-        return NodeStartStatus()
-
-    def release(self, ended: bool) -> None:
-        pass
-
-
 @pytest.mark.parametrize("python", SUPPORTED, ids=os.path.basename)
 def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
     """Its exit code is the command's, for whoever started it."""
@@ -216,7 +206,7 @@ def test_a_node_of_its_own_on_every_python(python: str, tmp_path) -> None:
         directory,
         command_spec(NodeCommand(("sh", "-c", "echo $WORLDSIZE_NODE_RANK; pwd; exit 5"), (0,), str(tmp_path))),
     )
-    stream = FileCommandStream(directory, [0], ByHand())
+    stream = FileCommandStream(directory, [0], NodeStartStatus)
     node = subprocess.Popen([python, "-I", "-S", os.path.join(directory, NODE_PROGRAM_FILE), directory, "0"])
     found = told(stream)
     assert found.codes == {0: 5} and found.out == {0: b"0\n%s\n" % os.fsencode(tmp_path)}

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from driver import wait_for
 
 from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.run_command import line_of, segment_name
+from worldsize.agent.node_programs.run_command import line_of, node_file_name
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
-from worldsize.compute.node_commands.by_files import PATIENCE, SILENCE, FileCommandStream, NodeStartStatus, is_lost
+from worldsize.compute.node_commands.by_files import (
+    LAG,
+    PATIENCE,
+    SILENCE,
+    FileCommandStream,
+    NodeFile,
+    NodeStartStatus,
+    is_lost,
+)
 from worldsize.compute.node_commands.by_process import GRACE
-from worldsize.compute.node_commands.file_reader import NodeFileReader
 from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
-
-
-class FixedBackend:
-    """A backend that says what the test wants."""
-
-    def __init__(self, status: NodeStartStatus | Callable[[], NodeStartStatus]) -> None:
-        self.status = status
-        self.released: list[bool] = []
-
-    def start_status(self) -> NodeStartStatus:
-        return self.status() if callable(self.status) else self.status
-
-    def release(self, ended: bool) -> None:
-        self.released.append(ended)
 
 
 @pytest.fixture
@@ -44,8 +36,8 @@ def directory(tmp_path: Path) -> str:
     return directory
 
 
-def tell(directory: str, node: int, *lines: bytes, segment: int = 0) -> None:
-    with open(os.path.join(directory, segment_name(node, segment)), "ab") as file:
+def tell(directory: str, node: int, *lines: bytes) -> None:
+    with open(os.path.join(directory, node_file_name(node)), "ab") as file:
         file.write(b"".join(lines))
 
 
@@ -67,14 +59,14 @@ def heard(stream: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
     return found
 
 
-def listen(reader: NodeFileReader, now: float) -> list[tuple[str, bytes]]:
+def listen(reader: NodeFile, now: float) -> list[tuple[str, bytes]]:
     return [(said.kind, said.data) for said in reader.read_events(now)]
 
 
 def test_a_command_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     write_command_directory(str(directory), {"nodes": [3]})
-    assert sorted(os.listdir(directory)) == ["lease", "node-0003.0", "order.json", NODE_PROGRAM_FILE]
+    assert sorted(os.listdir(directory)) == ["lease", "node-0003", "order.json", NODE_PROGRAM_FILE]
     assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
     with pytest.raises(StorageError):
         write_command_directory(str(directory), {"nodes": [3]})
@@ -92,34 +84,23 @@ def test_a_lease_changes_in_place(directory: str) -> None:
 
 
 def test_a_reader_reads_whole_lines_once(directory: str) -> None:
-    reader = NodeFileReader(directory, 0)
-    assert listen(reader, 0.0) == [] and not reader.up
+    reader = NodeFile(directory, 0)
+    assert listen(reader, 0.0) == [] and not reader.has_begun
     line = line_of(0, "out", b"data")
     tell(directory, 0, up(0), line[:7])
-    assert listen(reader, 1.0) == [("up", b"host-0")] and reader.up
-    tell(directory, 0, line[7:], line_of(0, "beat", 0), b"noise of a file system\n")
+    assert listen(reader, 1.0) == [("up", b"host-0")] and reader.has_begun
+    tell(directory, 0, line[7:], b"\n", b"noise of a file system\n")
     assert listen(reader, 2.0) == [("out", b"data")]
     tell(directory, 0, end(0, 4), line_of(0, "out", b"late"))
     assert next((said.kind, said.code) for said in reader.read_events(3.0)) == ("end", 4)
     assert reader.is_over and listen(reader, 4.0) == []
 
 
-def test_a_reader_goes_on_with_the_next_segment_and_removes_the_last(directory: str) -> None:
-    reader = NodeFileReader(directory, 1)
-    tell(directory, 1, up(1), line_of(1, "out", b"a"), line_of(1, "next", 1))
-    tell(directory, 1, line_of(1, "out", b"b"), line_of(1, "next", 2), segment=1)
-    assert listen(reader, 0.0) == [("up", b"host-1"), ("out", b"a")]
-    assert listen(reader, 0.0) == [("out", b"b")]
-    assert [name for name in os.listdir(directory) if name.startswith("node-0001")] == []
-    tell(directory, 1, end(1), segment=2)
-    assert listen(reader, 0.1) == [("end", b"")]
-
-
 def test_bytes_that_are_not_there_yet_are_read_again(directory: str) -> None:
     """A file system may show a file's size before its content."""
-    reader = NodeFileReader(directory, 0)
+    reader = NodeFile(directory, 0)
     line = up(0)
-    path = os.path.join(directory, segment_name(0, 0))
+    path = os.path.join(directory, node_file_name(0))
     with open(path, "wb") as file:
         file.write(line[:5] + b"\0" * (len(line) - 5))
     assert listen(reader, 0.0) == []
@@ -129,38 +110,52 @@ def test_bytes_that_are_not_there_yet_are_read_again(directory: str) -> None:
 
 
 def test_silence_is_time_in_which_there_was_nothing_to_read(directory: str) -> None:
-    reader = NodeFileReader(directory, 0)
+    reader = NodeFile(directory, 0)
     for now in (0.0, 0.6, 1.2):
         reader.read_events(now)
-    assert reader.silence == pytest.approx(1.2)
+    assert reader.silence.seconds == pytest.approx(1.2)
     reader.read_events(100.0)
-    assert reader.silence == pytest.approx(2.2), "we were suspended ourselves"
-    path = os.path.join(directory, segment_name(0, 0))
+    assert reader.silence.seconds == pytest.approx(2.2), "we were suspended ourselves"
+    path = os.path.join(directory, node_file_name(0))
     os.unlink(path)
     os.mkdir(path)
     reader.read_events(101.0)
-    assert reader.silence == pytest.approx(2.2), "the file server did not answer"
+    assert reader.silence.seconds == pytest.approx(2.2), "the file server did not answer"
     os.rmdir(path)
-    tell(directory, 0, line_of(0, "beat", 0))
+    tell(directory, 0, b"\n")
     reader.read_events(102.0)
-    assert reader.silence == 0.0
+    assert reader.silence.seconds == 0.0
 
 
 def test_it_hears_all_nodes_and_cleans_up(directory: str) -> None:
-    backend = FixedBackend(NodeStartStatus(notes=("queued as job 14",)))
-    stream = FileCommandStream(directory, [0, 1], backend)
-    backend.status = NodeStartStatus()
+    released: list[bool] = []
+    notes = iter([("queued as job 14",)])
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(notes=next(notes, ())), released.append)
     tell(directory, 0, up(0), end(0, 3))
-    tell(directory, 1, up(1), end(1))
-    assert {(said.node, said.kind) for said in heard(stream)} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
+    tell(directory, 1, up(1), b"\n", end(1))
+    found = heard(stream)
+    assert {(said.node, said.kind) for said in found} >= {(0, "up"), (0, "end"), (1, "up"), (1, "end")}
     assert stream.read_events(0) is None
     stream.close()
     stream.close()
-    assert backend.released == [True] and not os.path.exists(directory)
+    assert released == [True] and not os.path.exists(directory)
+
+
+def test_notes_are_told_as_they_come(directory: str) -> None:
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False, notes=("queued as job 14",)))
+    found: list[NodeEvent] = []
+
+    def told_twice() -> bool:
+        found.extend(stream.read_events(0.1) or [])
+        return len(found) > 1
+
+    wait_for(told_twice)
+    assert set(found) == {NodeEvent(-1, "note", b"queued as job 14")}
+    stream.close()
 
 
 def test_the_lease_is_renewed_whether_or_not_anybody_listens(directory: str) -> None:
-    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(begun=False)))
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False))
     seen = set()
 
     def renewed_twice() -> bool:
@@ -176,10 +171,9 @@ def test_the_lease_is_renewed_whether_or_not_anybody_listens(directory: str) -> 
 
 
 def test_a_node_that_is_gone_is_not_waited_for(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    stream = FileCommandStream(
-        directory, [0, 1], FixedBackend(NodeStartStatus(gone={1: "task 2 failed: python3: not found"}))
-    )
+    monkeypatch.setattr(by_files, "LAG", 0.2)
+    gone = NodeStartStatus(gone={1: "task 2 failed: python3: not found"})
+    stream = FileCommandStream(directory, [0, 1], lambda: gone)
     tell(directory, 0, up(0), end(0))
     found = heard(stream)
     assert [said for said in found if said.kind == "lost"] == [
@@ -190,21 +184,21 @@ def test_a_node_that_is_gone_is_not_waited_for(directory: str, monkeypatch: pyte
 
 
 def test_no_node_at_all_is_an_error(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
-    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(gone={0: "not found", 1: "not found"})))
+    monkeypatch.setattr(by_files, "LAG", 0.2)
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(gone={0: "not found", 1: "not found"}))
     with pytest.raises(SubmitRejected, match="nodes 0,1: not found"):
         heard(stream)
-    assert stream.read_events(0) is None
     stream.close()
+    assert stream.read_events(0) is None
 
 
 def test_what_the_compute_refused_is_raised(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_files, "_LAG_IF_GONE", 0.2)
+    monkeypatch.setattr(by_files, "LAG", 0.2)
 
     def refuse() -> NodeStartStatus:
         raise SubmitRejected("there is no node called X", "job 14")
 
-    stream = FileCommandStream(directory, [0, 1], FixedBackend(refuse))
+    stream = FileCommandStream(directory, [0, 1], refuse)
     with pytest.raises(SubmitRejected, match="no node called X"):
         heard(stream)
     stream.close()
@@ -216,38 +210,36 @@ def test_a_node_that_fell_silent_is_lost_once_it_matters(directory: str, monkeyp
     def away() -> NodeStartStatus:
         raise SubmitAgain("the head does not answer")
 
-    stream = FileCommandStream(directory, [0, 1], FixedBackend(away))
+    stream = FileCommandStream(directory, [0, 1], away)
     tell(directory, 0, up(0), end(0))
     tell(directory, 1, up(1))
     found = heard(stream)
     assert {said.node for said in found if said.kind == "end"} == {0}
+    assert [said.node for said in found if said.kind == "lost"] == [1]
     stream.close()
 
 
 def test_what_waits_in_a_queue_is_stopped_at_once(directory: str) -> None:
-    backend = FixedBackend(NodeStartStatus(begun=False))
-    stream = FileCommandStream(directory, [0, 1], backend)
+    released: list[bool] = []
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False), released.append)
     assert stream.read_events(0.1) == []
     stream.stop()
     assert heard(stream, 1.0) == []
     stream.close()
-    assert backend.released == [False]
+    assert released == [False]
 
 
 def test_close_asks_for_an_end_at_once_before_anything_is_released(directory: str) -> None:
     words = []
 
-    class Backend(FixedBackend):
-        def release(self, ended: bool) -> None:
-            with open(os.path.join(directory, "lease")) as file:
-                words.append(file.read().split()[0])
-            super().release(ended)
+    def release(ended: bool) -> None:
+        with open(os.path.join(directory, "lease")) as file:
+            words.append((file.read().split()[0], ended))
 
-    backend = Backend(NodeStartStatus(begun=False))
-    stream = FileCommandStream(directory, [0, 1], backend)
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False), release)
     stream.stop()
     stream.close()
-    assert words == [run_command.NOW] and backend.released == [False] and not os.path.exists(directory)
+    assert words == [(run_command.NOW, False)] and not os.path.exists(directory)
 
 
 # when a node is lost
@@ -259,9 +251,9 @@ NOT_STOPPED = None
     ("up", "begun", "gone", "stopped_for", "limit"),
     [
         (True, True, False, NOT_STOPPED, SILENCE),
-        (True, True, True, NOT_STOPPED, 6.0),
+        (True, True, True, NOT_STOPPED, LAG),
         (False, True, False, NOT_STOPPED, PATIENCE),
-        (False, True, True, NOT_STOPPED, 3.0),
+        (False, True, True, NOT_STOPPED, LAG),
         (True, True, False, GRACE + 6.0, SILENCE),
         (False, True, False, GRACE + 6.0, PATIENCE),
     ],
@@ -287,9 +279,8 @@ def test_who_waits_in_a_queue_is_not_waited_for_once_it_is_to_stop() -> None:
 
 
 def test_the_silence_of_who_waits_in_a_queue_does_not_count(directory: str) -> None:
-    stream = FileCommandStream(directory, [0, 1], FixedBackend(NodeStartStatus(begun=False)))
-    reader = stream._readers[0]
-    reader.silence = 10 * PATIENCE
-    stream._notice_loss(reader, 0.0)
-    assert (reader.silence, reader.lost) == (0.0, "")
+    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False))
+    stream._files[0].silence.seconds = 10 * PATIENCE
+    assert stream.read_events(0.1) == []
+    assert stream._files[0].silence.seconds == 0.0 and not stream._files[0].is_over
     stream.close()

@@ -5,7 +5,6 @@ Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded w
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from threading import Thread
 
 from worldsize.agent.posix import processes
-from worldsize.common.atomic_files import access_of
+from worldsize.common.atomic_files import access_of, read_json
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 
 TYPE_CHECKING = False
@@ -41,23 +40,24 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
 
 def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     """Return the names of the attempt's commands, and make their directory if it is missing. `access` is that of the
-    run's directory when the agent began: a directory that others have put in its place has no commands."""
+    run's directory when the agent began: a directory that others have put in its place has no commands, and what has
+    another access, such as a link, is none."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
         names = os.listdir(paths.errands)
     except OSError:
         return set()
-    return {name for name in names if not name.startswith(".")} if access_of(paths.root) == access else set()
+    if access_of(paths.root) != access:
+        return set()
+    return {name for name in names if name[0] != "." and access_of(os.path.join(paths.errands, name)) == access}
 
 
 def _start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
     """Whether it needs no further look. The node program is a child of ours and no rank: it ends with its command, or
     when we do; what is left of it when the ranks are gone is ended like everything else that is left then."""
     try:
-        with open(os.path.join(directory, "order.json"), encoding="utf-8") as file:
-            wanted = node_rank in json.load(file)["nodes"]
-        if wanted:
+        if node_rank in read_json(os.path.join(directory, "order.json"))["nodes"]:
             words = [os.path.join(directory, NODE_PROGRAM_FILE), directory, str(node_rank), str(os.getpid())]
             argv = [sys.executable, "-I", "-S", *words]
             processes.spawn(sys.executable, argv, environ, trouble_log(directory, node_rank))

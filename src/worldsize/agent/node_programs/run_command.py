@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -40,21 +41,19 @@ ORDER = "WORLDSIZE_ORDER"
 ELSEWHERE = "WORLDSIZE_ELSEWHERE"
 """Set where somebody else could have made the directory of the order on this node: the home stands in for it."""
 
+OUTPUT_LIMIT = 256 << 20
+"""Bytes that a command may print on one node where files carry them. What follows is dropped, which is told."""
+
 PIECE = 600
 STOP = "stop"
 NOW = "now"
-SEGMENT = 4 << 20
-AHEAD = 4
-BEAT = 2.0
 _DRAIN = 0.2
 _TICK = 0.1
 _SHORT_TICK = 0.01
 _LEASE_TICK = 0.5
-_BATCH = 0.05
-_RETRY = 1.0
 _HELD = 1 << 20
-_FINAL_FLUSH_SECONDS = 30.0
-_UNREADABLE = 12
+_UNREADABLE = 1 / 12
+_EXCESS = f"worldsize: it has printed {OUTPUT_LIMIT >> 20} MiB on this node: what follows is not shown\n".encode()
 _MASK = "***"
 """What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
 _STOPPED = 128 + signal.SIGTERM
@@ -156,11 +155,13 @@ def _parse_environment(entries: List[bytes]) -> Dict[str, str]:
 
 
 class CommandProcess:
-    """The command as it runs on one node. If it could not be started, `failed` is the reason."""
+    """The command as it runs on one node. If it could not be started, `failed` is the reason. `room`: how many bytes of
+    its output may still be told."""
 
     def __init__(self, node: int, order: Mapping[str, Any]) -> None:
         self.node = node
         self.open: Set[int] = set()
+        self.room = sys.maxsize
         self.drain_until: Optional[float] = None
         self.process: Optional[subprocess.Popen[bytes]] = None
         self.code = 127
@@ -211,10 +212,13 @@ def _program(name: str, environment: Mapping[str, str], directory: str) -> str:
 
 
 class PipeTransport:
-    """Standard output carries what is told, and standard input is the lifeline; None once it has ended."""
+    """Standard output carries what is told, and standard input is the lifeline."""
 
-    lifeline: Optional[int] = 0
     has_room = True
+    output_limit = sys.maxsize
+
+    def __init__(self) -> None:
+        self._has_ended = False
 
     def send(self, line: bytes) -> None:
         try:
@@ -223,78 +227,85 @@ class PipeTransport:
         except OSError:
             pass  # nobody listens: the lifeline says so too
 
-    def read_request(self) -> str:
-        """What is wanted, "stop" or "now", once the lifeline can be read."""
+    def poll(self) -> str:
+        """What is wanted since the last call: nothing else, "stop", which the lifeline's end says too, or "now"."""
+        if self._has_ended:
+            return ""
         try:
+            if not select.select([0], [], [], 0)[0]:
+                return ""
             words = os.read(0, 4096)
         except OSError:
             words = b""
-        if not words:
-            self.lifeline = None
+        self._has_ended = not words
         return NOW if NOW.encode() in words else STOP
-
-    def poll(self) -> str:
-        return ""
 
     def close(self) -> None:
         pass
 
 
+class Silence:
+    """For how many seconds nothing new was seen. Of the time between two looks one second counts at most, so that
+    neither a slow file server nor a machine that slept makes anybody look dead."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._looked_at: Optional[float] = None
+
+    def look(self, now: float, is_new: bool, weight: float = 1.0) -> None:
+        """`weight`: what a second without news counts; less where nothing could be looked at."""
+        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 1.0)
+        self.seconds = 0.0 if is_new else self.seconds + weight * passed
+        self._looked_at = now
+
+
 class FileTransport:
     """Files of a directory that whoever asked sees too, where nothing else connects the two.
 
-    What is told is appended to `node-NNNN.S`, opened anew for each portion, since it is closing that sends it to a file
-    server. S counts segments: the last line of a full one is `ws1 NODE next S+1`, whoever asked removes those that are
-    read, and nobody gets further than AHEAD ahead of them. `ws1 NODE beat` is a sign of life, every BEAT seconds.
+    What is told is appended to one file, opened anew for each portion, since it is closing that sends it to a file
+    server.
 
     The lifeline is the content of `lease`, which whoever asked changes every second. It has to be read: the time of a
-    file's last change may be cached for long. `stop N` or `now N` stands there when the end is wanted. Only the time
-    between two readings counts, so that neither a slow file server nor a machine that slept makes anybody look dead.
+    file's last change may be cached for long. `stop N` or `now N` stands there when the end is wanted. Each change is
+    answered by an empty line, a sign of life; none for `patience` seconds is a stop.
     """
 
-    lifeline: Optional[int] = None
+    output_limit = OUTPUT_LIMIT
 
     def __init__(
         self,
         directory: str,
         node: int,
-        lease: float,
+        patience: float,
         parent: Optional[int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._directory = directory
-        self._node = node
-        self._patience = lease
+        self._file = os.path.join(directory, node_file_name(node))
+        self._patience = patience
         self._parent = parent
-        self._held, self._turn = bytearray(), bytearray()
-        self._segment = self._size = self._freed = 0
-        self._flush_at = self._look_at = self._beat_at = 0.0
-        self._read_at = clock()
-        self._unchanged = self._unreadable = 0.0
-        self._word = self._lease = ""
-        self._changes = -1
-        self._interrupted = False
-        signal.signal(signal.SIGINT, self._interrupt)  # from a scheduler that cancels us, and the command as well
+        self._held = bytearray()
+        self._silence = Silence()
+        self._lease = ""
+        self._is_awaited = False
+        self._look_at = 0.0
 
     def send(self, line: bytes) -> None:
         self._held += line
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be told before somebody has read what there is."""
-        while self._freed <= self._segment - AHEAD:
-            if self._has_segment(self._freed):
-                return False
-            self._freed += 1
+        """Whether more may be told: it is kept while the disk is full."""
         return len(self._held) < _HELD
 
     def wait(self) -> bool:
-        """Whether somebody is there. A command may lie here whose client ended before a node could begin it."""
-        while self._changes < 1 and not self.poll():
+        """Whether the command is wanted, as soon as that is known. One may lie here whose client has ended: the lease
+        has to change."""
+        while not self._is_awaited and not self.poll():
             time.sleep(_TICK)
             self._look_at = 0.0
-        return self._changes > 0 or self._word in (STOP, NOW)
+        return not self.poll()
 
     def poll(self) -> str:
         """What is wanted: nothing else, "stop", or "now". Sends on what was told."""
@@ -302,100 +313,63 @@ class FileTransport:
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
             self._read_lease(now)
-        if now >= self._beat_at and self._changes > 0:
-            self._beat_at = now + BEAT
-            self.send(line_of(self._node, "beat", 0))
-        if self._held and now >= self._flush_at:
-            self._flush(now)
+        self._flush()
         if self._parent is not None and os.getppid() != self._parent:
             return NOW
-        if self._interrupted and self._word != NOW:
-            return STOP
-        return self._word if self._word in (STOP, NOW) else STOP if self.is_abandoned else ""
+        word = self._lease.partition(" ")[0]
+        return word if word in (STOP, NOW) else STOP if self.is_abandoned else ""
 
     @property
     def is_abandoned(self) -> bool:
-        return self._unchanged > self._patience or self._unreadable > self._patience * _UNREADABLE
+        return self._silence.seconds > self._patience
 
     def close(self) -> None:
-        """Last words; and where nobody is left to remove the directory, it is removed."""
-        deadline = self._clock() + _FINAL_FLUSH_SECONDS
-        while self._held and not self.is_abandoned and self._clock() < deadline:
-            self._flush(self._clock())
-            if self._held:
-                time.sleep(_TICK)
-                self.poll()
+        """Last words, as long as somebody waits for them. Where nobody is left to remove the directory, we do."""
+        while self._held and not self.is_abandoned:
+            self.poll()
+            time.sleep(_SHORT_TICK)
         if self.is_abandoned:
-            self._remove()
-
-    def _interrupt(self, *_: object) -> None:
-        self._interrupted = True
+            remove_directory(self._directory)
 
     def _read_lease(self, now: float) -> None:
-        passed, self._read_at = min(now - self._read_at, 2 * _LEASE_TICK), now
         try:
-            with open(os.path.join(self._directory, "lease"), encoding="ascii") as file:
+            with open(os.path.join(self._directory, "lease"), encoding="latin-1") as file:
                 lease = file.read().strip()
-        except FileNotFoundError:
-            lease = self._lease
-        except OSError:
-            self._unreadable += passed
+        except OSError as error:
+            return self._silence.look(now, False, 1.0 if isinstance(error, FileNotFoundError) else _UNREADABLE)
+        is_new = lease != self._lease
+        self._silence.look(now, is_new)
+        if is_new:
+            self._is_awaited = self._lease != ""
+            self._lease = lease
+            self._held += b"\n"
+
+    def _flush(self) -> None:
+        """What cannot be written is kept, and tried again."""
+        if not self._held:
             return
-        self._unreadable = 0.0
-        self._unchanged += passed
-        if lease != self._lease or self._changes < 0:
-            self._unchanged = 0.0
-            self._lease, self._word = lease, lease.partition(" ")[0]
-            self._changes += 1
-
-    def _flush(self, now: float) -> None:
-        self._flush_at = now + _BATCH
         try:
-            if not self._turn:
-                self._append(self._held)
-                if self._size < SEGMENT:
-                    return
-                os.close(os.open(self._path(self._segment + 1), os.O_WRONLY | os.O_CREAT, 0o600))
-                self._turn += line_of(self._node, "next", self._segment + 1)
-            self._append(self._turn)
-            self._segment, self._size = self._segment + 1, 0
-        except OSError:
-            self._flush_at = now + _RETRY
-
-    def _append(self, data: bytearray) -> None:
-        """What could be written is taken from `data`. Raises OSError."""
-        file = os.open(self._path(self._segment), os.O_WRONLY | os.O_APPEND)
-        try:
-            while data:
-                written = os.write(file, data)
-                del data[:written]
-                self._size += written
-        finally:
-            os.close(file)
-
-    def _path(self, segment: int) -> str:
-        return os.path.join(self._directory, segment_name(self._node, segment))
-
-    def _has_segment(self, segment: int) -> bool:
-        try:
-            os.close(os.open(self._path(segment), os.O_RDONLY))
-        except FileNotFoundError:
-            return False
+            with open(self._file, "r+b", buffering=0) as file:
+                file.seek(0, os.SEEK_END)
+                while self._held:
+                    del self._held[: file.write(self._held)]
         except OSError:
             pass
-        return True
 
-    def _remove(self) -> None:
+
+def node_file_name(node: int) -> str:
+    return f"node-{node:04d}"
+
+
+def remove_directory(directory: str) -> None:
+    """Whatever can be removed is."""
+    for _ in range(3):
         try:
-            for name in os.listdir(self._directory):
-                os.unlink(os.path.join(self._directory, name))
-            os.rmdir(self._directory)
+            for name in os.listdir(directory):
+                os.unlink(os.path.join(directory, name))
+            return os.rmdir(directory)
         except OSError:
-            pass  # another node is at it too
-
-
-def segment_name(node: int, segment: int) -> str:
-    return f"node-{node:04d}.{segment}"
+            continue  # another node is at it too, or was still writing
 
 
 def line_of(node: int, kind: str, value: object) -> bytes:
@@ -422,21 +396,17 @@ class NodeCommandRun:
         self._children: List[CommandProcess] = []
         self.code = 0
         signal.signal(signal.SIGTERM, lambda *_: self._stop(0.0))
-        if line.lifeline is not None:
-            self._selector.register(line.lifeline, selectors.EVENT_READ)
+        signal.signal(signal.SIGINT, lambda *_: self._stop(order["grace"]))  # from a scheduler that cancels
         for node in nodes:
             self._start(node)
 
     def run(self) -> None:
         while self._children:
             for key in self._readable_keys():
-                if key.data is not None:
-                    self._pass_on(key.fd, *key.data)
-                elif isinstance(self._line, PipeTransport):
-                    self._handle_request(self._line.read_request())
-                    if self._line.lifeline is None:
-                        self._selector.unregister(key.fd)
-            self._handle_request(self._line.poll())
+                self._pass_on(key.fd, *key.data)
+            wanted = self._line.poll()
+            if wanted:
+                self._stop(self._order["grace"] if wanted == STOP else 0.0)
             self._signal_children()
             self._children = [child for child in self._children if not self._finish_if_ended(child)]
         self._line.close()
@@ -447,6 +417,7 @@ class NodeCommandRun:
     def _start(self, node: int) -> None:
         self._report(node, "up", socket.gethostname().encode())
         child = CommandProcess(node, self._order)
+        child.room = self._line.output_limit
         if child.process is None:
             self._report(node, "err", child.failed.encode(errors="replace"))
             self._report_end(node, child.code)
@@ -468,10 +439,6 @@ class NodeCommandRun:
     def _select_timeout(self) -> float:
         return _TICK if all(child.open for child in self._children) else _SHORT_TICK
 
-    def _handle_request(self, wanted: str) -> None:
-        if wanted:
-            self._stop(self._order["grace"] if wanted == STOP else 0.0)
-
     def _stop(self, grace: float) -> None:
         self._end.request(self._clock(), grace)
 
@@ -490,8 +457,12 @@ class NodeCommandRun:
         if not data:
             self._selector.unregister(pipe)
             child.open.remove(pipe)
-        for start in range(0, len(data), PIECE):
-            self._report(child.node, kind, data[start : start + PIECE])
+        told = data[: max(0, child.room)]
+        for start in range(0, len(told), PIECE):
+            self._report(child.node, kind, told[start : start + PIECE])
+        if 0 <= child.room < len(data):
+            self._report(child.node, "err", _EXCESS)
+        child.room -= len(data)
         return bool(data)
 
     def _finish_if_ended(self, child: CommandProcess) -> bool:
@@ -532,7 +503,7 @@ def main(words: Sequence[str]) -> int:
         nodes = [order["ranks"][name] if order["ranks"] else int(name)]
     if not order["argv"]:
         become_shell(order, nodes[0])
-    if isinstance(line, FileTransport) and not (line.wait() and not line.poll()):
+    if isinstance(line, FileTransport) and not line.wait():
         line.send(line_of(nodes[0], "up", socket.gethostname().encode()) + line_of(nodes[0], "end", _STOPPED))
         line.close()
         return _STOPPED

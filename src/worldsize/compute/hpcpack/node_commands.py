@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from worldsize.agent.node_programs.run_command import remove_directory
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
 from worldsize.compute.hpcpack.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
 from worldsize.compute.hpcpack.failure_cause import find_failure_cause
@@ -26,7 +27,6 @@ from worldsize.compute.node_commands.by_process import command_spec
 from worldsize.compute.node_commands.files import (
     ensure_commands_directory,
     new_command_name,
-    remove_command_directory,
     write_command_directory,
 )
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
@@ -63,9 +63,10 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
     except BaseException:
-        remove_command_directory(directory)
+        remove_directory(directory)
         raise
-    return FileCommandStream(directory, command.nodes, JobCommandBackend(heads, job, command.nodes, share))
+    backend = CommandJob(heads, job, command.nodes, share)
+    return FileCommandStream(directory, command.nodes, backend.start_status, backend.release)
 
 
 def refuse_shell(command: NodeCommand) -> NoReturn:
@@ -74,7 +75,7 @@ def refuse_shell(command: NodeCommand) -> NoReturn:
     raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
-class JobCommandBackend:
+class CommandJob:
     """The job whose tasks are the nodes of a command, in their order."""
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
@@ -102,10 +103,9 @@ class JobCommandBackend:
         if state.phase == "ended" or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
             self._read_tasks(row)
-        refused = None
         if state.phase == "ended" and not row.get("starttime"):
-            refused = SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
-        return NodeStartStatus(gone=dict(self._gone), refused=refused)
+            raise SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
+        return NodeStartStatus(gone=dict(self._gone))
 
     def release(self, ended: bool) -> None:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
@@ -130,11 +130,7 @@ class JobCommandBackend:
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
-                raise ValueError(
-                    "{!r:.80} is no task of it".format(
-                        task.get("name"),
-                    )
-                )
+                raise ValueError(f"{task.get('name')!r:.80} is no task of it")
             if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._failure_text(row, [task])
 

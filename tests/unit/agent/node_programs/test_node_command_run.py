@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from binascii import a2b_base64
 from collections.abc import Callable, Iterator
 
@@ -23,7 +24,7 @@ STOPPED = "echo up; kill -STOP $$; sleep 600"
 class Listener:
     """Whoever asked: `wanted` is called at each turn, with what has been told, and says what is wanted."""
 
-    lifeline = None
+    output_limit = sys.maxsize
 
     def __init__(self, wanted: Callable[[Listener], str]) -> None:
         self.clock = Clock()
@@ -50,10 +51,11 @@ class Listener:
 
 
 @pytest.fixture(autouse=True)
-def _handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def executed(script: str, wanted: Callable[[Listener], str], nodes: int = 1) -> Listener:
@@ -142,6 +144,15 @@ def test_who_ends_us_ends_it_at_once() -> None:
     assert executed(LISTENS, wanted).codes == {0: 137}
 
 
+def test_a_scheduler_that_interrupts_us_wants_a_stop() -> None:
+    def wanted(listener: Listener) -> str:
+        if "up" in listener.out and "told" not in listener.out:
+            signal.raise_signal(signal.SIGINT)
+        return ""
+
+    assert executed(LISTENS, wanted).codes == {0: 3}
+
+
 def test_a_stopped_one_hears_that_it_should_end() -> None:
     assert executed(STOPPED, Turns(STOP)).codes == {0: 143}
 
@@ -160,6 +171,16 @@ def test_what_holds_its_output_open_is_ended_a_moment_after_it() -> None:
     found = executed("sleep 600 & echo $!; exit 4", wanted)
     assert found.codes == {0: 4}
     wait_for(lambda: processes.start_time(int(found.out)) is None)
+
+
+@pytest.mark.parametrize(("limit", "notices"), [(24, 0), (12, 1), (8, 1), (0, 1)])
+def test_output_beyond_the_limit_is_dropped_which_is_told_once(
+    limit: int, notices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Listener, "output_limit", limit)
+    found = executed("for i in 1 2 3; do echo 1234567; sleep 0.05; done; exit 4", lambda listener: "")
+    assert (found.out, found.codes) == (("1234567\n" * 3)[:limit], {0: 4})
+    assert found.err.count("MiB on this node: what follows is not shown\n") == notices
 
 
 def test_nothing_is_read_of_it_as_long_as_nobody_takes_what_was() -> None:

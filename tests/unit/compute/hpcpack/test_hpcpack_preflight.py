@@ -11,7 +11,7 @@ from hpcpack_server import Asked, Reply, props, serving, several
 
 from worldsize.compute.base import CheckResult
 from worldsize.compute.capabilities import ComputeNode
-from worldsize.compute.hpcpack.node_commands import JobCommandBackend
+from worldsize.compute.hpcpack.node_commands import CommandJob
 from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
 from worldsize.compute.hpcpack.render import RequestSettings
 from worldsize.compute.hpcpack.reports import nodes, usages
@@ -286,9 +286,7 @@ def test_tasks_that_are_none_of_the_command(task: dict[str, str], tmp_path: Path
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = JobCommandBackend(
-            lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path))
-        )
+        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
             backend.start_status()
 
@@ -300,9 +298,7 @@ def test_tasks_of_the_command(tmp_path: Path) -> None:
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = JobCommandBackend(
-            lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path))
-        )
+        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
         assert list(backend.start_status().gone) == [5]
 
 
