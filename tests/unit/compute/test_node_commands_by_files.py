@@ -284,3 +284,21 @@ def test_the_silence_of_who_waits_in_a_queue_does_not_count(directory: str) -> N
     assert stream.read_events(0.1) == []
     assert stream._files[0].silence.seconds == 0.0 and not stream._files[0].is_over
     stream.close()
+
+
+# what is no file of a node
+
+
+@pytest.mark.parametrize("kind", ["pipe", "huge", "noise", "device"])
+def test_what_a_node_cannot_have_written_keeps_nobody(directory: str, kind: str) -> None:
+    path = os.path.join(directory, node_file_name(0))
+    os.unlink(path)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        os.symlink("/dev/zero", path)
+    else:
+        with open(path, "wb") as file:
+            file.truncate(1 << 40) if kind == "huge" else file.write(b"ws1 x up y\nws1 0 out x\nws1 0 end x\n" + up(0))
+    found = listen(NodeFile(directory, 0), 0.0)
+    assert found == ([("up", b"host-0")] if kind == "noise" else [])

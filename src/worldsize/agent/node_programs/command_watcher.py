@@ -33,7 +33,7 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
     seen: set[str] = set()
     while True:
         for name in sorted(poll_node_commands(paths, access) - seen):
-            if _start_command(os.path.join(paths.errands, name), node_rank, environ):
+            if start_command(os.path.join(paths.errands, name), node_rank, environ):
                 seen.add(name)
         time.sleep(POLL_SECONDS)
 
@@ -53,9 +53,13 @@ def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[s
     return {name for name in names if name[0] != "." and access_of(os.path.join(paths.errands, name)) == access}
 
 
-def _start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
-    """Whether it needs no further look. The node program is a child of ours and no rank: it ends with its command, or
-    when we do; what is left of it when the ranks are gone is ended like everything else that is left then."""
+def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
+    """Start this node's part of the command; whether it needs no further look. How is protocol: another release may
+    have written the directory.
+
+    The node program is a child of ours and no rank: it ends with its command, or when we do; what is left of it when
+    the ranks are gone is ended like everything else that is left then.
+    """
     try:
         if node_rank in read_json(os.path.join(directory, "order.json"))["nodes"]:
             words = [os.path.join(directory, NODE_PROGRAM_FILE), directory, str(node_rank), str(os.getpid())]

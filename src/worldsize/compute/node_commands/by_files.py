@@ -38,7 +38,7 @@ _RENEW, _RENEW_FIRST = 1.0, 0.25
 _LOOK = 1.0
 _PAUSE = 0.05
 _READINGS = 200
-_CHUNK = 8 << 20
+_CHUNK = 2 << 20
 _WORDS = 1000
 _HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
@@ -194,8 +194,14 @@ class FileCommandStream:
         stopped_for = None if self._stopped_at is None else now - self._stopped_at
         if not is_lost(file.has_begun, begun, bool(why), file.silence.seconds, stopped_for):
             return []
-        file.lost = why or f"nothing was heard of it for {file.silence.seconds:.0f} s"
+        file.lost = why or f"nothing was heard of it for {file.silence.seconds:.0f} s{self._full_disk_words()}"
         return [NodeEvent(file.node, "lost", file.lost.encode())] if file.has_begun or stopped_for is None else []
+
+    def _full_disk_words(self) -> str:
+        try:
+            return "" if os.statvfs(self._directory).f_bavail else ": the disk is full"
+        except OSError:
+            return ""
 
     def _require_begun(self) -> None:
         if self._stopped_at is None and not any(file.has_begun for file in self._files):

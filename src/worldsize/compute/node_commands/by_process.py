@@ -251,7 +251,10 @@ def parse_event(line: bytes) -> NodeEvent | None:
     words = line.split(b" ")
     if len(words) != 4 or words[0] != run_command.MARK.encode():
         return None
-    node, kind = int(words[1]), words[2].decode()
-    if kind == "end":
-        return NodeEvent(node, kind, code=int(words[3]))
-    return NodeEvent(node, kind, a2b_base64(words[3]))
+    try:
+        node, kind = int(words[1]), words[2].decode()
+        if kind == "end":
+            return NodeEvent(node, kind, code=int(words[3]))
+        return NodeEvent(node, kind, a2b_base64(words[3]))
+    except ValueError:
+        return None
