@@ -129,8 +129,7 @@ def test_silence_is_time_in_which_there_was_nothing_to_read(directory: str) -> N
 
 def test_it_hears_all_nodes_and_cleans_up(directory: str) -> None:
     released: list[bool] = []
-    notes = iter([("queued as job 14",)])
-    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(notes=next(notes, ())), released.append)
+    stream = FileCommandStream(directory, [0, 1], NodeStartStatus, released.append)
     tell(directory, 0, up(0), end(0, 3))
     tell(directory, 1, up(1), b"\n", end(1))
     found = heard(stream)
@@ -141,16 +140,27 @@ def test_it_hears_all_nodes_and_cleans_up(directory: str) -> None:
     assert released == [True] and not os.path.exists(directory)
 
 
-def test_notes_are_told_as_they_come(directory: str) -> None:
-    stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False, notes=("queued as job 14",)))
+def test_a_note_is_told_when_it_is_another_one(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_files, "_LOOK", 0.01)
+    said: list[str] = [""]
+    asked: list[str] = []
     found: list[NodeEvent] = []
 
-    def told_twice() -> bool:
-        found.extend(stream.read_events(0.1) or [])
-        return len(found) > 1
+    def status() -> NodeStartStatus:
+        asked.append(said[0])
+        return NodeStartStatus(begun=False, note=asked[-1])
 
-    wait_for(told_twice)
-    assert set(found) == {NodeEvent(-1, "note", b"queued as job 14")}
+    def heard(note: str) -> None:
+        """`note`, once it has been said twice."""
+        said[0] = note
+        del asked[:]
+        wait_for(lambda: asked.count(note) > 1)
+        found.extend(stream.read_events(0.0) or [])
+
+    stream = FileCommandStream(directory, [0, 1], status)
+    for note in ("", "queued", "", "queued", "waits for nodes"):
+        heard(note)
+    assert found == [NodeEvent(-1, "note", text) for text in (b"queued", b"waits for nodes")]
     stream.close()
 
 

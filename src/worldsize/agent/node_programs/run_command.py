@@ -302,6 +302,7 @@ class FileTransport:
     def wait(self) -> bool:
         """Whether the command is wanted, as soon as that is known. One may lie here whose client has ended: the lease
         has to change."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be ended yet
         while not self._is_awaited and not self.poll():
             time.sleep(_TICK)
             self._look_at = 0.0

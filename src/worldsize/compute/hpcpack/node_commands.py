@@ -87,7 +87,6 @@ class CommandJob:
         self._begun = time.monotonic()
         self._tasks_at = 0.0
         self._gone: dict[int, str] = {}
-        self._told = ""
 
     def start_status(self) -> NodeStartStatus:
         try:
@@ -98,7 +97,8 @@ class CommandJob:
     def _start_status_of(self, row: Properties) -> NodeStartStatus:
         state = state_of(row.get("state", ""))
         if state.phase == "queued":
-            return NodeStartStatus(begun=False, notes=self._wait_notice(row))
+            soon = time.monotonic() - self._begun < _NOTICE_AFTER
+            return NodeStartStatus(False, note="" if soon else f"HPC Pack job {self._job} {waiting_words(row)}")
         now = time.monotonic()
         if state.phase == "ended" or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
@@ -115,14 +115,6 @@ class CommandJob:
                     head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass
-
-    def _wait_notice(self, row: Properties) -> tuple[str, ...]:
-        """Said once for each reason, unless it starts at once."""
-        words = waiting_words(row)
-        if words == self._told or time.monotonic() - self._begun < _NOTICE_AFTER:
-            return ()
-        self._told = words
-        return (f"HPC Pack job {self._job} {words}",)
 
     def _read_tasks(self, row: Properties) -> None:
         """ValueError for a task that is none of ours."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,11 +44,11 @@ _HINT = "does the node see the shared directory, and has it a Python from 3.8 on
 
 class NodeStartStatus(NamedTuple):
     """What is known beside the files: whether nodes should be telling by now; which will tell nothing more, and why;
-    and what people may want to know, once."""
+    and what people may want to know: a note is told when it is another one than before."""
 
     begun: bool = True
     gone: Mapping[int, str] = {}
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
 
 def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
@@ -132,7 +131,7 @@ class FileCommandStream:
         self._release = release
         self._files = [NodeFile(directory, node) for node in nodes]
         self._status = NodeStartStatus(begun=False)
-        self._notes: deque[str] = deque()
+        self._told = ""
         self._refused: WorldsizeError | None = None
         self._stopped_at: float | None = None
         self._word = "go"
@@ -176,7 +175,9 @@ class FileCommandStream:
 
     def _read_new_events(self) -> list[NodeEvent]:
         now = time.monotonic()
-        said = [NodeEvent(-1, "note", self._notes.popleft().encode()) for _ in range(len(self._notes))]
+        note = self._status.note
+        said = [NodeEvent(-1, "note", note.encode())] if note not in ("", self._told) else []
+        self._told = note or self._told
         if now < self._due:
             return said
         self._due = now + max(_PAUSE, len(self._files) / _READINGS)
@@ -225,7 +226,6 @@ class FileCommandStream:
         while not self._closed.is_set():
             try:
                 self._status, self._refused = self._ask(), None
-                self._notes += self._status.notes
             except (SubmitAgain, OSError):
                 pass
             except WorldsizeError as error:

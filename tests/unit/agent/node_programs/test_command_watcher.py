@@ -1,4 +1,4 @@
-"""What an agent takes for a command in the run's directory, and how it starts one, which is protocol between releases."""
+"""What an agent takes for a command in the run's directory, and how it starts one: this is protocol."""
 
 from __future__ import annotations
 
