@@ -4,7 +4,6 @@
                              [--launcher PID [--starter PID]]
     python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
-    python agent.pyz RUN_DIR --node-rank N --tune        in place of a node's ranks: its part in a search by trials
     python agent.pyz RUN_DIR --queue                     the runs of an array, or one that waits, on this machine
 
 Node 0 is the head: it publishes its address in the run directory, where the others read it.
@@ -56,11 +55,6 @@ def main(argv: list[str]) -> int:
         node_rank = _node_rank(options, len(plan.agents))
         plan = _plan_with_secrets(plan, paths, node_rank)
         withdraw_variables(plan.secrets)
-        if options.tune:
-            os.umask(plan.umask)
-            from worldsize.agent.trials.tuner import tune
-
-            return tune(paths, node_rank)
         if options.attempt_var:
             from worldsize.agent.startup.attempt_number import choose_attempt
 
@@ -144,7 +138,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
         if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
             from worldsize.agent.startup.array_element import complete_own_element
 
-            complete_own_element(paths)
+            complete_own_element(plan, paths)
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (WorldsizeError, OSError) as error:

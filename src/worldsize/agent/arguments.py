@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Dict, List, NoReturn
 
 _ROLE_OPTIONS = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
-_FLAGS = ("--conduct", "--queue", "--prepare", "--tune")
+_FLAGS = ("--conduct", "--queue", "--prepare")
 _VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--address", "--launcher", "--starter")
 
 
@@ -30,7 +30,6 @@ class AgentOptions(NamedTuple):
     prepare        do what elsewhere a batch script does: look at what the run waits for, execute its setup
     launcher       the process that waits for the agents of all nodes, and that whoever has started each of them tells
     starter        the process that has started this one, which may be gone already; 0: this one's parent
-    tune           be what an agent starts in place of its ranks to search for the best configuration
     """
 
     run_dir: str
@@ -42,7 +41,6 @@ class AgentOptions(NamedTuple):
     address: str | None = None
     attempt_var: str = ""
     prepare: bool = False
-    tune: bool = False
     launcher: int = 0
     starter: int = 0
 
@@ -65,7 +63,6 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
         values.get("--address"),
         values.get("--attempt-var", ""),
         "--prepare" in values,
-        "--tune" in values,
         _number("--launcher", values.get("--launcher", "0")),
         _number("--starter", values.get("--starter", "0")),
     )

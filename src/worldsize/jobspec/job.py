@@ -112,7 +112,7 @@ class Job(NamedTuple):
     slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
     hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
     stage            what is downloaded before the start: the keys of jobspec/keys/stage.py
-    autotune         find the best configuration by trials: the keys of jobspec/keys/autotune.py
+    autotune         find the best configuration by trials, one run for each: the keys of jobspec/keys/autotune.py
     matrix           inputs that vary: one run for each combination of their values
     count            so many equal runs
     at_once          of several runs, at most so many at the same time
@@ -173,9 +173,14 @@ ElementValues = Mapping[str, Literal]
 """The inputs of one run of several, of those that vary."""
 
 
+def has_search(job: Job) -> bool:
+    """Whether it asks for trials, and not for one run of a launcher that searches itself."""
+    return job.autotune is not None and job.autotune.get("by") != "deepspeed"
+
+
 def is_array_job(job: Job) -> bool:
     """Whether it asks for an array of runs, be it of one, and not for a run of its own."""
-    return bool(job.matrix) or job.count is not None
+    return bool(job.matrix) or job.count is not None or has_search(job)
 
 
 def element_values(job: Job) -> list[ElementValues]:

@@ -43,7 +43,8 @@ class Array(NamedTuple):
     nodes, ranks  of one element
     elements      how many there are
     at_once       at most so many run at the same time; None: as many as the compute has room for
-    values        the inputs of each element that vary; empty where the elements are equal
+    values        the inputs of each element that vary; of a search the settings; empty where the elements are equal
+    search        what is searched by the elements, which are trials; None: they are runs for their own sake
     """
 
     run_id: str
@@ -55,9 +56,11 @@ class Array(NamedTuple):
     elements: int
     at_once: int | None = None
     values: tuple[Mapping[str, Any], ...] = ()
+    search: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
-        return json.dumps({"version": ARRAY_VERSION, **self._asdict()}, separators=(",", ":"))
+        said = {name: value for name, value in self._asdict().items() if name != "search" or value is not None}
+        return json.dumps({"version": ARRAY_VERSION, **said}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Array:

@@ -19,8 +19,6 @@ class LauncherFacts(NamedTuple):
     own_variables beginnings of the names of variables that it sets for each rank itself; we set none of these
     horovod_library  the library by which ranks of Horovod find each other; None: the one that Horovod was built with
     by_agent      each rank is a process that the agent itself has started
-    trials        its processes start the ranks of trials, and not those of the plan
-    listener      its process on the head inherits a socket that listens on the port that the node holds
     relay         its program on the head has lines executed on the other nodes
     binds_ranks   each rank gets its share of the node's CPUs
     sets_umask    ranks set their umask themselves, after their logs are open; else they inherit it
@@ -37,8 +35,6 @@ class LauncherFacts(NamedTuple):
     own_variables: tuple[str, ...] = ()
     horovod_library: str | None = None
     by_agent: bool = False
-    trials: bool = False
-    listener: bool = False
     relay: bool = False
     binds_ranks: bool = False
     sets_umask: bool = False
@@ -69,7 +65,6 @@ LAUNCHERS = {
     "batch": LauncherFacts(
         _HERE + "batch_script", title="the batch script, once, on node {node}: its srun starts {world} ranks"
     ),
-    "autotune": LauncherFacts(_HERE + "autotune", trials=True, listener=True, sets_umask=True),
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@
   agent.pyz               the agent that ran it
   preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
+  trial.json              of a trial of a search: what it has measured, or why it did not
   cancel.json             present once somebody asked to cancel
   result.json             the final state; written once, by whoever settles it first
   code/                   the snapshot, the ranks' working directory
@@ -29,7 +30,6 @@
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
     hostfile              the nodes as other launchers want them listed
-    trials/001/           a trial of a search for the best configuration: a run of its own
     launch/               what such a launcher starts first: it becomes the rank
     events/node-0000.jsonl  logs/rank-00000.log  logs/agent-0000.log  exit/node-0000.json  errors/rank-00000.json
 ```

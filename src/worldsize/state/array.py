@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ORDER = (RunState.FAILED, RunState.LOST, RunState.CANCELLED, RunState.SUCCEEDED)
+_SEARCH_ORDER = (RunState.CANCELLED, RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)
 _STARTED = (RunState.RUNNING, RunState.STARTING, RunState.STOPPING)
 _WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
 
@@ -27,10 +28,11 @@ def count_states(statuses: Sequence[Status]) -> dict[str, int]:
     return {state: found.count(state) for state in states if state in found}
 
 
-def overall_state(states: Mapping[str, int]) -> str:
-    """The array's state: final once all elements are, and then as bad as the worst; RUNNING from the first start."""
+def overall_state(states: Mapping[str, int], search: bool = False) -> str:
+    """The array's state: final once all elements are, and then as bad as the worst; RUNNING from the first start. Of a
+    `search` one trial that succeeded is enough, unless others were cancelled."""
     if not any(state not in RunState.FINAL for state in states):
-        return next(state for state in _ORDER if state in states)
+        return next(state for state in (_SEARCH_ORDER if search else _ORDER) if state in states)
     if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
         return RunState.STOPPING if set(states) - RunState.FINAL == {RunState.STOPPING} else RunState.RUNNING
     return next(state for state in _WAITING if state in states)
@@ -38,7 +40,7 @@ def overall_state(states: Mapping[str, int]) -> str:
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
     """As one run's: where it FAILED, with the reason, the code and the words of its first failing element."""
-    state = overall_state(count_states(statuses))
+    state = overall_state(count_states(statuses), array.search is not None)
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:
         return Status(state, started=started)

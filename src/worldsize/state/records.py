@@ -46,6 +46,7 @@ class Reason:
     ENVIRONMENT = "ENVIRONMENT"
     CANCELLED_BY_USER = "CANCELLED_BY_USER"
     DEPENDENCY = "DEPENDENCY"
+    LEFT_OUT = "LEFT_OUT"
     DAMAGED = "DAMAGED"
     """Of a LOST run, with the name of the file that says nothing behind it: `DAMAGED: plan.json`."""
 

@@ -26,8 +26,7 @@ WORDS_OF_COMMANDS = {
     "worldsize/jobspec/batch_script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
     "worldsize/jobspec/distributions/deepspeed.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
-    "worldsize/jobspec/schema.py": {"kind in ('object', 'stage', 'autotune')"},
-    "worldsize/jobspec/reading/autotune.py": {"said.get('by') == 'deepspeed'"},
+    "worldsize/jobspec/job.py": {"job.autotune.get('by') != 'deepspeed'"},
     "worldsize/service/submission/make_plan.py": {"'deepspeed' in job.command"},
 }  # fmt: skip
 """Comparisons with what a command, a script or a key says: a program of a launcher's name, and no plan's launcher."""

@@ -39,11 +39,6 @@ def is_nonce(line: bytes) -> bool:
     return len(line) == NONCE and not line.strip(b"0123456789abcdef")
 
 
-def derive_token(token: str, purpose: str) -> str:
-    """Return a second secret, which can be derived from the token and does not reveal it."""
-    return _mac(token.encode(), purpose.encode()).hex()
-
-
 class Seal:
     """One side of a connection: `role` is its own."""
 

@@ -113,8 +113,8 @@ class HeadPeers(Peers):
         self._channel.send_to(node_rank, "order", text=text)
 
     def may_end(self, late: bool) -> bool:
-        """Nodes that never joined are not waited for: the head they look for will be gone."""
-        expected = range(1, self._nodes) if self._hosts else self._channel.hosts
+        """Nodes that never joined are not waited for, unless they are expected: the head they look for will be gone."""
+        expected = range(1, self._nodes) if self._hosts or self.expects_all else self._channel.hosts
         return late or self._done.issuperset(expected)
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:

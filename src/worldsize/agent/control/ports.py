@@ -5,11 +5,10 @@ from __future__ import annotations
 import _socket  # socket takes 1 ms of every start, for enums of its constants
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.errors import RendezvousError
-from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
 
@@ -73,21 +72,6 @@ def _mark(port: int, key: bytes | None) -> _socket.socket | None:
     return mark
 
 
-LISTENER = "WORLDSIZE_AUTOTUNE_LISTENER"
-"""The number of the descriptor on which a program listens that inherits a `ListeningPort`."""
-
-
-class ListeningPort:
-    """A port that a program will listen on which inherits the listening socket: nobody can be quicker."""
-
-    def __init__(self, address: str) -> None:
-        from socket import create_server
-
-        self.listener = create_server((address, 0), backlog=128)
-        self.listener.set_inheritable(True)
-        self.port = int(self.listener.getsockname()[1])
-
-
 def _is_free(port: int) -> bool:
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     try:
@@ -99,16 +83,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def reserve_ports(plan: Plan, node: NodePlan, address: str) -> tuple[PortReservation | ListeningPort, ...]:
-    """The ports that the plan wants of this node, whose `address` this is where it is the head, beside the head's.
-    Raises RendezvousError, OSError."""
-    if node.node_rank == 0 and launcher_facts(plan.launcher).listener:
-        return (ListeningPort(address),)
+def reserve_ports(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
+    """The ports that the plan wants of this node, beside the head's. Raises RendezvousError, OSError."""
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))
-
-
-def with_listener(environ: Mapping[str, str], ports: Sequence[PortReservation | ListeningPort]) -> Mapping[str, str]:
-    """The environment of a program that inherits the listening socket among `ports`; as it is where there is none."""
-    numbers = [each.listener.fileno() for each in ports if isinstance(each, ListeningPort)]
-    return {**environ, LISTENER: str(numbers[0])} if numbers else environ

@@ -71,9 +71,8 @@ class HeadResources(NamedTuple):
     listener: socket.socket | None
 
 
-def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: str = "") -> HeadResources:
-    """Reserves the ranks' port, listens for the agents, and publishes both, and the `launcher` if the head chose it.
-    Without a `token` the agents get a new one."""
+def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadResources:
+    """Reserves the ranks' port, listens for the agents, and publishes both, and the `launcher` if the head chose it."""
     reservation = PortReservation()
     listener = None
     if len(plan.agents) > 1:
@@ -82,7 +81,7 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str, token: s
         listener.setblocking(False)
     at = listener.getsockname() if listener else ""
     control_port = 0 if isinstance(at, (str, bytes)) else at[1]
-    rendezvous = Rendezvous(address, reservation.port, control_port, token or os.urandom(16).hex(), launcher)
+    rendezvous = Rendezvous(address, reservation.port, control_port, os.urandom(16).hex(), launcher)
     write_json(paths.rendezvous, rendezvous._asdict(), private=True)
     return HeadResources(rendezvous, reservation, listener)
 

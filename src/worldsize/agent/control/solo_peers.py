@@ -26,6 +26,7 @@ class Peers:
     leading           whether the run is over with some of its ranks; None where it is not, or where another node judges
     order             called with what a program on the head says to one on this node
     spare_nodes       how many nodes may be lost from now on
+    expects_all       nodes that have not joined are on their way, and are told of a verdict that came before
     lost_nodes        those that were, and that the run goes on without
     """
 
@@ -36,6 +37,7 @@ class Peers:
         self.leading: LeaderTracker | None = None
         self.order: Callable[[str], None] = lambda text: None
         self.spare_nodes = 0
+        self.expects_all = False
         self.lost_nodes: tuple[int, ...] = ()
 
     def gather_hosts(self) -> tuple[Host, ...] | None:

@@ -63,7 +63,7 @@ def prepare_launch(
     """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `environ` as the
     ranks are to inherit it. Raises OSError."""
     launch = NodeLaunch(plan, world, node, paths, environ, shares)
-    if plan.batch is None and not launcher_facts(plan.launcher).trials:
+    if plan.batch is None:
         launch = launch._replace(environ=_prepare_framework(launch))
     return find_launcher(plan.launcher).prepare(launch)
 

@@ -161,7 +161,7 @@ class RunQueue:
     def _start_run(self, paths: RunPaths) -> None:
         try:
             plan = read_unmasked_plan(paths)
-            complete_own_element(paths)
+            complete_own_element(plan, paths)
             hold_signals()
             pid = fork_conductor(plan, paths, self._environ)
         except (OSError, ValueError, UsageError) as error:
@@ -176,6 +176,10 @@ class RunQueue:
         if self.array is None or not self._is_unchanged(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
+        if self.array.search:
+            from worldsize.agent.trials.record import write_outputs
+
+            _guard(partial(write_outputs, self.paths.root, self.array))
         results = [read_json(RunPaths(root).result) for root in roots]
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]

@@ -9,27 +9,35 @@ from __future__ import annotations
 import os
 
 from worldsize.plan.array import array_of
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 _OWN = ("outputs", "logs")
 """At the top of code/: links to the run's own directories."""
 
 
-def complete_own_element(element: RunPaths) -> None:
+def complete_own_element(plan: Plan, element: RunPaths) -> None:
     """`complete_element` for a run that is one of an array; nothing for others. Raises OSError."""
     place = array_of(element)
-    if place is not None:
-        complete_element(RunPaths(place[0]), element)
+    if place is None:
+        return
+    without: tuple[str, ...] = ()
+    if "search" in plan.options:
+        from worldsize.agent.trials.record import output_names
+
+        without = output_names(plan.options["search"])
+    complete_element(RunPaths(place[0]), element, without)
 
 
-def complete_element(array: RunPaths, element: RunPaths) -> None:
-    """What is there already stays as it is. Raises OSError."""
+def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:
+    """What is there already stays as it is. `without`: beginnings of the names of outputs that are the array's alone.
+    Raises OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _link_tree(array.inrank, element.inrank)
     _link_tree(array.code, element.code, _OWN)
     for name, source, target in zip(_OWN, (array.outputs, array.user_logs), (element.outputs, element.user_logs)):
-        _copy_tree(source, target)
+        _copy_tree(source, target, without)
         _link(os.path.join("..", os.path.basename(target)), os.path.join(element.code, name))
 
 
@@ -49,10 +57,12 @@ def _link_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
                 _link_file(entry.path, path)
 
 
-def _copy_tree(source: str, target: str) -> None:
+def _copy_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
     """What the job writes to is its own. Links stay links: others may have made them."""
     with os.scandir(source) as entries:
         for entry in entries:
+            if entry.name.startswith(without):
+                continue
             path = os.path.join(target, entry.name)
             if entry.is_symlink():
                 _link(os.readlink(entry.path), path)

@@ -44,7 +44,7 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
     if plan.array:  # setup is executed in the code, which every node may find missing still
         from worldsize.agent.startup.array_element import complete_own_element
 
-        complete_own_element(paths)
+        complete_own_element(plan, paths)
     access = access_of(paths.root)
     told: list[int] = []
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent.control.meeting import make_peers
-from worldsize.agent.control.ports import reserve_ports, with_listener
+from worldsize.agent.control.ports import reserve_ports
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
@@ -41,6 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.control.launcher_relay import MessageRelay
     from worldsize.agent.node_disk.preparation import NodePreparation
+    from worldsize.agent.trials.trial import Trial
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -72,11 +73,10 @@ class Supervisor:
         self.started = time.time()
         self._host = Host(processes.host_name(), os.cpu_count() or 1)
         address = (rendezvous.address if head else address) or ""
-        self._ports = reserve_ports(plan, self.node, address)
+        self._ports = reserve_ports(plan, self.node)
         if self._ports:
             ports = tuple(each.port for each in self._ports)
             self._host = self._host._replace(address=address, ports=ports)
-        self.environ = with_listener(environ, self._ports)
         self._recorder = NodeRecorder(paths, node_rank, len(self.node.ranks))
         self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
@@ -102,6 +102,12 @@ class Supervisor:
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
+        self._trial: Trial | None = None
+        if "search" in plan.options and node_rank == 0:
+            from worldsize.agent.trials.trial import Trial
+
+            self._trial = trial = Trial(plan, paths)
+            self._parts.append(Part(trial.deadline, lambda now: self._adopt(trial.tick(now))))
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -114,6 +120,9 @@ class Supervisor:
     def run(self) -> int:
         processes.become_subreaper()
         self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
+        if self._trial is not None:
+            self._peers.expects_all = True
+            self.end.decide_failure(self._trial.obstacle(), time.monotonic())
         self._gather()
         while not self.end.may_leave(time.monotonic()):
             for key, _ in self._selector.select(self._pause()):
@@ -148,6 +157,8 @@ class Supervisor:
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
         self._peers.spare_nodes = self.plan.spare
+        if self._trial is not None:
+            self._trial.start(time.monotonic())
         self._joining.at = None
         if self.plan.timeout is not None:
             self.end.start_time_limit(self.plan.timeout, time.monotonic())
@@ -172,6 +183,10 @@ class Supervisor:
 
     def _decide(self, heard: Verdict, final: bool = False) -> None:
         self.end.decide(heard, time.monotonic(), final)
+
+    def _adopt(self, found: Verdict | None, final: bool = False) -> None:
+        if found is not None:
+            self._decide(found, final)
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
@@ -254,6 +269,8 @@ class Supervisor:
             self._recorder.write_event("agent_ended")
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
+        if self._trial is not None:
+            self._adopt(self._trial.finish(self.end.verdict), final=True)
         found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()

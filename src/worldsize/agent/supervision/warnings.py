@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from worldsize.agent.outcome.rank_failure import exception_text, read_error
 from worldsize.agent.supervision.rank_processes import Leftover
-from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit, Reason, RunWarning
@@ -33,7 +32,7 @@ def node_warnings(
 ) -> tuple[RunWarning, ...]:
     """Of a node whose ranks have ended as `exits` tell, and whose `leftovers` we had to end; without any secret."""
     succeeded = [each.rank for each in exits if each.code == 0 and not each.stopped]
-    if launcher_facts(plan.launcher).trials or not succeeded:
+    if not succeeded:
         return ()
     found = list(_batch_warnings(plan, paths) if plan.batch is not None else _rank_warnings(paths, succeeded))
     found += [_leftover_warning(each, plan) for each in leftovers if each.rank is None or each.rank in succeeded]

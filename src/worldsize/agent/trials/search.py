@@ -1,5 +1,8 @@
-"""A search for the best configuration, without processes: which trial comes next, what each one's configuration is, and
-what was found."""
+"""A search for the best configuration, without processes and files: each trial's configuration, what its log tells,
+when it is to end, which one is left out, which one is best.
+
+`search` is what a plan and an array say of it: config, metric, goal, steps, reports, timeout, patience.
+"""
 
 from __future__ import annotations
 
@@ -8,106 +11,120 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from worldsize.common.json_values import is_number
 from worldsize.common.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Pattern
+    from typing import Any, Dict, List
 
 MEASURED = "measured"
 GIVEN_UP = "given up"
 FAILED = "failed"
 LEFT_OUT = "left out"
 
-HOPELESS = 0.5
+_HOPELESS = 0.5
 """A trial that is less than half as good as the best one is given up as soon as that shows."""
 
 _MICRO_BATCH = "train_micro_batch_size_per_gpu"
+_FULL_NAMES = {"micro_batch": _MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
 _TOTAL = "train_batch_size"
 _ACCUMULATION = "gradient_accumulation_steps"
-_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
-_MEMORY = re.compile(r"out.of.memory|OutOfMemory|MemoryError|\boom\b", re.IGNORECASE)
+_NUMBER = r"([-+]?\.?\d[\w.]*(?:(?<=[eE])[-+]\d[\w.]*)?)"
+_MEMORY = r"(?i)out.of.memory|OutOfMemory|MemoryError|\boom\b"
 
 
-class Result(NamedTuple):
-    """What came of one trial: `value` of the metric, None without one; `why` it failed or was left out."""
+class TrialResult(NamedTuple):
+    """What came of one trial.
+
+    number   from 1; its element's number, from 0, and one more
+    state    one of the four words above
+    value    of the metric; None where it has told none that counts
+    seconds  that it took
+    why      it failed, or was left out
+    ended    in Unix seconds
+    """
 
     number: int
     settings: Mapping[str, Any]
     state: str
     value: float | None
     seconds: float
-    why: str = ""
+    why: str
+    ended: float
 
 
-class Search:
-    """`trials` are tried in their order. `goal`: "max" or "min" of the metric. `patience`: the search ends after so
-    many trials in a row that were not better than the best one."""
-
-    def __init__(self, trials: Sequence[Mapping[str, Any]], goal: str, patience: int | None) -> None:
-        self.results: List[Result] = []
-        self.count = len(trials)
-        self._waiting = list(enumerate(trials, 1))
-        self._sign = 1 if goal == "max" else -1
-        self._patience = patience
-        self._vain = 0
-        self._full: List[Mapping[str, Any]] = []
-
-    def take_trial(self) -> tuple[int, Mapping[str, Any]] | None:
-        """The next one to try, with its number from 1; None once there is nothing more to try."""
-        while self._waiting:
-            number, settings = self._waiting.pop(0)
-            why = self._reason_to_skip(settings)
-            if not why:
-                return number, settings
-            self.results.append(Result(number, settings, LEFT_OUT, None, 0.0, why))
-        return None
-
-    def record(self, result: Result) -> None:
-        better = result.state == MEASURED and self._is_better(result.value)
-        self._vain = 0 if better or self.best is None else self._vain + 1
-        if result.state == FAILED and _MEMORY.search(result.why):
-            self._full.append(result.settings)
-        self.results.append(result)
-
-    @property
-    def best(self) -> Result | None:
-        measured = [result for result in self.results if result.state == MEASURED and result.value is not None]
-        return max(measured, key=lambda result: self._sign * (result.value or 0.0), default=None)
-
-    def is_hopeless(self, value: float) -> bool:
-        best = self.best
-        if best is None or not best.value or best.value < 0:
-            return False
-        return value < best.value * HOPELESS if self._sign > 0 else value > best.value / HOPELESS
-
-    def _is_better(self, value: float | None) -> bool:
-        best = self.best
-        return value is not None and (best is None or self._sign * value > self._sign * (best.value or 0.0))
-
-    def _reason_to_skip(self, settings: Mapping[str, Any]) -> str:
-        if self._patience is not None and self._vain >= self._patience:
-            return f"patience is at its end: {self._vain} in a row were no better"
-        for full in self._full:
-            if _is_same_but_size(full, settings) and _size(settings) >= _size(full):
-                return f"a micro-batch of {full[_MICRO_BATCH]} was too large for the memory"
-        return ""
+def best_result(results: Iterable[TrialResult], goal: str) -> TrialResult | None:
+    """Of those that were measured; the first of equal ones."""
+    measured = sorted(each for each in results if each.state == MEASURED and each.value is not None)
+    return max(measured, key=lambda each: _worth(each, goal), default=None)
 
 
-def _is_same_but_size(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    names = one.keys() | other.keys()
-    return _MICRO_BATCH in names and all(one.get(name) == other.get(name) for name in names - {_MICRO_BATCH})
+def _worth(result: TrialResult, goal: str) -> float:
+    return (result.value or 0.0) * (1 if goal == "max" else -1)
 
 
-def _size(settings: Mapping[str, Any]) -> float:
-    value = settings[_MICRO_BATCH]
+def ending(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
+    """How a trial is to end now that has told its metric so often, `value` last, within `seconds`; "" where it goes on.
+    `best`: what the best other one has been measured to have."""
+    if told >= search["reports"]:
+        return MEASURED
+    if value is not None and best is not None and _is_hopeless(value, best, search["goal"]):
+        return GIVEN_UP
+    if seconds >= search["timeout"]:
+        return FAILED if value is None else MEASURED
+    return ""
+
+
+def _is_hopeless(value: float, best: float, goal: str) -> bool:
+    return best > 0 and (value < best * _HOPELESS if goal == "max" else value > best / _HOPELESS)
+
+
+def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResult], search: Mapping[str, Any]) -> str:
+    """Why a trial of these settings is not worth starting, after these `results` of others; "" where it is."""
+    tried = sorted((each for each in results if each.state != LEFT_OUT), key=lambda each: each.ended)
+    vain = _vain_count(tried, search["goal"])
+    if search["patience"] is not None and vain >= search["patience"]:
+        return f"patience is at its end: {vain} in a row were no better"
+    wanted = with_full_names(settings)
+    for each in tried:
+        full = with_full_names(each.settings)
+        if each.state == FAILED and re.search(_MEMORY, each.why) and _is_as_large(wanted, full):
+            return f"a micro-batch of {full[_MICRO_BATCH]} was too large for the memory"
+    return ""
+
+
+def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
+    """How many of the latest in a row were not better than the best one before them."""
+    best = best_result(tried, goal)
+    if best is None:
+        return 0
+    latest = min(each.ended for each in tried if each.state == MEASURED and _worth(each, goal) == _worth(best, goal))
+    return sum(each.ended > latest for each in tried)
+
+
+def _is_as_large(wanted: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether all is the same, but for a micro-batch that is at least as large."""
+    if _MICRO_BATCH not in wanted or _MICRO_BATCH not in other:
+        return False
+    names = (wanted.keys() | other.keys()) - {_MICRO_BATCH}
+    same = all(wanted.get(name) == other.get(name) for name in names)
+    return same and _size(wanted[_MICRO_BATCH]) >= _size(other[_MICRO_BATCH])
+
+
+def _size(value: Any) -> float:
     return value if isinstance(value, (int, float)) else math.inf
+
+
+def with_full_names(settings: Mapping[str, Any]) -> Dict[str, Any]:
+    return {_FULL_NAMES.get(name, name): value for name, value in settings.items()}
 
 
 def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
     """`base` with the `settings`, whose names are paths with dots. Where the micro-batch is set and the whole batch is
     said too, the number of accumulated steps follows from both."""
     found: Dict[str, Any] = json.loads(json.dumps(base))
+    settings = with_full_names(settings)
     if _MICRO_BATCH in settings and _TOTAL in found and _ACCUMULATION not in settings:
         found.pop(_ACCUMULATION, None)
     for path, value in settings.items():
@@ -121,30 +138,43 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
     return found
 
 
-def metric_pattern(metric: str) -> Pattern[str]:
-    """A line of rank 0's with the metric: DeepSpeed's own of its throughput, or NAME=NUMBER."""
+def with_reports(config: Mapping[str, Any], search: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A trial's configuration, by which DeepSpeed tells its throughput where that is the metric."""
+    if search["metric"] != "throughput":
+        return config
+    return {**config, "steps_per_print": search["steps"], "log_level": "info"}
+
+
+def metric_values(metric: str, text: str) -> List[float]:
+    """Finite values of the metric, below 2^63, in whole lines of rank 0's: DeepSpeed's own of its throughput, or
+    NAME=NUMBER."""
     name = "RunningAvgSamplesPerSec" if metric == "throughput" else re.escape(metric)
-    return re.compile(rf"(?<![\w.]){name} *= *{_NUMBER}(?![\w.]*\w)")
+    found = (_number(word) for word in re.findall(rf"(?<![\w.]){name} *= *{_NUMBER}", text))
+    return [value for value in found if value is not None]
 
 
-def metric_values(pattern: Pattern[str], lines: Iterable[str]) -> List[float]:
-    return [float(found[1]) for line in lines for found in pattern.finditer(line)]
+def _number(word: str) -> float | None:
+    try:
+        value = math.nan if "_" in word else float(word.rstrip("."))
+    except ValueError:
+        return None
+    return value if is_number(value) else None
 
 
-def results_csv(results: Iterable[Result], metric: str) -> str:
+def results_csv(results: Sequence[TrialResult], metric: str) -> str:
     """All trials as CSV, in their order: the settings, the metric, what became of it."""
     import csv
     import io
 
-    rows = sorted(results, key=lambda result: result.number)
-    names = list(dict.fromkeys(name for result in rows for name in result.settings))
+    rows = [(each, with_full_names(each.settings)) for each in sorted(results)]
+    names = list(dict.fromkeys(name for _, settings in rows for name in settings))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trial", *names, metric, "state", "seconds", "why"])
-    for each in rows:
+    for each, settings in rows:
+        said = (_value_text(settings.get(name, "")) for name in names)
         value = "" if each.value is None else f"{each.value:.6g}"
-        said = [each.settings.get(name, "") for name in names]
-        writer.writerow([each.number, *map(_value_text, said), value, each.state, f"{each.seconds:.1f}", each.why])
+        writer.writerow([each.number, *said, value, each.state, f"{each.seconds:.1f}", each.why])
     return text.getvalue()
 
 
@@ -152,6 +182,10 @@ def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def settings_text(settings: Mapping[str, Any]) -> str:
-    short = {_MICRO_BATCH: "micro_batch", "zero_optimization.stage": "zero_stage"}
-    return " ".join(f"{short.get(name, name)}={_value_text(value)}" for name, value in settings.items())
+def result_text(result: TrialResult, metric: str) -> str:
+    """In one line: the settings, the metric, and of a trial that was not measured why."""
+    settings = " ".join(f"{name}={_value_text(value)}" for name, value in result.settings.items())
+    value = "" if result.value is None else f"  {metric}={result.value:.6g}"
+    state = "" if result.state == MEASURED else "  " + result.state
+    why = ": " + result.why.splitlines()[0][:200] if result.why else ""
+    return settings + value + state + why

@@ -1,148 +1,161 @@
-"""One trial of a search, as one node has its part in it: a small run of its own inside the run, with agents, logs and
-exit records like any other, whose code is the run's but for the configuration."""
+"""One trial of a search, as its head's supervisor sees it: whether it starts, when it has told enough, its record."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-from collections.abc import Mapping
+import time
 
-from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_head
-from worldsize.agent.launchers.base import choose_launcher
-from worldsize.agent.local.conductor import run_as_program
-from worldsize.agent.posix import processes
-from worldsize.agent.posix.signals import SignalPipe
-from worldsize.agent.supervision.supervisor import Supervisor
-from worldsize.common.atomic_files import open_regular_file, write_bytes
+from worldsize.agent.outcome import verdict
+from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.rank_failure import without_secrets
+from worldsize.agent.outcome.verdict import Verdict
+from worldsize.agent.trials.record import read_results, record_file, trial_record, write_configuration, write_outputs
+from worldsize.agent.trials.search import (
+    FAILED,
+    LEFT_OUT,
+    MEASURED,
+    best_result,
+    ending,
+    metric_values,
+    reason_to_leave_out,
+)
+from worldsize.common.atomic_files import open_regular_file, try_unlink, write_json
+from worldsize.errors import WorldsizeError
+from worldsize.plan.array import array_of, read_array
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.exit_records import read_exit
+from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, List, Tuple
+    from typing import Any, List, Mapping
 
-_GRACE = 3.0
-"""A trial has nothing to save."""
+    from worldsize.plan.array import Array
 
-_JOINING = 60.0
-_OWN = ("outputs", "logs")
-
-
-def trial_paths(run: RunPaths, number: int) -> RunPaths:
-    return RunPaths(os.path.join(run.attempt_dir, "trials", f"{number:03d}"))
+_EVERY = 0.2
+_MOST_BYTES = 1 << 20
+_LONGEST_LINE = 1 << 16
 
 
-def trial_plan(plan: Plan, number: int) -> Plan:
-    """What the nodes of a trial start: as many of the run's nodes, and what was to be started without a search."""
-    said = plan.options
-    search = said["search"]
-    return plan._replace(
-        run_id=f"{plan.run_id}.trial-{number}",
-        attempt=0,
-        nodes=plan.nodes[: search["nodes"]],
-        launcher=said["launcher"],
-        options=said["options"],
-        ports=said["ports"],
-        leaders=tuple(said["leaders"]),
-        lingering=tuple(said["lingering"]),
-        timeout=search["timeout"],
-        grace=min(plan.grace, _GRACE),
-        rendezvous_timeout=min(plan.rendezvous_timeout, _JOINING),
-        setup=(),
-        array=None,
-        local=None,
-        errands=False,
-    )
+class MetricLog:
+    """The metric in a log that grows. What is behind by more than a megabyte, and lines that are longer than 64 KiB,
+    are left out."""
 
-
-def write_trial_directory(run: RunPaths, trial: RunPaths, name: str, config: Mapping[str, Any]) -> None:
-    """The trial's own directories; its code is made of links to the run's, with the configuration `name` in its place.
-    Raises OSError."""
-    for directory in trial.directories():
-        if directory != trial.inrank:
-            os.makedirs(directory, exist_ok=True)
-    _link(run.inrank, trial.inrank)
-    _link_all(run.code, trial.code, os.path.normpath(name).split(os.sep), _OWN)
-    for each, target in zip(_OWN, (trial.outputs, trial.user_logs)):
-        _link(target, os.path.join(trial.code, each))
-    write_bytes(os.path.join(trial.code, name), json.dumps(config, indent=2).encode() + b"\n")
-
-
-def _link_all(source: str, target: str, path: List[str], without: Tuple[str, ...] = ()) -> None:
-    """Links to all that is in `source`, except along `path`, where directories are made, and those `without`."""
-    os.makedirs(target, exist_ok=True)
-    first, *rest = path
-    for name in os.listdir(source):
-        if name == first and rest:
-            _link_all(os.path.join(source, name), os.path.join(target, name), rest)
-        elif name != first and name not in without:
-            _link(os.path.join(source, name), os.path.join(target, name))
-
-
-def _link(path: str, link: str) -> None:
-    """By a relative path: nodes may call the run's directory otherwise."""
-    if not os.path.lexists(link):
-        os.symlink(os.path.relpath(path, os.path.dirname(link)), link)
-
-
-class TrialAgent:
-    """What this node does for one trial: it starts its agent, hears what rank 0 tells, and says how it ended."""
-
-    def __init__(self, plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
-        self._plan = plan
-        self._paths = paths
-        self._node_rank = node_rank
-        self._environ = environ
+    def __init__(self, path: str, metric: str) -> None:
+        self._path = path
+        self._metric = metric
         self._read = 0
         self._rest = b""
-        self.pid = 0
 
-    def open(self, address: str, token: str) -> HeadResources:
-        """Where the trial's nodes meet, by this token; for its first node."""
-        return open_head(self._plan, self._paths, address, choose_launcher(self._plan, self._environ), token)
-
-    def start(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe) -> None:
-        """Fork the agent of this node. It ends with us, by the pipe that only we hold open. Raises OSError."""
-        lifeline, self._held = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            run_as_program(lambda: self._run_agent(rendezvous, head, signals, lifeline))
-        self.pid = pid
-        os.close(lifeline)
-        if head is not None and head.listener is not None:
-            head.listener.close()
-
-    def _run_agent(self, rendezvous: Rendezvous, head: HeadResources | None, signals: SignalPipe, lifeline: int) -> int:
-        os.setsid()
-        os.close(self._held)
-        signals.forget()
-        for directory in self._paths.directories():
-            os.makedirs(directory, exist_ok=True)
-        return Supervisor(self._plan, self._paths, self._node_rank, rendezvous, head, self._environ, lifeline).run()
-
-    def stop(self) -> None:
-        processes.signal_process(self.pid, signal.SIGTERM)
-
-    def take_lines(self) -> list[str]:
-        """The whole lines that rank 0, on this node, has written since the last call."""
+    def new_values(self) -> List[float]:
+        """Of the whole lines since the last call."""
         try:
-            with open(open_regular_file(self._paths.rank_log(0)), "rb") as file:
-                file.seek(self._read)
-                data = file.read()
+            with open(open_regular_file(self._path), "rb") as file:
+                new = self._read_new(file)
         except OSError:
             return []
-        self._read += len(data)
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        return [line.decode(errors="replace") for line in whole]
+        *whole, rest = (self._rest + new).split(b"\n")
+        self._rest = rest[-_LONGEST_LINE:]
+        lines = [line for line in whole if len(line) < _LONGEST_LINE]
+        return metric_values(self._metric, b"\n".join(lines).decode(errors="replace"))
 
-    def failure_text(self) -> str:
-        """How it failed, in words; empty where it did not, or was stopped."""
-        os.close(self._held)
-        record = read_exit(self._paths, self._node_rank)
-        if record is None:
-            return "its agent is gone"
-        if record.failure is None:
-            return ""
-        return f"{record.failure.reason}: {record.failure.message}"
+    def _read_new(self, file: Any) -> bytes:
+        size = os.fstat(file.fileno()).st_size
+        behind = size - _MOST_BYTES > self._read
+        if behind:
+            self._read, self._rest = size - _MOST_BYTES, b""
+        file.seek(self._read)
+        data: bytes = file.read(_MOST_BYTES)
+        self._read += len(data)
+        return data.partition(b"\n")[2] if behind else data
+
+
+class Trial:
+    """`deadline` and `tick` are a part of the supervisor's."""
+
+    def __init__(self, plan: Plan, paths: RunPaths) -> None:
+        """Raises OSError, WorldsizeError where it is no element of an array."""
+        place = array_of(paths)
+        array = read_array(place[0]) if place else None
+        if place is None or array is None:
+            raise OSError("a trial is an element of an array, and there is none")
+        self._plan, self._paths = plan, paths
+        self._root, self._number = place
+        self._array: Array = array
+        self._search: Mapping[str, Any] = plan.options["search"]
+        self._log = MetricLog(paths.rank_log(0), self._search["metric"])
+        self._told = 0
+        self._value: float | None = None
+        self._best: float | None = None
+        self._state = MEASURED
+        self._began = self._look_at = 0.0
+        self._created = time.time()
+
+    def obstacle(self) -> Failure | None:
+        """Why its ranks are not to start; None once they can, with the configuration in its place."""
+        try_unlink(record_file(self._paths.root))
+        results = read_results(self._root, self._array)
+        best = best_result(results, self._search["goal"])
+        self._best = best.value if best else None
+        why = reason_to_leave_out(self._array.values[self._number], results, self._search)
+        if why:
+            return self._failure(Reason.LEFT_OUT, why)
+        try:
+            write_configuration(RunPaths(self._root), self._paths, self._search)
+        except OSError as error:
+            return self._failure(Reason.STORAGE, str(error))
+        return None
+
+    def start(self, now: float) -> None:
+        """Its ranks start."""
+        self._began, self._look_at = now, now + _EVERY
+
+    def deadline(self) -> float | None:
+        return self._look_at or None
+
+    def tick(self, now: float) -> Verdict | None:
+        """How it is to end, once it is."""
+        if not self._look_at or now < self._look_at:
+            return None
+        self._look_at = now + _EVERY
+        self._listen()
+        state = ending(self._told, self._value, self._best, now - self._began, self._search)
+        if not state:
+            return None
+        self._look_at, self._state = 0.0, state
+        if state != FAILED:
+            return Verdict(verdict.COMPLETE, None)
+        what = f"it did not tell its {self._search['metric']} within {self._search['timeout']:g} s (autotune.timeout)"
+        return Verdict(verdict.TIMEOUT, self._failure(Reason.TIME_LIMIT, what, verdict.TIMEOUT_CODE))
+
+    def _listen(self) -> None:
+        values = self._log.new_values()
+        if values:
+            self._told += len(values)
+            self._value = values[-1]
+
+    def finish(self, found: Verdict | None) -> Verdict | None:
+        """The verdict on it, where `found` is the supervisor's, and its record; what it adds is on the disk."""
+        self._listen()
+        if (found is None or found.why == verdict.COMPLETE) and self._value is None:
+            what = f"it never told its {self._search['metric']}"
+            found = Verdict(verdict.FAILURE, self._failure(Reason.EXIT_CODE, what))
+        if found is None or found.why != verdict.CANCEL:
+            self._record(found.failure if found else None)
+        return found
+
+    def _record(self, failure: Failure | None) -> None:
+        state, value, why = self._state, self._value, ""
+        failure = without_secrets(failure, self._plan)
+        if failure is not None:
+            left_out = failure.reason == Reason.LEFT_OUT
+            state, value = LEFT_OUT if left_out else FAILED, None
+            why = failure.message if left_out else f"{failure.reason}: {failure.message}"
+        try:
+            write_json(record_file(self._paths.root), trial_record(state, value, why, self._created, time.time()))
+            write_outputs(self._root, self._array)
+        except (OSError, WorldsizeError) as error:
+            note(f"trial {self._number + 1}: {error}")
+
+    def _failure(self, reason: str, what: str, code: int = 1) -> Failure:
+        return Failure(reason, what, None, None, code, time.time())

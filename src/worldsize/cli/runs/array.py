@@ -54,14 +54,18 @@ class ArrayProgress:
         return False
 
     def show_statuses(self, statuses: list[Status]) -> None:
+        lines = self._new_lines(statuses)
+        if lines and not self._quiet:
+            self.finish()
+            report(*lines)
+        self._line(states_text(count_states(statuses)), all(status.final for status in statuses))
+
+    def _new_lines(self, statuses: list[Status]) -> list[str]:
         failed = [k for k, status in enumerate(statuses) if status.state in (RunState.FAILED, RunState.LOST)]
         new = [k for k in failed if k not in self._told]
-        if new and len(self._told) < _SHOWN and not self._quiet:
-            self.finish()
-            for element in new[: _SHOWN - len(self._told)]:
-                report(element_text(self._array, element, statuses[element]))
+        shown = new[: max(0, _SHOWN - len(self._told))]
         self._told.update(new)
-        self._line(states_text(count_states(statuses)), all(status.final for status in statuses))
+        return [element_text(self._array, element, statuses[element]) for element in shown]
 
     def _line(self, text: str, last: bool) -> None:
         if self._terminal:

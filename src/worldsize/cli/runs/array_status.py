@@ -47,13 +47,20 @@ class ArrayView:
         return f"; at most {at_once} at once" if at_once else ""
 
     def details(self, statuses: Sequence[Status]) -> list[str]:
-        return [states_text(count_states(statuses), sys.stdout)]
+        return [states_text(count_states(statuses), sys.stdout), *self._search_lines()]
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
         return self._failed_lines(statuses) or self._waiting_lines(statuses)
 
     def outcome(self, statuses: Sequence[Status]) -> list[str]:
-        return [": " + states_text(count_states(statuses))]
+        return [": " + states_text(count_states(statuses)), *self._search_lines()]
+
+    def _search_lines(self) -> list[str]:
+        if not self._array.array.search:
+            return []
+        from worldsize.cli.runs.search import best_lines
+
+        return best_lines(self._array)
 
     def remains_text(self, found: int) -> str:
         return f"; ended {found} left of it" if found else ""

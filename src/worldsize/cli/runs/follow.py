@@ -114,6 +114,10 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
         return RunProgress(runs, fold, quiet)
     from worldsize.cli.runs.array import ArrayProgress
 
+    if runs.array.search:
+        from worldsize.cli.runs.search import SearchProgress
+
+        return SearchProgress(runs, quiet)
     return ArrayProgress(runs, quiet)
 
 

@@ -1,13 +1,15 @@
-"""From `autotune:` of a job to an explicit list of trials. Loaded only where somebody says it."""
+"""From `autotune:` of a job to the trials, which are the elements of an array. Loaded only where somebody says it."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement
+from worldsize.jobspec.job import ElementValues, Job, Literal
 from worldsize.jobspec.keys.autotune import AUTOTUNE, MAX_TRIALS
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.matrix import read_matrix
@@ -16,10 +18,8 @@ from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
 from worldsize.plan.launchers import launcher_facts
 
-MICRO_BATCH = "train_micro_batch_size_per_gpu"
-SHORT_NAMES = {"micro_batch": MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
-
 _READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
+_MICRO_BATCHES = ("micro_batch", "train_micro_batch_size_per_gpu")
 _SEARCH = {"zero_stage": (0, 1, 2, 3), "micro_batch": (1, 2, 4, 8, 16, 32, 64)}
 _DEFAULTS = {
     "config": "ds_config.json", "metric": "throughput", "goal": "max", "steps": 10, "reports": 3, "timeout": 600,
@@ -32,53 +32,73 @@ def read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     return None if nodes is None else read_keys(nodes, path, AUTOTUNE, report, _READERS)
 
 
-def with_trials(arrangement: Arrangement, said: Mapping[str, Any]) -> Arrangement:
-    """Trials of `arrangement` in its place. Raises PlanError where they do not fit its nodes."""
-    if said.get("by") == "deepspeed":
-        return _with_deepspeed_tuning(arrangement)
-    instances = len(arrangement.nodes)
+class Search(NamedTuple):
+    """job      of each trial
+    settings  of each trial
+    at_once   at most so many trials run at the same time
+    options   what agents are told of it (agent/trials/search.py)
+    """
+
+    job: Job
+    settings: tuple[ElementValues, ...]
+    at_once: int
+    options: Mapping[str, Any]
+
+
+def make_search(job: Job) -> Search:
+    """Raises PlanError for what no trials can be made of."""
+    said = job.autotune or {}
+    for key, value in (("matrix", job.matrix), ("count", job.count), ("batch_script", job.batch_script)):
+        if value:
+            raise PlanError(f"stands beside {key}: a search is several runs itself", "autotune", "keep one of them")
+    instances = job.resources.instance_count
     each = said.get("nodes", instances)
     if instances % each:
         what = f"{instances} nodes cannot be shared out to trials of {each}"
         raise PlanError(what, "autotune.nodes", "take a divisor of the run's nodes")
-    search = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
-    if os.path.isabs(search["config"]) or ".." in search["config"].split("/"):
-        what = f"{search['config']!r} does not lie in the code by its name"
+    options = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
+    if os.path.isabs(options["config"]) or ".." in options["config"].split("/"):
+        what = f"{options['config']!r} does not lie in the code by its name"
         raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
-    trials = trial_settings(said.get("search") or _SEARCH, said.get("trials"))
-    options = {
-        **{name: getattr(arrangement, name) for name in ("launcher", "options", "ports", "leaders", "lingering")},
-        "search": {**search, "nodes": each, "trials": trials},
-    }
-    return arrangement._replace(launcher="autotune", options=options, ports="node", leaders=(), lingering=())
+    resources = job.resources._replace(instance_count=each)
+    trial = job._replace(autotune=None, at_once=None, resources=resources)
+    settings = trial_settings(said.get("search") or _SEARCH, said.get("trials"))
+    return Search(trial, settings, job.at_once or instances // each, options)
 
 
-def trial_settings(search: Mapping[str, Sequence[Any]], most: int | None) -> list[dict[str, Any]]:
-    """Each combination, by the keys' full names: growing micro-batches one after the other, so that what does not fit
-    into memory tells of those that follow."""
-    from itertools import product
+def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) -> tuple[ElementValues, ...]:
+    """Each combination, growing micro-batches one after the other, so that what does not fit into memory tells of those
+    that follow; `most` of them, the same each time, where there are more."""
     from math import prod
 
-    values = {SHORT_NAMES.get(name, name): tuple(tried) for name, tried in search.items()}
-    if MICRO_BATCH in values:
-        values[MICRO_BATCH] = tuple(sorted(values.pop(MICRO_BATCH), key=_size))
+    sizes = {name: sorted(search[name], key=_size) for name in search if name in _MICRO_BATCHES}
+    values = {**{name: tried for name, tried in search.items() if name not in sizes}, **sizes}
     count = prod(map(len, values.values()))
-    if most is None and count > MAX_TRIALS:
+    if count > (MAX_TRIALS if most is None else sys.maxsize):
         raise PlanError(f"{count} combinations to try", "autotune.search", "say how many with autotune.trials")
-    combinations = (dict(zip(values, each, strict=True)) for each in product(*values.values()))
-    if most is None or count <= most:
-        return list(combinations)
-    import random
+    numbers: Sequence[int] = range(count)
+    if most is not None and count > most:
+        import random
 
-    chosen = set(random.Random(0).sample(range(count), most))  # nosec B311  # the same choice each time
-    return [each for number, each in enumerate(combinations) if number in chosen]
+        numbers = sorted(random.Random(0).sample(numbers, most))  # nosec B311
+    return tuple(_combination(values, number) for number in numbers)
 
 
-def _size(value: Any) -> float:
+def _combination(values: Mapping[str, Sequence[Literal]], number: int) -> ElementValues:
+    """The last name varies fastest."""
+    found: dict[str, Literal] = {}
+    for name in reversed(list(values)):
+        number, place = divmod(number, len(values[name]))
+        found[name] = values[name][place]
+    return dict(reversed(found.items()))
+
+
+def _size(value: Literal) -> float:
     return value if isinstance(value, (int, float)) else 0
 
 
-def _with_deepspeed_tuning(arrangement: Arrangement) -> Arrangement:
+def with_own_tuning(arrangement: Arrangement) -> Arrangement:
+    """`arrangement` whose launcher searches itself: DeepSpeed's. Raises PlanError where it cannot."""
     if not launcher_facts(arrangement.launcher).own_tuning:
         what = "DeepSpeed's own autotuning is a part of its launcher"
         raise PlanError(what, "autotune.by", "let the command be: deepspeed train.py …")

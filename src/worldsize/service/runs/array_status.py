@@ -203,6 +203,13 @@ class ArrayElements:
         if not is_own(self._paths):
             return
         try:
+            if self._array.search:
+                from worldsize.agent.trials.record import write_outputs
+
+                write_outputs(self._paths.root, self._array)
+        except (OSError, WorldsizeError):
+            pass
+        try:
             write_result(self._paths, array_result(self._array, statuses))
         except OSError:
             pass  # read-only for us, or full: everybody who looks comes to the same conclusion

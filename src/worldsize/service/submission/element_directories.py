@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 from worldsize.common.atomic_files import link_or_copy, write_text
 from worldsize.compute.base import Submission
-from worldsize.jobspec.job import Job
 from worldsize.plan.array import Array, array_file, element_root
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_secrets
@@ -34,15 +33,16 @@ def write_elements(
     return submissions
 
 
-def write_array(planned: PlannedJob, job: Job, paths: RunPaths, secrets: Collection[str]) -> None:
-    """array.json: an array that has it is complete. `job`: that of all elements."""
+def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) -> None:
+    """array.json: an array that has it is complete."""
     plan = planned.plan
     hidden = [*plan_secret_values(plan), *secrets]
-    varied = planned.elements if job.matrix else ()
+    varied = planned.elements if planned.elements[0] else ()
     values = tuple(mask_tree(mask_values(each, hidden), sparing=True) for each in varied)
     at_once = plan.array.at_once if plan.array else None
     size = (len(plan.nodes), plan.world_size, len(planned.elements))
-    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values)
+    search = plan.options.get("search")
+    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values, search)
     write_text(array_file(paths.root), array.to_json())
 
 

@@ -143,11 +143,9 @@ def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> A
         arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
     if job.autotune is None:
         return arrangement
-    from worldsize.jobspec.reading.autotune import with_trials
+    from worldsize.jobspec.reading.autotune import with_own_tuning
 
-    if job.batch_script is not None:
-        raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
-    return with_trials(arrangement, job.autotune)
+    return with_own_tuning(arrangement)
 
 
 def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:

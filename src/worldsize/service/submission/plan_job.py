@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.atomic_files import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
-from worldsize.jobspec.job import Job, element_job, element_values, is_array_job
+from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
 from worldsize.plan.array import element_root
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
@@ -23,15 +23,18 @@ from worldsize.service.secrets import (
     varied_secrets,
 )
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
-from worldsize.service.submission.preflight import offline_findings, preflight
+from worldsize.service.submission.preflight import offline_findings, preflight, search_findings
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.environment.activation import Activation
+    from worldsize.jobspec.reading.autotune import Search
     from worldsize.plan.node_disk import NodeDiskPlan
     from worldsize.service.environments.lookup import Environment
+
+_TRIAL_GRACE = 3.0
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
@@ -51,15 +54,19 @@ def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | No
 def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None) -> PlannedJob:
     nowhere = RunPaths(os.path.join(request.config.home, "runs", "-"))
     paths = RunPaths(element_root(nowhere.root, 0)) if is_array_job(request.job) else nowhere
-    elements = tuple(element_values(request.job))
+    search = _search(request.job)
+    elements = search.settings if search else tuple(element_values(request.job))
     if former is None:
-        name, job, compute, facts = _ask_compute(request, element_job(request.job, elements[0]))
+        single = search.job if search else element_job(request.job, elements[0])
+        name, job, compute, facts = _ask_compute(request, single)
     else:
         name, job, compute, facts = former.plan.compute, former.job, former.compute, former.facts
     data, placed, local = _with_data(request, job, name, facts) if has_data_inputs(job) else ({}, job, None)
     path = _python_path(request, name, facts)
     plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
+    if search and not former:
+        findings += search_findings(job.code, search.options["config"], compute, request.origins)
     environment, found = None, None
     if job.environment is not None:
         environment, found, plan, said = _with_environment(request, job, facts, plan, path)
@@ -76,7 +83,24 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     job = job._replace(compute=name)
     notices = tuple(findings)
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
-    return plan_at(_as_array(planned, request) if is_array_job(request.job) else planned, request, nowhere)
+    if is_array_job(request.job):
+        planned = _as_array(planned, search.at_once if search else request.job.at_once)
+    return plan_at(_with_search(planned, search) if search else planned, request, nowhere)
+
+
+def _search(job: Job) -> Search | None:
+    if not has_search(job):
+        return None
+    from worldsize.jobspec.reading.autotune import make_search
+
+    return make_search(job)
+
+
+def _with_search(planned: PlannedJob, search: Search) -> PlannedJob:
+    """The same, whose runs are trials: they have nothing to save at their end."""
+    plan = planned.plan
+    plan = plan._replace(options={**plan.options, "search": search.options}, grace=min(plan.grace, _TRIAL_GRACE))
+    return planned._replace(plan=plan)
 
 
 def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
@@ -128,12 +152,16 @@ def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
     """The plan of one of the runs of an array, which lies in `paths`."""
     plan = _with_local_variables(_with_run_directory(planned, element, paths))
     assert plan.array is not None
-    return plan._replace(argv=(*planned.wrap, *plan.argv), array=plan.array._replace(element=element))
+    options = plan.options
+    if "search" in options:
+        options = {**options, "search": {**options["search"], "settings": planned.elements[element]}}
+    array = plan.array._replace(element=element)
+    return plan._replace(argv=(*planned.wrap, *plan.argv), array=array, options=options)
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
     """The job of one of the runs."""
-    values = planned.elements[element]
+    values = {} if "search" in planned.plan.options else planned.elements[element]
     return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
 
 
@@ -176,10 +204,10 @@ def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
     return without_secrets(named, [*plan_secret_values(planned.plan), *secrets_of_elements(planned)])
 
 
-def _as_array(planned: PlannedJob, request: SubmissionRequest) -> PlannedJob:
-    """The same, as the first of several runs."""
+def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
+    """The same, as the first of several runs, of which at most `at_once` run at the same time."""
     number, plan, facts = len(planned.elements), planned.plan, planned.facts
-    at_once = request.job.at_once or _element_limit(plan, facts)
+    at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
     if "array" not in planned.compute.capabilities:
         what = f"inside an allocation all {number} runs start at once"

@@ -31,7 +31,6 @@ def preflight(
         *_service_only_notices(job),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
-        *_autotune(job, plan, origins),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
     ]
     return sorted(found, key=lambda result: result.level != "error")
@@ -43,19 +42,6 @@ def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
         return []
     what = f"{plan.compute} has no {program} to start MPI ranks"
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
-
-
-def _autotune(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
-    """The file that a search varies is to be a part of the code on this machine, where that is."""
-    if not launcher_facts(plan.launcher).trials or (job.code and "://" in job.code):
-        return []
-    name = plan.options["search"]["config"]
-    if job.code and os.path.isfile(os.path.join(job.code, name)):
-        return []
-    what = "there is no {} in {}".format(name, job.code or "the code: the job names none")
-    return [
-        CheckResult("error", what, origins.of("autotune"), "autotune.config says which JSON file of the code to vary")
-    ]
 
 
 def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
@@ -71,6 +57,29 @@ def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     from worldsize.service.provisioning.offline import check_downloads
 
     return check_downloads(job, origins)
+
+
+def search_findings(code: str | None, name: str, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
+    """Of a search: its trials do not disturb each other, and the file that it varies is a part of the code."""
+    what, hint = "", "autotune.config says which JSON file of the code to vary"
+    if "array" not in compute.capabilities:
+        what, hint = "inside an allocation all trials would start at once", "leave the allocation's shell"
+    elif code and "://" in code:
+        return []
+    elif not code or not os.path.isfile(os.path.join(code, name)):
+        what = "there is no {} in {}".format(name, code or "the code: the job names none")
+    elif not _holds_object(os.path.join(code, name)):
+        what = f"{name} holds no JSON object"
+    return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
+
+
+def _holds_object(path: str) -> bool:
+    from worldsize.common.atomic_files import read_json
+
+    try:
+        return isinstance(read_json(path), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:

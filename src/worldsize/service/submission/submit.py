@@ -131,7 +131,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     from worldsize.service.submission.element_directories import write_array, write_elements
 
     submissions = write_elements(rendered, planned, paths, secrets, progress)
-    write_array(planned, job, paths, secrets)
+    write_array(planned, paths, secrets)
     return submissions
 
 
@@ -140,7 +140,8 @@ def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
     if not planned.is_array:
         return planned.job
     asked = request.job
-    return planned.job._replace(inputs=asked.inputs, matrix=asked.matrix, count=asked.count, at_once=asked.at_once)
+    names = ("inputs", "matrix", "count", "at_once", "autotune", "resources")
+    return planned.job._replace(**{name: getattr(asked, name) for name in names})
 
 
 def _write_plan(submission: Submission) -> None:

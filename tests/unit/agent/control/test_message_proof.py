@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.agent.control import message_proof
-from worldsize.agent.control.message_proof import HEAD, MEMBER, NONCE, Seal, derive_token, is_nonce, new_nonce
+from worldsize.agent.control.message_proof import HEAD, MEMBER, NONCE, Seal, is_nonce, new_nonce
 
 
 def pair(token: str = "secret", other: str | None = None) -> tuple[Seal, Seal]:
@@ -20,11 +20,6 @@ def pair(token: str = "secret", other: str | None = None) -> tuple[Seal, Seal]:
 @given(st.binary(max_size=200), st.binary(max_size=300))
 def test_the_standard_librarys_hmac_gives_the_same(key: bytes, text: bytes) -> None:
     assert message_proof._mac(key, text) == hmac.digest(key, text, "sha256")
-
-
-def test_tokens_for_other_purposes() -> None:
-    assert derive_token("run", "trial 1") == derive_token("run", "trial 1")
-    assert len({derive_token(token, "trial %d" % number) for token in ("a", "b") for number in (1, 2)}) == 4
 
 
 def test_both_ways() -> None:

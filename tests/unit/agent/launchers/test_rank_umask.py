@@ -18,7 +18,6 @@ from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
 from worldsize.agent.startup.setup_script import environment_after_setup
-from worldsize.agent.trials.trial import trial_plan
 from worldsize.common.atomic_files import Umask, open_log, own_umask
 from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.job import Job
@@ -102,15 +101,9 @@ def test_a_log_may_be_any_of_the_three_streams(tmp_path: Path, closed: str) -> N
     assert (done.returncode, log.read_text()) == (0, "told\ntrouble\n")
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun", "autotune"])
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
 def test_launchers_have_ours_since_ranks_set_theirs(launcher: str) -> None:
     assert umask_of(plan_of(launcher)) is None
-
-
-def test_a_trial_of_a_search_starts_ranks_with_it() -> None:
-    search = {"nodes": 1, "timeout": None}
-    said = {"launcher": "direct", "options": {}, "ports": "", "leaders": [], "lingering": [], "search": search}
-    assert umask_of(trial_plan(plan_of("autotune", options=said), 1)) == 0o027
 
 
 def test_other_programs_are_started_with_it() -> None:

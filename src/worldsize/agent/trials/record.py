@@ -1,0 +1,126 @@
+"""What trials leave in their array's directory, which all nodes share: a record each; made of these, the table of all
+and the best configuration. Whoever ends last writes what all have left; two who write at once do no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from worldsize.agent.trials.search import (
+    FAILED,
+    TrialResult,
+    best_result,
+    results_csv,
+    with_reports,
+    with_settings,
+)
+from worldsize.common.atomic_files import read_json, read_object, write_bytes, write_text
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.errors import StorageError
+from worldsize.plan.array import Array, element_root
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import RunState
+from worldsize.state.result import status_of
+from worldsize.trust.directories import path_within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List
+
+TABLE = "trials.csv"
+
+
+def record_file(root: str) -> str:
+    """Of the trial in `root`."""
+    return os.path.join(root, "trial.json")
+
+
+def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a search writes into the outputs of its array."""
+    return TABLE, os.path.basename(search["config"])
+
+
+def trial_record(
+    state: str, value: float | None, why: str, started: float | None, ended: float | None
+) -> dict[str, Any]:
+    """What a trial's `TrialResult` says, but for what its array tells."""
+    at = ended or 0.0
+    return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
+
+
+def read_results(root: str, array: Array) -> List[TrialResult]:
+    """Of all trials of the array in `root` that have ended, in their order."""
+    found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
+    return [each for each in found if each is not None]
+
+
+def _read_result(root: str, number: int, settings: Mapping[str, Any]) -> TrialResult | None:
+    """What the trial's agent has recorded; where that was lost, how its run has ended."""
+    try:
+        told = read_object(record_file(root)) or _lost_record(read_object(RunPaths(root).result))
+        own = {"number": number, "settings": settings}
+        return check_fields(tuple_of(TrialResult, {**told, **own})) if told else None
+    except PARSE_ERRORS:
+        return None
+
+
+def _lost_record(ended: Any) -> dict[str, Any]:
+    status = status_of(ended) if ended else None
+    if status is None or status.state not in (RunState.FAILED, RunState.LOST):
+        return {}
+    why = f"{status.reason or status.state}: {status.message}"
+    return trial_record(FAILED, None, why, status.started, status.ended)
+
+
+def write_outputs(root: str, array: Array) -> None:
+    """The table of all trials that have ended, and the best configuration, of the array in `root`: written anew as long
+    as there is more to tell than what was written. Raises OSError."""
+    written = None
+    while written != (found := read_results(root, array)):
+        _write_outputs(RunPaths(root), found, array.search or {})
+        written = found
+
+
+def _write_outputs(paths: RunPaths, results: List[TrialResult], search: Mapping[str, Any]) -> None:
+    table, name = output_names(search)
+    write_text(os.path.join(paths.outputs, table), results_csv(results, search["metric"]))
+    best = best_result(results, search["goal"])
+    if best is not None:
+        config = with_settings(base_configuration(paths, search["config"]), best.settings)
+        write_text(os.path.join(paths.outputs, name), _configuration_text(config))
+
+
+def _configuration_text(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, indent=2) + "\n"
+
+
+def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, Any]) -> None:
+    """The trial's own, in place of the name that its code has of the array's. Raises OSError."""
+    config = with_settings(base_configuration(array, search["config"]), search["settings"])
+    path = os.path.join(trial.code, search["config"])
+    directory = _path_in_code(trial, os.path.dirname(path), search["config"])
+    text = _configuration_text(with_reports(config, search))
+    write_bytes(os.path.join(directory, os.path.basename(path)), text.encode())
+
+
+def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
+    """The configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group can read
+    each trial's configuration, which holds all of this one.
+
+    Raises OSError where it is not there, lies elsewhere, or is no JSON object.
+    """
+    try:
+        value = read_json(_path_in_code(array, os.path.join(array.code, name), name))
+    except ValueError as error:
+        raise OSError(f"{name} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise OSError(f"there is no {name} in the code (autotune.config says which file to vary)")
+    return value
+
+
+def _path_in_code(paths: RunPaths, path: str, name: str) -> str:
+    try:
+        return path_within(paths.root, path)
+    except StorageError as error:
+        raise OSError(f"{name} is not in the snapshot of the code: {error.what}") from None
