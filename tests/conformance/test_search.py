@@ -1,4 +1,4 @@
-"""The best configuration by trials, whatever they run on: beside each other, each on one of the run's nodes."""
+"""The best configuration by trials, whatever they run on: beside each other, each on one node."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ def test_the_best_one_is_left_in_outputs(place: Place) -> None:
     ]
     assert "exited with code 3" in rows[2][5]
     for rank in range(2):
-        assert place.read(run, "attempt-0", "trials", "003", "outputs", "world-%d" % rank) == "2\n"
+        assert place.out(run + "_2", "world-%d" % rank) == "2\n"

@@ -96,7 +96,7 @@ def test_trials_find_the_best_configuration(place: Cli, world: str) -> None:
     with open(place.path(place.latest(), "outputs", "ds_config.json")) as file:
         best = json.load(file)
     assert best["train_micro_batch_size_per_gpu"] == 64 and best["zero_optimization"] == {"stage": 2}
-    assert best["steps_per_print"] == 20 and "autotune: best: zero_stage=2 micro_batch=64  throughput=" in result.out
+    assert best["steps_per_print"] == 20 and "\nbest: zero_stage=2 micro_batch=64  throughput=" in result.err
     table = place.read(place.latest(), "outputs", "trials.csv").splitlines()
     assert [row.split(",")[4] for row in table[1:]] == ["measured", "measured"]
 
