@@ -31,3 +31,27 @@ def test_the_best_one_is_left_in_outputs(place: Place) -> None:
     assert "exited with code 3" in rows[2][5]
     for rank in range(2):
         assert place.out(run + "_2", "world-%d" % rank) == "2\n"
+
+
+ON_ALL_NODES = (
+    "size=$(tr -dc 0-9 < set.json); test $size = 1 || exec python3 -c 'raise MemoryError()'; "
+    "touch $(dirname $PWD)/outputs/up-$RANK; until test -e outputs/up-0 -a -e outputs/up-1; do sleep 0.05; done; "
+    "test $RANK != 0 || echo speed=$size; exec sleep 600"
+)
+
+
+def test_a_trial_of_all_nodes_is_ended_or_left_out_on_each(place: Place) -> None:
+    """What is left out starts no rank anywhere, and every node ends at once and says so."""
+    place.write("set.json", "{}")
+    search = {"config": "set.json", "metric": "speed", "reports": 1, "search": {"micro_batch": [1, 2, 4]}}
+    place.job(ON_ALL_NODES, "2x1", code=".", autotune=search)
+    result = place("run", "job.yml", timeout=place.target.patience + 30)
+    assert result.code == 0, result
+    run = place.latest()
+    rows = list(csv.reader(place.out(run, "trials.csv").splitlines()))
+    assert [row[3] for row in rows[1:]] == ["measured", "failed", "left out"], rows
+    assert all(float(row[4]) < 20 for row in rows[1:]), rows
+    told = [json.loads(place.read(run + "_2", "attempt-0", "exit", "node-%04d.json" % node)) for node in (0, 1)]
+    assert [(each["ranks"], each["stop"], each["failure"]["reason"]) for each in told] == [
+        ([], "failure", "LEFT_OUT")
+    ] * 2

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 from glob import glob
 
 import pytest
@@ -169,6 +171,21 @@ def test_a_configuration_that_leads_elsewhere_fails_each_trial(cli: Cli, job: st
     assert result.code == 1 and "conf/ds.json is not in the snapshot of the code" in result.err, result
 
 
+def test_a_search_of_a_former_release_can_be_read_and_is_not_started(cli: Cli, job: str) -> None:
+    """It was one run, whose launcher led trials."""
+    run = cli.latest() if cli("run", job, "--set", "autotune=null", "--set", "command=echo hello").code == 0 else ""
+    plan = json.loads(cli.read(run, "plan.json"))
+    with open(cli.path(run, "plan.json"), "w") as file:
+        json.dump({**plan, "launcher": "autotune", "options": {"launcher": "direct", "search": SEARCH}}, file)
+    assert cli.status(run)["state"] == "SUCCEEDED" and cli.json("list")[0]["state"] == "SUCCEEDED"
+    assert "hello" in cli.ok("logs", run).out
+    for name in ("result.json", "attempt-0/exit/node-0000.json", "attempt-0/exit/node-0001.json"):
+        os.unlink(cli.path(run, name))
+    words = [sys.executable, cli.path(run, "agent.pyz"), cli.path(run), "--conduct"]
+    assert subprocess.run(words, timeout=60, check=False).returncode == 1
+    assert "there is no launcher 'autotune'" in cli.status(run)["message"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -177,6 +194,8 @@ def test_a_configuration_that_leads_elsewhere_fails_each_trial(cli: Cli, job: st
         ("autotune.by=deepspeed", "is a part of its launcher"),
         ("autotune.search.micro_batch=8", "expected a list of values"),
         ("autotune.serach={}", "search"),
+        ("count=2", "stands beside count"),
+        ("virtual_gpus=2", "one run is rehearsed at a time"),
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_starts(cli: Cli, job: str, words: str, message: str) -> None:

@@ -119,6 +119,27 @@ def test_the_state_of_the_whole(states: dict[str, int], whole: str) -> None:
     assert overall_state(states) == whole
 
 
+@pytest.mark.parametrize(
+    ("states", "whole"),
+    [
+        ({"SUCCEEDED": 1, "FAILED": 2, "LOST": 1}, "SUCCEEDED"),
+        ({"SUCCEEDED": 1, "FAILED": 2, "QUEUED": 1}, "RUNNING"),
+        ({"SUCCEEDED": 1, "FAILED": 1, "CANCELLED": 1}, "CANCELLED"),
+        ({"FAILED": 2, "LOST": 1}, "FAILED"),
+    ],
+)
+def test_one_measured_trial_is_enough_for_a_search(states: dict[str, int], whole: str) -> None:
+    assert overall_state(states, search=True) == whole
+
+
+def test_a_search_ends_as_its_first_failing_trial_where_none_was_measured() -> None:
+    search = ARRAY._replace(search={"metric": "m"})
+    failed = [ended("FAILED", 7, 0.5, 9.0, "EXIT_CODE"), ended("FAILED", 1, 3.0, 4.0, "LEFT_OUT"), ended("LOST", 1)]
+    assert array_status(search, failed)[:3] == ("FAILED", "EXIT_CODE", 7)
+    assert array_status(search, [failed[0], ended("SUCCEEDED"), failed[2]])[:3] == ("SUCCEEDED", None, 0)
+    assert Array.from_json(search.to_json()) == search and "search" not in json.loads(ARRAY.to_json())
+
+
 def test_the_whole_ends_as_its_first_failing_element() -> None:
     statuses = [ended("SUCCEEDED"), ended("FAILED", 7, 0.5, 9.0, "EXIT_CODE"), ended("FAILED", 9, 3.0, 4.0, "SIGNAL")]
     assert list(count_states(statuses).items()) == [("SUCCEEDED", 1), ("FAILED", 2)]

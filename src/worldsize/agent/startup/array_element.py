@@ -21,12 +21,16 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
     place = array_of(element)
     if place is None:
         return
-    without: tuple[str, ...] = ()
-    if "search" in plan.options:
-        from worldsize.agent.trials.record import output_names
+    array, search = RunPaths(place[0]), plan.options.get("search")
+    if search is None:
+        return complete_element(array, element)
+    from worldsize.agent.trials.record import output_names, write_configuration
 
-        without = output_names(plan.options["search"])
-    complete_element(RunPaths(place[0]), element, without)
+    complete_element(array, element, output_names(search))
+    try:
+        write_configuration(array, element, search)
+    except OSError:
+        pass  # its head tries again, and says so
 
 
 def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:

@@ -58,7 +58,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 def refuse_array_rehearsal(job: Job) -> None:
     if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
-        raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
+        raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
 
 
 def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:

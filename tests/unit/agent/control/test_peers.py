@@ -32,9 +32,9 @@ TOKEN = "5ecre7" * 5
 
 
 class Cluster:
-    """Nodes 0 (the head) to `nodes` - 1, all of which have joined. `verdicts`: what each has heard."""
+    """Nodes 0 (the head) to `nodes` - 1, all of which have joined if they `meet`. `verdicts`: what each has heard."""
 
-    def __init__(self, directory: str, nodes: int) -> None:
+    def __init__(self, directory: str, nodes: int, meet: bool = True) -> None:
         self.clock = Clock()
         self.selector = selectors.DefaultSelector()
         endpoint = directory + "/control"
@@ -50,7 +50,7 @@ class Cluster:
         self.all: list[Peers] = [self.head, *self.members]
         self.verdicts: list[list[PeerVerdict]] = [[] for _ in self.all]
         self.closed: set[int] = set()
-        while None in [each.gather_hosts() for each in self.all]:
+        while meet and None in [each.gather_hosts() for each in self.all]:
             self.turn()
 
     def turn(self) -> None:
@@ -87,8 +87,8 @@ class Cluster:
 def cluster(tmp_path) -> Iterator[Callable[[int], Cluster]]:
     made: list[Cluster] = []
 
-    def make(nodes: int) -> Cluster:
-        made.append(Cluster(str(tmp_path), nodes))
+    def make(nodes: int, meet: bool = True) -> Cluster:
+        made.append(Cluster(str(tmp_path), nodes, meet))
         return made[-1]
 
     yield make
@@ -209,6 +209,23 @@ def test_a_head_whose_connection_is_lost_is_lost_at_once_unless_it_has_said_the_
     run.close(0)
     run.turn()
     assert run.verdicts[2] == [] and run.members[1].may_end(late=False)
+
+
+@pytest.mark.parametrize("expected", [True, False])
+def test_nodes_that_are_on_their_way_hear_what_was_decided_before(cluster, expected: bool) -> None:
+    run = cluster(3, meet=False)
+    run.head.expects_all = expected
+    early = verdict.Verdict(verdict.CANCEL, None)
+    run.head.send_verdict(early)
+    assert run.head.may_end(late=False) == (not expected) and run.head.may_end(late=True)
+    while not all(run.verdicts[1:]):
+        assert [each.gather_hosts() for each in run.members] == [None, None]
+        run.turn()
+    assert run.verdicts[1:] == [[PeerVerdict(early, final=True)]] * 2 and not run.head.may_end(late=False)
+    for member in run.members:
+        member.report_done()
+    run.turn()
+    assert run.head.may_end(late=False)
 
 
 def test_who_is_done_may_fall_silent_and_go(cluster) -> None:
