@@ -79,6 +79,8 @@ class Array(NamedTuple):
             raise ValueError(f"not an array: it says that it has {array.elements!r} elements")
         if len(array.values) not in (0, array.elements):
             raise ValueError(f"not an array: it has {len(array.values)} values for {array.elements} elements")
+        if array.search and not all(isinstance(array.search.get(name), str) for name in ("config", "goal", "metric")):
+            raise ValueError(f"not an array: it does not say what is searched: {array.search!r:.60}")
         return array
 
 

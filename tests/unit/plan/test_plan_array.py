@@ -133,10 +133,12 @@ def test_one_measured_trial_is_enough_for_a_search(states: dict[str, int], whole
 
 
 def test_a_search_ends_as_its_first_failing_trial_where_none_was_measured() -> None:
-    search = ARRAY._replace(search={"metric": "m"})
+    search = ARRAY._replace(search={"metric": "m", "goal": "max", "config": "c.json"})
     failed = [ended("FAILED", 7, 0.5, 9.0, "EXIT_CODE"), ended("FAILED", 1, 3.0, 4.0, "LEFT_OUT"), ended("LOST", 1)]
     assert array_status(search, failed)[:3] == ("FAILED", "EXIT_CODE", 7)
     assert array_status(search, [failed[0], ended("SUCCEEDED"), failed[2]])[:3] == ("SUCCEEDED", None, 0)
+    with pytest.raises(ValueError, match="does not say what is searched"):
+        Array.from_json(ARRAY._replace(search={"metric": 3}).to_json())
     assert Array.from_json(search.to_json()) == search and "search" not in json.loads(ARRAY.to_json())
 
 

@@ -97,7 +97,7 @@ class Trial:
         results = read_results(self._root, self._array)
         best = best_result(results, self._search["goal"])
         self._best = best.value if best else None
-        why = reason_to_leave_out(self._array.values[self._number], results, self._search)
+        why = reason_to_leave_out(self._search["settings"], results, self._search)
         if why:
             return self._failure(Reason.LEFT_OUT, why)
         try:

@@ -14,7 +14,12 @@ from worldsize.state.records import RunState, Status
 class SearchProgress(ArrayProgress):
     """A line for each trial, once it has ended."""
 
+    _ended = 0
+
     def _new_lines(self, statuses: list[Status]) -> list[str]:
+        before, self._ended = self._ended, sum(status.final for status in statuses)
+        if self._ended == before:
+            return []
         results = read_results(self._array.directory, self._array.array)
         new = sorted((each for each in results if each.number not in self._told), key=lambda each: each.ended)
         self._told.update(each.number for each in new)
