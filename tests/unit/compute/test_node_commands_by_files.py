@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from driver import wait_for
 
 from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.run_command import line_of, node_file_name
+from worldsize.agent.node_programs.run_command import UNREADABLE, line_of, node_file_name
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
 from worldsize.compute.node_commands.by_files import (
@@ -120,7 +121,7 @@ def test_silence_is_time_in_which_there_was_nothing_to_read(directory: str) -> N
     os.unlink(path)
     os.mkdir(path)
     reader.read_events(101.0)
-    assert reader.silence.seconds == pytest.approx(2.2), "the file server did not answer"
+    assert reader.silence.seconds == pytest.approx(2.2 + UNREADABLE), "the file server did not answer"
     os.rmdir(path)
     tell(directory, 0, b"\n")
     reader.read_events(102.0)
@@ -211,6 +212,29 @@ def test_what_the_compute_refused_is_raised(directory: str, monkeypatch: pytest.
     stream = FileCommandStream(directory, [0, 1], refuse)
     with pytest.raises(SubmitRejected, match="no node called X"):
         heard(stream)
+    stream.close()
+
+
+def test_what_is_refused_no_longer_by_the_time_it_is_looked_at(
+    directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_files, "_LOOK", 0.01)
+    looked_at = threading.Event()
+
+    class Withdrawn(SubmitRejected):
+        def __bool__(self) -> bool:
+            looked_at.set()
+            wait_for(lambda: stream._refused is None)
+            return True
+
+    def status() -> NodeStartStatus:
+        if looked_at.is_set():
+            return NodeStartStatus()
+        raise Withdrawn("the head is too old", "job 14")
+
+    stream = FileCommandStream(directory, [0, 1], status)
+    wait_for(lambda: stream._refused is not None)
+    assert stream.read_events(0.0) == []
     stream.close()
 
 
@@ -312,3 +336,18 @@ def test_what_a_node_cannot_have_written_keeps_nobody(directory: str, kind: str)
             file.truncate(1 << 40) if kind == "huge" else file.write(b"ws1 x up y\nws1 0 out x\nws1 0 end x\n" + up(0))
     found = listen(NodeFile(directory, 0), 0.0)
     assert found == ([("up", b"host-0")] if kind == "noise" else [])
+
+
+def test_a_file_that_can_never_be_read_is_not_waited_for_without_end(directory: str) -> None:
+    path = os.path.join(directory, node_file_name(0))
+    tell(directory, 0, up(0))
+    reader = NodeFile(directory, 0)
+    assert listen(reader, 0.0) == [("up", b"host-0")]
+    os.unlink(path)
+    os.mkfifo(path)
+    for now in range(1, 12 * round(SILENCE)):
+        assert listen(reader, float(now)) == []
+    assert reader.silence.seconds < SILENCE, "a file server may be away for some minutes"
+    for now in range(12 * round(SILENCE), 12 * round(SILENCE) + 3):
+        listen(reader, float(now))
+    assert is_lost(True, True, False, reader.silence.seconds, None)

@@ -44,6 +44,9 @@ ELSEWHERE = "WORLDSIZE_ELSEWHERE"
 OUTPUT_LIMIT = 256 << 20
 """Bytes that a command may print on one node where files carry them. What follows is dropped, which is told."""
 
+UNREADABLE = 1 / 12
+"""What a second counts as silence in which a file was there and could not be read."""
+
 PIECE = 600
 STOP = "stop"
 NOW = "now"
@@ -51,8 +54,8 @@ _DRAIN = 0.2
 _TICK = 0.1
 _SHORT_TICK = 0.01
 _LEASE_TICK = 0.5
+_FLUSH_TICK = 0.05
 _HELD = 1 << 20
-_UNREADABLE = 1 / 12
 _EXCESS = f"worldsize: it has printed {OUTPUT_LIMIT >> 20} MiB on this node: what follows is not shown\n".encode()
 _MASK = "***"
 """What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
@@ -259,6 +262,11 @@ class Silence:
         self._looked_at = now
 
 
+def silence_weight(error: OSError) -> float:
+    """What a second of this error counts as silence: a file server that fails for a while makes nobody look dead."""
+    return 1.0 if isinstance(error, FileNotFoundError) else UNREADABLE
+
+
 class FileTransport:
     """Files of a directory that whoever asked sees too, where nothing else connects the two.
 
@@ -289,7 +297,7 @@ class FileTransport:
         self._silence = Silence()
         self._lease = ""
         self._is_awaited = False
-        self._look_at = 0.0
+        self._look_at = self._flush_at = 0.0
 
     def send(self, line: bytes) -> None:
         self._held += line
@@ -309,12 +317,14 @@ class FileTransport:
         return not self.poll()
 
     def poll(self) -> str:
-        """What is wanted: nothing else, "stop", or "now". Sends on what was told."""
+        """Write what was told, and return what is wanted: "" (nothing else), "stop", or "now"."""
         now = self._clock()
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
             self._read_lease(now)
-        self._flush()
+        if now >= self._flush_at:
+            self._flush_at = now + _FLUSH_TICK
+            self._flush()
         if self._parent is not None and os.getppid() != self._parent:
             return NOW
         word = self._lease.partition(" ")[0]
@@ -325,10 +335,11 @@ class FileTransport:
         return self._silence.seconds > self._patience
 
     def close(self) -> None:
-        """Last words, as long as somebody waits for them. Where nobody is left to remove the directory, we do."""
+        """Write what is left, as long as somebody waits for it. Remove the directory where nobody is left who would."""
+        self._flush()
         while self._held and not self.is_abandoned:
-            self.poll()
             time.sleep(_SHORT_TICK)
+            self.poll()
         if self.is_abandoned:
             remove_directory(self._directory)
 
@@ -337,7 +348,7 @@ class FileTransport:
             with open(os.path.join(self._directory, "lease"), encoding="latin-1") as file:
                 lease = file.read().strip()
         except OSError as error:
-            return self._silence.look(now, False, 1.0 if isinstance(error, FileNotFoundError) else _UNREADABLE)
+            return self._silence.look(now, False, silence_weight(error))
         is_new = lease != self._lease
         self._silence.look(now, is_new)
         if is_new:
@@ -346,7 +357,7 @@ class FileTransport:
             self._held += b"\n"
 
     def _flush(self) -> None:
-        """What cannot be written is kept, and tried again."""
+        """Append to the file what was told. What cannot be written is kept, and tried again."""
         if not self._held:
             return
         try:
@@ -363,14 +374,22 @@ def node_file_name(node: int) -> str:
 
 
 def remove_directory(directory: str) -> None:
-    """Whatever can be removed is."""
+    """Remove the directory, or those of its files that can be removed. It is tried three times: another node may remove
+    it too, or still write."""
     for _ in range(3):
         try:
             for name in os.listdir(directory):
-                os.unlink(os.path.join(directory, name))
+                _try_unlink(os.path.join(directory, name))
             return os.rmdir(directory)
         except OSError:
-            continue  # another node is at it too, or was still writing
+            continue
+
+
+def _try_unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def line_of(node: int, kind: str, value: object) -> bytes:

@@ -72,7 +72,7 @@ class NodeFile:
 
     has_begun  it has told something
     is_over    no more is to be expected: it has told its end, or is taken for lost
-    silence    time in which the file could be read and held nothing new
+    silence    time in which the file held nothing new; that in which it could not be read counts less
     """
 
     def __init__(self, directory: str, node: int) -> None:
@@ -104,7 +104,7 @@ class NodeFile:
                 file.seek(self._offset)
                 data = file.read(_CHUNK).partition(b"\0")[0]
         except OSError as error:
-            self.silence.look(now, False, float(isinstance(error, FileNotFoundError)))
+            self.silence.look(now, False, run_command.silence_weight(error))
             return b""
         self.silence.look(now, bool(data))
         self._offset += len(data)
@@ -188,8 +188,9 @@ class FileCommandStream:
 
     def _losses(self, file: NodeFile, now: float) -> list[NodeEvent]:
         """That the node is lost, if it is: it can tell nothing more, however long it is waited for."""
+        refused = self._refused  # which another thread changes
         begun = file.has_begun or self._status.begun
-        why = self._status.gone.get(file.node, "") or (self._refused.what if self._refused else "")
+        why = self._status.gone.get(file.node, "") or (refused.what if refused else "")
         if not (begun or why):
             file.silence.look(now, True)
         stopped_for = None if self._stopped_at is None else now - self._stopped_at

@@ -232,6 +232,19 @@ def test_what_is_told_is_there_with_the_next_poll_and_the_last_of_it_at_the_end(
     assert node.texts() == [b"first", b"last"] and os.path.exists(node.directory)
 
 
+def test_what_is_told_piece_by_piece_is_written_twenty_times_a_second_at_most(node: Node) -> None:
+    """Each writing opens and closes the file, which a file server answers."""
+    node.begin()
+    sizes = set()
+    for number in range(100):
+        node.transport.send(b"%d\n" % number)
+        node.poll(0.01)
+        sizes.add(os.path.getsize(node.path))
+    assert 10 <= len(sizes) <= 21
+    node.transport.close()
+    assert node.texts() == [b"%d" % number for number in range(100)]
+
+
 def test_last_words_that_cannot_be_written_keep_nobody_once_the_client_has_gone(node: Node) -> None:
     transport = FileTransport(node.directory, 0, LEASE, None, FastClock())
     os.unlink(node.path)
@@ -279,6 +292,21 @@ def test_what_is_told_is_read_as_it_was(node: Node) -> None:
         node.poll()
         got += b"".join(said.data for said in reader.read_events(node.clock.now))
     assert got == data
+
+
+def test_what_cannot_be_removed_keeps_nothing_else_in_a_directory(tmp_path) -> None:
+    """As what a file server keeps for somebody who has it open, wherever it is listed."""
+    directory = tmp_path / "command"
+    os.makedirs(directory / "first")
+    (directory / "order.json").touch()
+    os.mkdir(directory / "last")
+    run_command.remove_directory(str(directory))
+    assert sorted(os.listdir(directory)) == ["first", "last"]
+    os.rmdir(directory / "first")
+    os.rmdir(directory / "last")
+    for _ in range(2):
+        run_command.remove_directory(str(directory))
+        assert not os.path.exists(directory)
 
 
 # silence
