@@ -11,7 +11,7 @@ import pytest
 from driver import wait_for
 
 from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.run_command import UNREADABLE, line_of, node_file_name
+from worldsize.agent.node_programs.run_command import line_of, node_file_name
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.compute.node_commands import by_files
 from worldsize.compute.node_commands.by_files import (
@@ -19,7 +19,6 @@ from worldsize.compute.node_commands.by_files import (
     PATIENCE,
     SILENCE,
     FileCommandStream,
-    NodeFile,
     NodeStartStatus,
     is_lost,
 )
@@ -60,10 +59,6 @@ def heard(stream: FileCommandStream, seconds: float = 10.0) -> list[NodeEvent]:
     return found
 
 
-def listen(reader: NodeFile, now: float) -> list[tuple[str, bytes]]:
-    return [(said.kind, said.data) for said in reader.read_events(now)]
-
-
 def test_a_command_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     write_command_directory(str(directory), {"nodes": [3]})
@@ -82,50 +77,6 @@ def test_a_lease_changes_in_place(directory: str) -> None:
         with open(lease) as file:
             assert file.read().strip() == word
         assert (os.stat(lease).st_ino, os.stat(lease).st_size) == (inode, size)
-
-
-def test_a_reader_reads_whole_lines_once(directory: str) -> None:
-    reader = NodeFile(directory, 0)
-    assert listen(reader, 0.0) == [] and not reader.has_begun
-    line = line_of(0, "out", b"data")
-    tell(directory, 0, up(0), line[:7])
-    assert listen(reader, 1.0) == [("up", b"host-0")] and reader.has_begun
-    tell(directory, 0, line[7:], b"\n", b"noise of a file system\n")
-    assert listen(reader, 2.0) == [("out", b"data")]
-    tell(directory, 0, end(0, 4), line_of(0, "out", b"late"))
-    assert next((said.kind, said.code) for said in reader.read_events(3.0)) == ("end", 4)
-    assert reader.is_over and listen(reader, 4.0) == []
-
-
-def test_bytes_that_are_not_there_yet_are_read_again(directory: str) -> None:
-    """A file system may show a file's size before its content."""
-    reader = NodeFile(directory, 0)
-    line = up(0)
-    path = os.path.join(directory, node_file_name(0))
-    with open(path, "wb") as file:
-        file.write(line[:5] + b"\0" * (len(line) - 5))
-    assert listen(reader, 0.0) == []
-    with open(path, "wb") as file:
-        file.write(line)
-    assert listen(reader, 1.0) == [("up", b"host-0")]
-
-
-def test_silence_is_time_in_which_there_was_nothing_to_read(directory: str) -> None:
-    reader = NodeFile(directory, 0)
-    for now in (0.0, 0.6, 1.2):
-        reader.read_events(now)
-    assert reader.silence.seconds == pytest.approx(1.2)
-    reader.read_events(100.0)
-    assert reader.silence.seconds == pytest.approx(2.2), "we were suspended ourselves"
-    path = os.path.join(directory, node_file_name(0))
-    os.unlink(path)
-    os.mkdir(path)
-    reader.read_events(101.0)
-    assert reader.silence.seconds == pytest.approx(2.2 + UNREADABLE), "the file server did not answer"
-    os.rmdir(path)
-    tell(directory, 0, b"\n")
-    reader.read_events(102.0)
-    assert reader.silence.seconds == 0.0
 
 
 def test_it_hears_all_nodes_and_cleans_up(directory: str) -> None:
@@ -215,9 +166,7 @@ def test_what_the_compute_refused_is_raised(directory: str, monkeypatch: pytest.
     stream.close()
 
 
-def test_what_is_refused_no_longer_by_the_time_it_is_looked_at(
-    directory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_no_longer_by_the_time_it_is_looked_at(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_files, "_LOOK", 0.01)
     looked_at = threading.Event()
 
@@ -318,36 +267,3 @@ def test_the_silence_of_who_waits_in_a_queue_does_not_count(directory: str) -> N
     assert stream.read_events(0.1) == []
     assert stream._files[0].silence.seconds == 0.0 and not stream._files[0].is_over
     stream.close()
-
-
-# what is no file of a node
-
-
-@pytest.mark.parametrize("kind", ["pipe", "huge", "noise", "device"])
-def test_what_a_node_cannot_have_written_keeps_nobody(directory: str, kind: str) -> None:
-    path = os.path.join(directory, node_file_name(0))
-    os.unlink(path)
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        os.symlink("/dev/zero", path)
-    else:
-        with open(path, "wb") as file:
-            file.truncate(1 << 40) if kind == "huge" else file.write(b"ws1 x up y\nws1 0 out x\nws1 0 end x\n" + up(0))
-    found = listen(NodeFile(directory, 0), 0.0)
-    assert found == ([("up", b"host-0")] if kind == "noise" else [])
-
-
-def test_a_file_that_can_never_be_read_is_not_waited_for_without_end(directory: str) -> None:
-    path = os.path.join(directory, node_file_name(0))
-    tell(directory, 0, up(0))
-    reader = NodeFile(directory, 0)
-    assert listen(reader, 0.0) == [("up", b"host-0")]
-    os.unlink(path)
-    os.mkfifo(path)
-    for now in range(1, 12 * round(SILENCE)):
-        assert listen(reader, float(now)) == []
-    assert reader.silence.seconds < SILENCE, "a file server may be away for some minutes"
-    for now in range(12 * round(SILENCE), 12 * round(SILENCE) + 3):
-        listen(reader, float(now))
-    assert is_lost(True, True, False, reader.silence.seconds, None)
