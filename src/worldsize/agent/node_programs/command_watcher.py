@@ -40,8 +40,8 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
 
 def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
     """Return the names of the attempt's commands, and make their directory if it is missing. `access` is that of the
-    run's directory when the agent began: a directory that others have put in its place has no commands, and what has
-    another access, such as a link, is none."""
+    run's directory when the agent began (`access_of`). A run's directory with another one was put in its place by
+    others, and has no commands; a link, or a directory with another access, is no command."""
     try:
         if not os.path.isdir(paths.errands):
             os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
@@ -54,8 +54,8 @@ def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[s
 
 
 def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
-    """Start this node's part of the command; whether it needs no further look. How is protocol: another release may
-    have written the directory.
+    """Start this node's part of the command; False where that could not be done, and is to be tried again. The file's
+    name and the arguments are protocol: another release may have written the directory.
 
     The node program is a child of ours and no rank: it ends with its command, or when we do; what is left of it when
     the ranks are gone is ended like everything else that is left then.

@@ -231,7 +231,7 @@ class PipeTransport:
             pass  # nobody listens: the lifeline says so too
 
     def poll(self) -> str:
-        """What is wanted since the last call: nothing else, "stop", which the lifeline's end says too, or "now"."""
+        """What was asked for since the last call: "" (nothing), "stop", also by the lifeline's end, or "now"."""
         if self._has_ended:
             return ""
         try:
@@ -248,7 +248,7 @@ class PipeTransport:
 
 
 class Silence:
-    """For how many seconds nothing new was seen. Of the time between two looks one second counts at most, so that
+    """The time, in seconds, in which nothing new was seen. Of that between two looks one second counts at most, so that
     neither a slow file server nor a machine that slept makes anybody look dead."""
 
     def __init__(self) -> None:
@@ -256,7 +256,8 @@ class Silence:
         self._looked_at: Optional[float] = None
 
     def look(self, now: float, is_new: bool, weight: float = 1.0) -> None:
-        """`weight`: what a second without news counts; less where nothing could be looked at."""
+        """Note a look at `now` (monotonic), and whether it showed anything new. `weight`: what a second without news
+        counts; less where nothing could be looked at."""
         passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 1.0)
         self.seconds = 0.0 if is_new else self.seconds + weight * passed
         self._looked_at = now
@@ -304,12 +305,12 @@ class FileTransport:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be told: it is kept while the disk is full."""
+        """Whether more may be told. What a full disk does not take is kept in memory, up to a limit."""
         return len(self._held) < _HELD
 
     def wait(self) -> bool:
-        """Whether the command is wanted, as soon as that is known. One may lie here whose client has ended: the lease
-        has to change."""
+        """Wait until it is known whether the command is wanted, and return that. It is once the lease has changed: the
+        client may have ended long ago."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be ended yet
         while not self._is_awaited and not self.poll():
             time.sleep(_TICK)
@@ -348,7 +349,8 @@ class FileTransport:
             with open(os.path.join(self._directory, "lease"), encoding="latin-1") as file:
                 lease = file.read().strip()
         except OSError as error:
-            return self._silence.look(now, False, silence_weight(error))
+            self._silence.look(now, False, silence_weight(error))
+            return
         is_new = lease != self._lease
         self._silence.look(now, is_new)
         if is_new:

@@ -65,8 +65,8 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
     except BaseException:
         remove_directory(directory)
         raise
-    backend = CommandJob(heads, job, command.nodes, share)
-    return FileCommandStream(directory, command.nodes, backend.start_status, backend.release)
+    made_job = CommandJob(heads, job, command.nodes, share)
+    return FileCommandStream(directory, command.nodes, made_job.start_status, made_job.release)
 
 
 def refuse_shell(command: NodeCommand) -> NoReturn:

@@ -43,8 +43,12 @@ _HINT = "does the node see the shared directory, and has it a Python from 3.8 on
 
 
 class NodeStartStatus(NamedTuple):
-    """What is known beside the files: whether nodes should be telling by now; which will tell nothing more, and why;
-    and what people may want to know: a note is told when it is another one than before."""
+    """What is known beside the files.
+
+    begun  whether nodes should be telling by now
+    gone   the nodes that will tell nothing more, and why
+    note   what people may want to know; it is told when it is another one than before
+    """
 
     begun: bool = True
     gone: Mapping[int, str] = {}
@@ -97,7 +101,7 @@ class NodeFile:
         return said
 
     def _read(self, now: float) -> bytes:
-        """What could be read of what is not read yet. Where a file system shows a file's new size before its bytes,
+        """The next bytes, as far as they can be read. Where a file system shows a file's new size before its bytes,
         there are zeros, which no line has: they are read again."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
@@ -187,7 +191,8 @@ class FileCommandStream:
         return said
 
     def _losses(self, file: NodeFile, now: float) -> list[NodeEvent]:
-        """That the node is lost, if it is: it can tell nothing more, however long it is waited for."""
+        """Decide whether the node is lost, because it can tell nothing more, however long it is waited for, and return
+        the event that says so. There is none for a node that had not begun when the end was asked for."""
         refused = self._refused  # which another thread changes
         begun = file.has_begun or self._status.begun
         why = self._status.gone.get(file.node, "") or (refused.what if refused else "")
