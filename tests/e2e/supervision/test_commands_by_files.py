@@ -176,8 +176,9 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
     """Neither its end nor its code is the run's; a rank that ends beside it is noticed."""
     run = running(runs, script="echo up; until [ -e outputs/go ]; do sleep 0.1; done; exit 7")
     assert told(begun(run, "sh", "-c", "exit 9")).codes == {0: 9, 1: 9}
-    stream = begun(run, "sleep", "4737")
-    until(lambda: len(sleeping("4737")) == 2)
+    seconds = "4737.%d" % os.getpid()  # all processes of the machine are looked at
+    stream = begun(run, "sleep", seconds)
+    until(lambda: len(sleeping(seconds)) == 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     ended = run.ended()
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
