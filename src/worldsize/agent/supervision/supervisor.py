@@ -121,8 +121,9 @@ class Supervisor:
         processes.become_subreaper()
         self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
         if self._trial is not None:
-            self._peers.expects_all = True
-            self.end.decide_failure(self._trial.obstacle(), time.monotonic())
+            obstacle = self._trial.prepare()
+            self._peers.expects_all = obstacle is not None
+            self.end.decide_failure(obstacle, time.monotonic())
         self._gather()
         while not self.end.may_leave(time.monotonic()):
             for key, _ in self._selector.select(self._pause()):

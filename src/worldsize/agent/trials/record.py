@@ -15,7 +15,7 @@ from worldsize.agent.trials.search import (
     with_reports,
     with_settings,
 )
-from worldsize.common.atomic_files import read_json, read_object, write_bytes, write_text
+from worldsize.common.atomic_files import read_json, read_object, write_bytes
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.errors import StorageError
 from worldsize.plan.array import Array, element_root
@@ -32,12 +32,12 @@ TABLE = "trials.csv"
 
 
 def record_file(root: str) -> str:
-    """Of the trial in `root`."""
+    """The path of the record of the trial in `root`."""
     return os.path.join(root, "trial.json")
 
 
 def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a search writes into the outputs of its array."""
+    """The names of what a search writes into the outputs of its array: the table, the best configuration."""
     return TABLE, os.path.basename(search["config"])
 
 
@@ -50,7 +50,7 @@ def trial_record(
 
 
 def read_results(root: str, array: Array) -> List[TrialResult]:
-    """Of all trials of the array in `root` that have ended, in their order."""
+    """The results of all trials of the array in `root` that have ended, in their order."""
     found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
     return [each for each in found if each is not None]
 
@@ -74,7 +74,7 @@ def _lost_record(ended: Any) -> dict[str, Any]:
 
 
 def write_outputs(root: str, array: Array) -> None:
-    """The table of all trials that have ended, and the best configuration, of the array in `root`: written anew as long
+    """Writes the table of all trials that have ended, and the best configuration, of the array in `root`: anew as long
     as there is more to tell than what was written. Raises OSError."""
     written = None
     while written != (found := read_results(root, array)):
@@ -84,24 +84,29 @@ def write_outputs(root: str, array: Array) -> None:
 
 def _write_outputs(paths: RunPaths, results: List[TrialResult], search: Mapping[str, Any]) -> None:
     table, name = output_names(search)
-    write_text(os.path.join(paths.outputs, table), results_csv(results, search["metric"]))
+    text = results_csv(results, search["metric"])
+    write_bytes(os.path.join(paths.outputs, table), text.encode("utf-8", "backslashreplace"))  # "why" may hold anything
     best = best_result(results, search["goal"])
     if best is not None:
-        config = with_settings(base_configuration(paths, search["config"]), best.settings)
-        write_text(os.path.join(paths.outputs, name), _configuration_text(config))
-
-
-def _configuration_text(config: Mapping[str, Any]) -> str:
-    return json.dumps(config, indent=2) + "\n"
+        write_bytes(os.path.join(paths.outputs, name), _configuration(paths, search["config"], best.settings, {}))
 
 
 def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, Any]) -> None:
-    """The trial's own, in place of the name that its code has of the array's. Raises OSError."""
-    config = with_settings(base_configuration(array, search["config"]), search["settings"])
-    path = os.path.join(trial.code, search["config"])
-    directory = _path_in_code(trial, os.path.dirname(path), search["config"])
-    text = _configuration_text(with_reports(config, search))
-    write_bytes(os.path.join(directory, os.path.basename(path)), text.encode())
+    """Writes the trial's own, in place of the name that its code has of the array's. Raises OSError."""
+    name = search["config"]
+    data = _configuration(array, name, search["settings"], search)
+    path = os.path.join(trial.code, name)
+    directory = _path_in_code(trial, os.path.dirname(path), name)
+    write_bytes(os.path.join(directory, os.path.basename(path)), data)
+
+
+def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], search: Mapping[str, Any]) -> bytes:
+    """The array's with the `settings`, and with what makes a trial of `search` tell its metric. Raises OSError."""
+    base = base_configuration(array, name)
+    try:
+        return json.dumps(with_reports(with_settings(base, settings), search), indent=2).encode() + b"\n"
+    except RecursionError:
+        raise OSError(f"{name} is nested too deep") from None
 
 
 def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ class TrialResult(NamedTuple):
 
 
 def best_result(results: Iterable[TrialResult], goal: str) -> TrialResult | None:
-    """Of those that were measured; the first of equal ones."""
+    """The best of those that were measured, and of equal ones the first; None where there are none."""
     measured = sorted(each for each in results if each.state == MEASURED and each.value is not None)
     return max(measured, key=lambda each: _worth(each, goal), default=None)
 
@@ -64,9 +64,9 @@ def _worth(result: TrialResult, goal: str) -> float:
     return (result.value or 0.0) * (1 if goal == "max" else -1)
 
 
-def ending(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
-    """How a trial is to end now that has told its metric so often, `value` last, within `seconds`; "" where it goes on.
-    `best`: what the best other one has been measured to have."""
+def end_state(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
+    """The state in which a trial is to end now that has told its metric so often, `value` last, within `seconds`; ""
+    where it goes on. `best`: the value of the best other one."""
     if told >= search["reports"]:
         return MEASURED
     if value is not None and best is not None and _is_hopeless(value, best, search["goal"]):
@@ -117,6 +117,7 @@ def _size(value: Any) -> float:
 
 
 def with_full_names(settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """`settings` by the names that DeepSpeed has for them."""
     return {_FULL_NAMES.get(name, name): value for name, value in settings.items()}
 
 
@@ -139,8 +140,8 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
 
 
 def with_reports(config: Mapping[str, Any], search: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A trial's configuration, by which DeepSpeed tells its throughput where that is the metric."""
-    if search["metric"] != "throughput":
+    """`config`, by which DeepSpeed tells its throughput where that is the metric of `search`."""
+    if search.get("metric") != "throughput":
         return config
     return {**config, "steps_per_print": search["steps"], "log_level": "info"}
 

@@ -15,7 +15,7 @@ from worldsize.agent.trials.search import (
     LEFT_OUT,
     MEASURED,
     best_result,
-    ending,
+    end_state,
     metric_values,
     reason_to_leave_out,
 )
@@ -48,7 +48,7 @@ class MetricLog:
         self._rest = b""
 
     def new_values(self) -> List[float]:
-        """Of the whole lines since the last call."""
+        """The values in whole lines since the last call."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 new = self._read_new(file)
@@ -91,8 +91,9 @@ class Trial:
         self._began = self._look_at = 0.0
         self._created = time.time()
 
-    def obstacle(self) -> Failure | None:
-        """Why its ranks are not to start; None once they can, with the configuration in its place."""
+    def prepare(self) -> Failure | None:
+        """Removes a former attempt's record and writes the configuration. Returns why the ranks are not to start; None
+        where they can."""
         try_unlink(record_file(self._paths.root))
         results = read_results(self._root, self._array)
         best = best_result(results, self._search["goal"])
@@ -107,19 +108,19 @@ class Trial:
         return None
 
     def start(self, now: float) -> None:
-        """Its ranks start."""
+        """Counts its seconds from `now` on, as its ranks start."""
         self._began, self._look_at = now, now + _EVERY
 
     def deadline(self) -> float | None:
         return self._look_at or None
 
     def tick(self, now: float) -> Verdict | None:
-        """How it is to end, once it is."""
+        """Reads what rank 0 has told since. Returns the verdict by which it is to end, once it is."""
         if not self._look_at or now < self._look_at:
             return None
         self._look_at = now + _EVERY
         self._listen()
-        state = ending(self._told, self._value, self._best, now - self._began, self._search)
+        state = end_state(self._told, self._value, self._best, now - self._began, self._search)
         if not state:
             return None
         self._look_at, self._state = 0.0, state
@@ -135,7 +136,8 @@ class Trial:
             self._value = values[-1]
 
     def finish(self, found: Verdict | None) -> Verdict | None:
-        """The verdict on it, where `found` is the supervisor's, and its record; what it adds is on the disk."""
+        """Writes its record, and what its array makes of it. Returns the verdict on it, where `found` is the
+        supervisor's."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
             what = f"it never told its {self._search['metric']}"

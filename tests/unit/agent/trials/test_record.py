@@ -76,6 +76,27 @@ def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
     assert read_results(root, array) == []
 
 
+def test_a_reason_of_any_characters_is_written(tmp_path: Path) -> None:
+    """A rank's message comes from JSON, which may hold halves of pairs of surrogates."""
+    root, array = array_in(tmp_path, 1)
+    why = "EXIT_CODE: \ud83d \udc80 \x00 \u2028"
+    write_json(record_file(element_root(root, 0)), trial_record(FAILED, None, why, 1.0, 2.0))
+    write_outputs(root, array)
+    assert "EXIT_CODE: \\ud83d \\udc80" in Path(root, "outputs", "trials.csv").read_text()
+
+
+def test_a_configuration_that_is_nested_too_deep_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """What can be read just so cannot always be written."""
+    root, array = array_in(tmp_path, 1)
+    end(root, 0, 1.0)
+    for depth in range(800, 1100):
+        Path(root, "code", "conf", "ds.json").write_text('{"b": %s}' % ("[" * depth + "]" * depth))
+        try:
+            write_outputs(root, array)
+        except OSError as error:
+            assert "nested too deep" in str(error)
+
+
 def test_the_best_and_the_table_are_written_anew(tmp_path: Path) -> None:
     root, array = array_in(tmp_path, 1, 2, 3)
     best = Path(root, "outputs", "ds.json")

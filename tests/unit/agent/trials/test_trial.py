@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_it_ends_once_it_has_told_enough(place: Place) -> None:
-    assert place.trial.obstacle() is None and place.trial.deadline() is None and place.trial.tick(5.0) is None
+    assert place.trial.prepare() is None and place.trial.deadline() is None and place.trial.tick(5.0) is None
     place.trial.start(100.0)
     place.say("speed=1\nspee")
     due = place.trial.deadline()
@@ -102,7 +102,7 @@ def test_its_time_is_limited(place: Place, told: str, why: str) -> None:
 
 def test_it_is_given_up_where_it_is_hopeless(place: Place) -> None:
     place.end_sibling(MEASURED, 10.0)
-    assert place.trial.obstacle() is None
+    assert place.trial.prepare() is None
     place.trial.start(100.0)
     place.say("speed=4\n")
     found = place.trial.tick(101.0)
@@ -113,7 +113,7 @@ def test_it_is_given_up_where_it_is_hopeless(place: Place) -> None:
 
 def test_it_is_left_out_where_a_smaller_one_was_too_large(place: Place) -> None:
     place.end_sibling(FAILED, None, "OUT_OF_MEMORY: rank 0 was killed")
-    failure = place.trial.obstacle()
+    failure = place.trial.prepare()
     assert failure is not None and failure.reason == Reason.LEFT_OUT
     place.trial.finish(Verdict(FAILURE, failure))
     result = place.result()
@@ -143,7 +143,7 @@ def test_a_failure_is_recorded_without_secrets(place: Place) -> None:
 
 def test_a_cancelled_trial_leaves_no_record_and_a_new_attempt_removes_the_former(place: Place) -> None:
     place.trial.finish(None)
-    assert place.result() is not None and place.trial.obstacle() is None and place.result() is None
+    assert place.result() is not None and place.trial.prepare() is None and place.result() is None
     place.trial.finish(Verdict(CANCEL, None))
     assert place.result() is None
 
@@ -161,7 +161,7 @@ def test_a_configuration_that_is_none_keeps_the_ranks_from_starting(place: Place
     os.unlink(file)
     if text is not None:
         write_text(file, text)
-    failure = place.trial.obstacle()
+    failure = place.trial.prepare()
     assert failure is not None and failure.reason == Reason.STORAGE and "ds.json" in failure.message
 
 

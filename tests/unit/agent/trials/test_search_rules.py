@@ -14,7 +14,7 @@ from worldsize.agent.trials.search import (
     MEASURED,
     TrialResult,
     best_result,
-    ending,
+    end_state,
     metric_values,
     reason_to_leave_out,
     result_text,
@@ -63,12 +63,12 @@ def test_the_best_is_measured(goal: str, best: int) -> None:
     ],
 )
 def test_when_a_trial_is_to_end(told: int, value: float | None, best: float | None, seconds: float, found: str) -> None:
-    assert ending(told, value, best, seconds, SEARCH) == found
+    assert end_state(told, value, best, seconds, SEARCH) == found
 
 
 @pytest.mark.parametrize(("value", "found"), [(7.9, ""), (8.1, GIVEN_UP)])
 def test_less_is_better_where_the_goal_says_so(value: float, found: str) -> None:
-    assert ending(1, value, 4.0, 0.0, {**SEARCH, "goal": "min"}) == found
+    assert end_state(1, value, 4.0, 0.0, {**SEARCH, "goal": "min"}) == found
 
 
 def full(number: int, why: str, **settings: object) -> TrialResult:
