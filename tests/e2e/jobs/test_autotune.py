@@ -143,6 +143,8 @@ def test_cancelling_ends_the_trial_too(cli: Cli, job: str) -> None:
     cli.ok("cancel", run)
     cli("wait", run)
     assert cli.status(run)["state"] == "CANCELLED" and not os.path.exists(cli.path(run, "outputs", "ds.json"))
+    result = cli("rerun", run + "_5")
+    assert result.code == 2 and "its configuration was not made" in result.err, "the array's own is another one"
 
 
 def test_a_trial_whose_processes_were_killed_is_a_row(cli: Cli, job: str) -> None:

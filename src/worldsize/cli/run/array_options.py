@@ -37,9 +37,15 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
 
 def to_single_job(job: Job, paths: RunPaths) -> Job:
     """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
-    started and has no code of its own, with the array's."""
+    started and has no code of its own, with the array's. Raises JobError for a trial of which that is so: its
+    configuration is made as it starts."""
     plan = Run(paths, os.environ).plan
-    code = paths.code if os.path.isdir(paths.code) else RunPaths(os.path.dirname(paths.root)).code
+    code = paths.code
+    if not os.path.isdir(code):
+        if "search" in plan.options:
+            what = "it was never started, and so its configuration was not made"
+            raise JobError(what, paths.run_id, "run the search again, or a trial of it that was started")
+        code = RunPaths(os.path.dirname(paths.root)).code
     variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
     return job._replace(code=code if job.code else None, environment_variables=variables)
 
