@@ -16,7 +16,7 @@ AUTOTUNE: Keys = {
     "steps": Key("int", "DeepSpeed tells its throughput after so many steps.", minimum=3, maximum=1_000_000),
     "reports": Key("int", "A trial ends once it has told the metric so often.", minimum=1, maximum=1_000_000),
     "timeout": Key("number", "Seconds after which a trial is stopped.", above=0, maximum=10 * 86400),
-    "nodes": Key("int", "Of each trial: as many trials run at once as there is room for.", minimum=1,
+    "nodes": Key("int", "Of each trial: as many trials run at once as the job has nodes for.", minimum=1,
                  maximum=1_000_000),
     "trials": Key("int", "At most so many, chosen by chance where there are more.", minimum=1, maximum=MAX_TRIALS),
     "patience": Key("int", "Ends the search after so many trials in a row that were not better.", minimum=1,

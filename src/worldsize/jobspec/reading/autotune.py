@@ -48,7 +48,9 @@ class Search(NamedTuple):
 def make_search(job: Job) -> Search:
     """Raises PlanError for what no trials can be made of."""
     said = job.autotune or {}
-    for key, value in (("matrix", job.matrix), ("count", job.count), ("batch_script", job.batch_script)):
+    if job.batch_script is not None:
+        raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
+    for key, value in (("matrix", job.matrix), ("count", job.count)):
         if value:
             raise PlanError(f"stands beside {key}: a search is several runs itself", "autotune", "keep one of them")
     instances = job.resources.instance_count

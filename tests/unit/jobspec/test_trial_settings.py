@@ -49,7 +49,7 @@ def test_a_trial_is_the_job_without_its_search() -> None:
     [
         (JOB._replace(matrix={"a": (1,)}), "stands beside matrix"),
         (JOB._replace(count=2), "stands beside count"),
-        (JOB._replace(batch_script="#!/bin/sh"), "stands beside batch_script"),
+        (JOB._replace(batch_script="#!/bin/sh"), "cannot be tried out"),
         (JOB._replace(autotune={"nodes": 3}), "4 nodes cannot be shared out to trials of 3"),
     ],
 )
