@@ -43,10 +43,10 @@ def test_links_stay_links(array: RunPaths, tmp_path: Path, directory: str) -> No
 
 def test_what_is_the_arrays_alone_is_not_copied(array: RunPaths) -> None:
     """Such files are replaced while elements start."""
-    for name in ("trials.csv", "trials.csv.0815.tmp", "best.json", "mine.json"):
+    for name in ("trials.csv", "trials.csv.0815.tmp", "best.json", "best.json.example"):
         Path(array.outputs, name).write_text("1")
     complete_element(array, RunPaths(array.root + "/r_0"), ("trials.csv", "best.json"))
-    assert os.listdir(array.root + "/r_0/outputs") == ["mine.json"]
+    assert os.listdir(array.root + "/r_0/outputs") == ["best.json.example"]
 
 
 def test_what_is_written_to_is_copied(array: RunPaths) -> None:

@@ -34,8 +34,8 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
 
 
 def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:
-    """What is there already stays as it is. `without`: beginnings of the names of outputs that are the array's alone.
-    Raises OSError."""
+    """What is there already stays as it is. `without`: names of outputs that are the array's alone, also while they are
+    written. Raises OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _link_tree(array.inrank, element.inrank)
@@ -63,9 +63,10 @@ def _link_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
 
 def _copy_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
     """What the job writes to is its own. Links stay links: others may have made them."""
+    names = tuple(name + "." for name in without)
     with os.scandir(source) as entries:
         for entry in entries:
-            if entry.name.startswith(without):
+            if entry.name in without or (entry.name.endswith(".tmp") and entry.name.startswith(names)):
                 continue
             path = os.path.join(target, entry.name)
             if entry.is_symlink():

@@ -271,7 +271,7 @@ class Supervisor:
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
         if self._trial is not None:
-            self._adopt(self._trial.finish(self.end.verdict), final=True)
+            self._adopt(self._trial.conclude(self.end.verdict), final=True)
         found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
@@ -283,9 +283,14 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
+        recorded = self._trial if why != verdict.CANCEL and not self._recorder.is_deleted() else None
+        if recorded is not None:
+            recorded.write_record(failure)
         self._recorder.write_exit_record(
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
+        if recorded is not None:
+            recorded.write_outputs()  # reads all trials: who kills it now loses no exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)

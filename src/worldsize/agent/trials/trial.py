@@ -7,7 +7,6 @@ import time
 
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import note
-from worldsize.agent.outcome.rank_failure import without_secrets
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.trials.record import read_results, record_file, trial_record, write_configuration, write_outputs
 from worldsize.agent.trials.search import (
@@ -28,7 +27,7 @@ from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, List, Mapping
+    from typing import Any, Callable, List, Mapping
 
     from worldsize.plan.array import Array
 
@@ -79,7 +78,7 @@ class Trial:
         array = read_array(place[0]) if place else None
         if place is None or array is None:
             raise OSError("a trial is an element of an array, and there is none")
-        self._plan, self._paths = plan, paths
+        self._paths = paths
         self._root, self._number = place
         self._array: Array = array
         self._search: Mapping[str, Any] = plan.options["search"]
@@ -135,27 +134,31 @@ class Trial:
             self._told += len(values)
             self._value = values[-1]
 
-    def finish(self, found: Verdict | None) -> Verdict | None:
-        """Writes its record, and what its array makes of it. Returns the verdict on it, where `found` is the
-        supervisor's."""
+    def conclude(self, found: Verdict | None) -> Verdict | None:
+        """Reads the last that rank 0 has told. Returns the verdict on the trial, where `found` is the supervisor's."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
             what = f"it never told its {self._search['metric']}"
-            found = Verdict(verdict.FAILURE, self._failure(Reason.EXIT_CODE, what))
-        if found is None or found.why != verdict.CANCEL:
-            self._record(found.failure if found else None)
+            return Verdict(verdict.FAILURE, self._failure(Reason.EXIT_CODE, what))
         return found
 
-    def _record(self, failure: Failure | None) -> None:
+    def write_record(self, failure: Failure | None) -> None:
+        """Writes how it has ended: measured, unless there is a `failure`, which holds no secret. Never raises."""
         state, value, why = self._state, self._value, ""
-        failure = without_secrets(failure, self._plan)
         if failure is not None:
             left_out = failure.reason == Reason.LEFT_OUT
             state, value = LEFT_OUT if left_out else FAILED, None
             why = failure.message if left_out else f"{failure.reason}: {failure.message}"
+        record = trial_record(state, value, why, self._created, time.time())
+        self._guard(lambda: write_json(record_file(self._paths.root), record))
+
+    def write_outputs(self) -> None:
+        """Writes what the array makes of all trials that have ended. Never raises."""
+        self._guard(lambda: write_outputs(self._root, self._array))
+
+    def _guard(self, write: Callable[[], object]) -> None:
         try:
-            write_json(record_file(self._paths.root), trial_record(state, value, why, self._created, time.time()))
-            write_outputs(self._root, self._array)
+            write()
         except (OSError, WorldsizeError) as error:
             note(f"trial {self._number + 1}: {error}")
 
