@@ -19,7 +19,7 @@ _VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--ad
 
 
 class AgentOptions(NamedTuple):
-    """The options of one agent. Exactly one of the first four is given, and says what the agent is to be.
+    """The options of one agent. Exactly one of the first four is given: the role of the agent.
 
     node_rank      which node of the plan this is; 0 is the head
     node_rank_var  the environment variable that says so

@@ -1,7 +1,7 @@
 """How the nodes of an attempt find their head.
 
 `file`   the head publishes rendezvous.json in the run directory, which all nodes share (the default)
-`given`  whoever started the agents knows it already: a local run's conductor
+`given`  the process that started the agents knows it already: a local run's conductor
 
 A node that cannot learn the head's address fails; there is no fallback to localhost.
 """

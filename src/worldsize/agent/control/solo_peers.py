@@ -79,7 +79,7 @@ class Peers:
         return [own]
 
     def reset_silence(self) -> None:
-        """We did not run for a while ourselves: nobody's silence until now counts."""
+        """Forget how long other nodes have been silent: this agent itself did not run for a while."""
 
     def missing_text(self, within: str = "") -> str:
         """Who is missing, in words; `within` says after how long."""

@@ -160,8 +160,8 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
-    """From what the ranks' Pythons left, where no step of ours tells more. An uncaught exception's own code is 1; the
-    script's may be that of the ranks that srun ended for it."""
+    """The first failure by the exceptions that ranks have left, for a script without a record of its steps. The code of
+    an uncaught exception is 1; the script's may be that of the ranks that srun ended for it."""
     names = _node_names(plan)
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
@@ -174,7 +174,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
 
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
-    """From what the real srun has said of the tasks of the script's last step, where they left no exceptions."""
+    """The failure that the real srun reports of the script's last step, whose tasks left no exceptions."""
     task = None if plan.batch is None or plan.batch.virtual else first_failed_task(_last_lines(paths.rank_log(0)), code)
     if task is None:
         return None

@@ -1,4 +1,4 @@
-"""A command that is `deepspeed train.py …`: once per node, told of the allocation; no ssh, no pdsh.
+"""The launcher of a command `deepspeed train.py …`: it starts once per node, without ssh and pdsh.
 
 DeepSpeed's launcher finds its nodes in WORLDSIZE_HOSTFILE, and starts its node's ranks itself. The hook that every
 Python of the run loads makes each of them one of ours: its variables, its own log, its own error file.

@@ -39,7 +39,7 @@ class ImpossibleEntry(ValueError):
 
 
 class ConfinedDirectory:
-    """The directory `target`, which exists. `count` is told of bytes before they are written, and may raise.
+    """The directory `target`, which exists. `count` gets the number of bytes before they are written, and may raise.
 
     Names, and times, of which there can be no file are ValueErrors or OverflowErrors. What else has the name that is
     made is replaced, but for a directory. All methods raise UnsafeEntry, and OSError with the whole path.

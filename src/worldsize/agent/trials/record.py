@@ -1,5 +1,5 @@
-"""What trials leave in their array's directory, which all nodes share: a record each; made of these, the table of all
-and the best configuration. Whoever ends last writes what all have left; two who write at once do no harm."""
+"""What trials leave in their array's directory, which all nodes share: a record each, and made of these the table
+of all and the best configuration. The last trial to end sees all records; two that write at once do no harm."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
 def trial_record(
     state: str, value: float | None, why: str, started: float | None, ended: float | None
 ) -> dict[str, Any]:
-    """What a trial's `TrialResult` says, but for what its array tells."""
+    """The fields of a `TrialResult` without those that its array knows, number and settings."""
     at = ended or 0.0
     return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
 

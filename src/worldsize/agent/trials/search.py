@@ -1,7 +1,7 @@
-"""A search for the best configuration, without processes and files: each trial's configuration, what its log tells,
-when it is to end, which one is left out, which one is best.
+"""The rules of a search for the best configuration, without processes and files: each trial's configuration, the metric
+in its log, when it is to end, which one is left out, which one is best.
 
-`search` is what a plan and an array say of it: config, metric, goal, steps, reports, timeout, patience.
+`search` is the part of a plan or an array about it: config, metric, goal, steps, reports, timeout, patience.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TrialResult(NamedTuple):
 
     number   from 1; its element's number, from 0, and one more
     state    one of the four words above
-    value    of the metric; None where it has told none that counts
+    value    of the metric; None where it has reported none that counts
     seconds  that it took
     why      it failed, or was left out
     ended    in Unix seconds
@@ -65,8 +65,8 @@ def _worth(result: TrialResult, goal: str) -> float:
 
 
 def end_state(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
-    """The state in which a trial is to end now that has told its metric so often, `value` last, within `seconds`; ""
-    where it goes on. `best`: the value of the best other one."""
+    """The state in which a trial is to end now; "" where it goes on. It has reported its metric `told` times, `value`
+    last, within `seconds`. `best`: the value of the best other trial."""
     if told >= search["reports"]:
         return MEASURED
     if value is not None and best is not None and _is_hopeless(value, best, search["goal"]):
@@ -140,7 +140,7 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
 
 
 def with_reports(config: Mapping[str, Any], search: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`config`, by which DeepSpeed tells its throughput where that is the metric of `search`."""
+    """`config`, with which DeepSpeed reports its throughput where that is the metric of `search`."""
     if search.get("metric") != "throughput":
         return config
     return {**config, "steps_per_print": search["steps"], "log_level": "info"}

@@ -43,11 +43,11 @@ _HINT = "does the node see the shared directory, and has it a Python from 3.8 on
 
 
 class NodeStartStatus(NamedTuple):
-    """What is known beside the files.
+    """What a scheduler knows of the nodes of a command, in addition to their files.
 
-    begun  whether nodes should be telling by now
-    gone   the nodes that will tell nothing more, and why
-    note   what people may want to know; it is told when it is another one than before
+    begun  whether the nodes should have begun by now
+    gone   the nodes that write nothing more, and why
+    note   a line for people; shown when it differs from the one before
     """
 
     begun: bool = True
@@ -56,8 +56,8 @@ class NodeStartStatus(NamedTuple):
 
 
 def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
-    """On nodes of a run whose plan has `errands`: its agents find the command in the run's directory. `there`: what the
-    nodes call a path of ours. StorageError."""
+    """Execute a command on nodes of a run whose plan has `errands`: its agents find it in the run's directory. `there`
+    gives the nodes' path of one of this machine's. Raises StorageError."""
     paths = command.paths
     assert paths is not None
     directory = os.path.join(paths.errands, new_command_name())
@@ -220,7 +220,8 @@ class FileCommandStream:
             self._change_lease()
 
     def _change_lease(self) -> None:
-        """A word stays there: a grace may take long. What cannot be written now is written in a second."""
+        """Write the lease with its next number; an order to stop stays in it. What cannot be written is written again a
+        second later."""
         with self._writing:
             self._count += 1
             try:

@@ -1,4 +1,4 @@
-"""From `autotune:` of a job to the trials, which are the elements of an array. Loaded only where somebody says it."""
+"""From `autotune:` of a job to the trials, the elements of an array. Loaded only for jobs that have the key."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict
 
 
 class Search(NamedTuple):
-    """job      of each trial
-    settings  of each trial
-    at_once   at most so many trials run at the same time
-    options   what agents are told of it (agent/trials/search.py)
+    """A search, as an array of trials.
+
+    job       the job of each trial, without its settings
+    settings  the settings of each trial
+    at_once   the most trials that run at the same time
+    options   the rules of the search, for agents (`search` in agent/trials/search.py)
     """
 
     job: Job
@@ -46,7 +48,7 @@ class Search(NamedTuple):
 
 
 def make_search(job: Job) -> Search:
-    """Raises PlanError for what no trials can be made of."""
+    """The search that the job's `autotune` asks for. Raises PlanError where no trials can be made of it."""
     said = job.autotune or {}
     if job.batch_script is not None:
         raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
@@ -69,8 +71,8 @@ def make_search(job: Job) -> Search:
 
 
 def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) -> tuple[ElementValues, ...]:
-    """Each combination, growing micro-batches one after the other, so that what does not fit into memory tells of those
-    that follow; `most` of them, the same each time, where there are more."""
+    """Each combination; where there are more, `most` of them, the same each time. Micro-batches grow from one to the
+    next, so that those after one that does not fit into memory can be left out. Raises PlanError for too many."""
     from math import prod
 
     sizes = {name: sorted(search[name], key=_size) for name in search if name in _MICRO_BATCHES}
@@ -87,7 +89,7 @@ def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) ->
 
 
 def _combination(values: Mapping[str, Sequence[Literal]], number: int) -> ElementValues:
-    """The last name varies fastest."""
+    """The combination of this number, from 0, of which the last name varies fastest."""
     found: dict[str, Literal] = {}
     for name in reversed(list(values)):
         number, place = divmod(number, len(values[name]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
-    """Of each run and array. What is wrong with one hides no other."""
+    """The summary of each run and array, from one query of each compute. A damaged one hides no other."""
     from worldsize.service.runs.compute_reports import refresh_statuses
 
     found = [open_runs(paths, environ) for paths in all_paths]
@@ -40,7 +40,7 @@ def _summary(runs: Run | RunArray, statuses: Sequence[Status] | None) -> Summary
 
 
 def _bare_summary(paths: RunPaths, now: Status) -> Summary:
-    """Of what nothing is known but its state."""
+    """The summary of a run of which only the state is known."""
     try:
         created = os.stat(paths.root).st_mtime
     except OSError:
@@ -49,7 +49,7 @@ def _bare_summary(paths: RunPaths, now: Status) -> Summary:
 
 
 def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Mapping[str, str]) -> Iterator[Summary]:
-    """The same, with those of an array's elements in its place."""
+    """The summaries, with those of its elements in place of each array's."""
     from worldsize.store.find import run_paths
 
     for each in summaries:
@@ -64,7 +64,7 @@ def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Map
 
 
 def element_summaries(runs: Run | RunArray) -> list[Summary]:
-    """Of each element of an array; of a run of its own that."""
+    """The summary of each element of an array; the one of a run."""
     if isinstance(runs, Run):
         return live_summaries([runs.paths], runs.environ)
     return [

@@ -22,7 +22,8 @@ from worldsize.trust.secrets import mask_tree, mask_values
 def write_elements(
     rendered: Submission, planned: PlannedJob, paths: RunPaths, secrets: Collection[str], progress: Progress
 ) -> list[Submission]:
-    """All elements, each with its part of the submission; `secrets`: texts that are some, with those of plans."""
+    """Write the directory of each element. Returns each one's part of the submission. `secrets` are texts to mask in
+    addition to the secrets of the plans."""
     submissions: list[Submission] = []
     for number in range(len(planned.elements)):
         progress.step("elements", number, len(planned.elements))
@@ -34,7 +35,7 @@ def write_elements(
 
 
 def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) -> None:
-    """array.json: an array that has it is complete."""
+    """Write array.json, by which an array is complete."""
     plan = planned.plan
     hidden = [*plan_secret_values(plan), *secrets]
     varied = planned.elements if planned.elements[0] else ()
@@ -49,7 +50,7 @@ def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) 
 def _write_element(
     submission: Submission, planned: PlannedJob, array: RunPaths, secrets: Collection[str], equal_job: str | None
 ) -> None:
-    """`equal_job`: the job.yml of an element before it."""
+    """Write the files of one element. `equal_job` is the job.yml of a former element, equal where nothing varies."""
     plan, paths = submission.plan, submission.paths
     mode = 0o777 & ~plan.umask
     os.mkdir(paths.root, mode)
@@ -71,7 +72,7 @@ def _write_element(
 
 
 def _write(path: str, text: str, mode: int) -> None:
-    """In a directory that nobody knows of yet, where nobody could see half of it."""
+    """Write a new file. No reader knows its directory yet, so that none sees half of it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666)
     try:
         view = memoryview(text.encode("utf-8", "surrogateescape"))
