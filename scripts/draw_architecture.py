@@ -1,7 +1,8 @@
 """Draw docs/architecture.svg: the packages of worldsize in their layers, and what imports what.
 
-An arrow goes from a package to one that it imports, inside functions too; what follows from other arrows is left out. A dashed
-arrow goes from a package of the core to a wing that it knows by name. The layers are import-linter's first contract.
+An arrow goes from a package to one that it imports, inside functions too; what follows from other arrows is left out. A
+dashed arrow goes from a package of the core to a wing that it knows by name. The layers are import-linter's first
+contract.
 
     python scripts/draw_architecture.py            write the picture
     python scripts/draw_architecture.py --check    exit with 1 where the picture is not that of the code
