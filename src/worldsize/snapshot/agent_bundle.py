@@ -81,7 +81,20 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
     found = [("worldsize/errors.py", errors, os.stat(errors))]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
+    found += _sources_of_wings(os.path.join(root, "wings"))
     return sorted(found, key=lambda source: source[0])
+
+
+def _sources_of_wings(wings: str) -> list[tuple[str, str, os.stat_result]]:
+    """The same of each wing's folder `agent`, with the empty `__init__.py` of the folders above it."""
+    found = []
+    for wing in sorted(os.listdir(wings)):
+        agent = os.path.join(wings, wing, "agent")
+        if os.path.isdir(agent):
+            found += _sources_below(agent, f"worldsize/wings/{wing}/agent/")
+            above = [os.path.join(wings, wing, "__init__.py"), os.path.join(wings, "__init__.py")]
+            found += [(path.replace(wings, "worldsize/wings", 1), path, os.stat(path)) for path in above]
+    return list(dict.fromkeys(found))
 
 
 def _sources_below(folder: str, name: str) -> list[tuple[str, str, os.stat_result]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
-from worldsize.convert.survey import (
+from worldsize.wings.convert.survey import (
     Survey,
     argument,
     code,

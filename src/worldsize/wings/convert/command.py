@@ -30,7 +30,7 @@ def convert(options: argparse.Namespace) -> int:
     require_packages("convert", "convert", "libcst")
     import libcst
 
-    from worldsize.convert.rewrite import convert_source
+    from worldsize.wings.convert.rewrite import convert_source
 
     path = options.script
     source = _read(path)

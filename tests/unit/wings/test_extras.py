@@ -24,7 +24,7 @@ IMPORTERS = {
     "httpx": {"compute/hpcpack/client.py"},
     "keyring": {"compute/hpcpack/credentials.py"},
     "rattler": {"environment/conda/rattler_process.py"},
-    "libcst": {"cli/project/convert.py", "convert/rewrite.py", "convert/survey.py"},
+    "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
     "fsspec": {"staging/object_stores.py"},
 }
 """The files below `src/worldsize` that import each package of an extra at run time; uv is a program."""

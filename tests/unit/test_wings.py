@@ -1,0 +1,80 @@
+"""Each wing is a folder below `worldsize/wings`: without it, the core's own tests stay green."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WINGS = sorted(each.name for each in (ROOT / "src/worldsize/wings").iterdir() if (each / "__init__.py").is_file())
+CORE_TESTS = ("tests/unit", "--ignore=tests/unit/wings", "--ignore=tests/unit/test_wings.py")
+
+
+def core_without(wings, directory):
+    """A copy of the sources without these wings, in a new `directory`."""
+    shutil.copytree(ROOT / "src", directory, ignore=shutil.ignore_patterns("__pycache__"))
+    for wing in wings:
+        shutil.rmtree(directory / "worldsize/wings" / wing)
+    return directory
+
+
+def run_core_tests(sources):
+    environment = dict(os.environ, PYTHONPATH=str(sources))
+    for name in [name for name in environment if name.startswith("PYTEST_")]:
+        del environment[name]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow and not timing",
+        "-x",
+        *CORE_TESTS,
+    ]
+    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def imported_without(sources, wings):
+    """What importing every module of the core says, with these `sources`."""
+    program = (
+        "import pkgutil, importlib, worldsize\n"
+        "for each in pkgutil.walk_packages(worldsize.__path__, 'worldsize.'):\n"
+        "    if each.name.startswith(('worldsize.inrank', 'worldsize.wings')) or each.name.endswith('__main__'):\n"
+        "        continue\n"
+        "    importlib.import_module(each.name)\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(sources))
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_core_passes_its_tests_without_any_wing(tmp_path):
+    done = run_core_tests(core_without(WINGS, tmp_path / "src"))
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wing", WINGS)
+def test_the_core_passes_its_tests_without_one_wing(wing, tmp_path):
+    done = run_core_tests(core_without([wing], tmp_path / "src"))
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_every_module_of_the_core_can_be_imported_without_wings(tmp_path):
+    done = imported_without(core_without(WINGS, tmp_path / "src"), WINGS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_verb_of_a_missing_wing_is_one_sentence(tmp_path):
+    sources = core_without(WINGS, tmp_path / "src")
+    words = [sys.executable, "-m", "worldsize", "convert", "train.py"]
+    done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "`worldsize convert` is not part of this installation" in done.stderr
+    assert "Traceback" not in done.stderr
