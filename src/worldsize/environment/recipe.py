@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.inspect.existing import ExistingEnvironment
+from worldsize.environment.existing import ExistingEnvironment
 from worldsize.jobspec.environment import EnvironmentSpec
 
 

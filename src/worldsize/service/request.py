@@ -14,10 +14,10 @@ from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.pack.pack import EnvironmentPack
     from worldsize.service.environments.lookup import Environment
-    from worldsize.service.provisioning.stage import StagingDirectory
-    from worldsize.staging.fetch import FetchedData
+    from worldsize.wings.provisioning.pack import EnvironmentPack
+    from worldsize.wings.staging.fetch import FetchedData
+    from worldsize.wings.staging.stage import StagingDirectory
 
 
 class KeyOrigins(NamedTuple):

@@ -58,7 +58,7 @@ def staging_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 def _restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
-    from worldsize.environment.pip.requirements import referenced_variables
+    from worldsize.wings.environments.pip.requirements import referenced_variables
 
     asked = referenced_variables(lines)
     return without_variables(environ, [name for name in withheld_variables(job.secrets, environ) if name not in asked])

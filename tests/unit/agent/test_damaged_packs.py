@@ -15,21 +15,29 @@ from pathlib import Path
 import pytest
 
 import worldsize
-from worldsize.agent.node_disk.environment import EnvironmentUnpacker
-from worldsize.agent.node_disk.unpack import DamagedPack
-from worldsize.environment.inspect.existing import ExistingEnvironment
-from worldsize.environment.pack.cache import environment_of_pack
-from worldsize.environment.pack.pack import pack
+from worldsize.environment.existing import ExistingEnvironment
 from worldsize.errors import UsageError
 from worldsize.plan.node_disk import ENVIRONMENT_MARK, PackedEnvironment
-from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, make_member, member_content, member_length
+from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
+from worldsize.wings.provisioning.agent.pack_format import (
+    DESCRIPTION,
+    HEADER,
+    PIECE,
+    VERSION,
+    make_member,
+    member_content,
+    member_length,
+)
+from worldsize.wings.provisioning.agent.unpack import DamagedPack
+from worldsize.wings.provisioning.pack import pack
+from worldsize.wings.provisioning.pack_cache import environment_of_pack
 
 MIB = 1 << 20
 DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 11]}
 
 LOOK = """
 import resource, sys
-from worldsize.environment.pack.cache import environment_of_pack
+from worldsize.wings.provisioning.pack_cache import environment_of_pack
 from worldsize.errors import UsageError
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from packed_environments import a_prefix, packed
 
-from worldsize.agent.node_disk.copy import PreparationStopped
-from worldsize.agent.node_disk.environment import EnvironmentUnpacker
-from worldsize.agent.node_disk.unpack import DamagedPack
-from worldsize.environment.pack.pack import EnvironmentPack
 from worldsize.plan.node_disk import PackedEnvironment
+from worldsize.wings.provisioning.agent.copy import PreparationStopped
+from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
+from worldsize.wings.provisioning.agent.unpack import DamagedPack
+from worldsize.wings.provisioning.pack import EnvironmentPack
 
 
 def never() -> bool:

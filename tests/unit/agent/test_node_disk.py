@@ -14,12 +14,17 @@ from typing import Any
 
 import pytest
 
-from worldsize.agent.node_disk import copy
-from worldsize.agent.node_disk.copy import PreparationStopped, copy_once
-from worldsize.agent.node_disk.directory import HeldDirectory, base_directory, ensure_own_directory, hold_run_directory
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan, resolve_placeholders, with_local_variables
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
+from worldsize.wings.provisioning.agent import copy
+from worldsize.wings.provisioning.agent.copy import PreparationStopped, copy_once
+from worldsize.wings.provisioning.agent.directory import (
+    HeldDirectory,
+    base_directory,
+    ensure_own_directory,
+    hold_run_directory,
+)
 
 
 def never() -> bool:

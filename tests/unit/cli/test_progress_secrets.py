@@ -11,13 +11,13 @@ import pytest
 
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.compute.base import CheckResult
-from worldsize.environment.pack.image import pull_image
-from worldsize.environment.workspace.builder import Build, ScratchBuild, ensure_built
 from worldsize.errors import UsageError
 from worldsize.service.client import _LoggedProgress
-from worldsize.service.provisioning.image import ContainerRuntime, _find_obstacle
 from worldsize.service.request import Progress
-from worldsize.staging.content_store import ContentStore
+from worldsize.store.content_store import ContentStore
+from worldsize.wings.environments.workspace.builder import Build, ScratchBuild, ensure_built
+from worldsize.wings.provisioning.image import pull_image
+from worldsize.wings.provisioning.job_image import ContainerRuntime, _find_obstacle
 
 TEXT = "fetching git+https://anna:Canary@host/x.git with --token Canary"
 SHOWN = "fetching git+https://anna:***@host/x.git with --token ***"

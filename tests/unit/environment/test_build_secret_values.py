@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worldsize.environment.build_secrets import secrets_of_build
 from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.wings.environments.build_secrets import secrets_of_build
 
 
 def test_each_line_of_a_secret_that_has_several() -> None:

@@ -9,7 +9,9 @@ import pytest
 from recorded_progress import RecordedProgress
 from runtimes import APPTAINER, install
 
-from worldsize.environment.pack.image import (
+from worldsize.errors import UsageError
+from worldsize.store.content_store import ContentStore
+from worldsize.wings.provisioning.image import (
     apptainer_address,
     apptainer_command,
     enroot_address,
@@ -18,8 +20,6 @@ from worldsize.environment.pack.image import (
     pull_image,
     pyxis_options,
 )
-from worldsize.errors import UsageError
-from worldsize.staging.content_store import ContentStore
 
 
 @pytest.mark.parametrize(

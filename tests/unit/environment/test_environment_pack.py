@@ -18,12 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed_environments import a_prefix, packed
 
-from worldsize.agent.node_disk.relocate import BINARY, TEXT, prefix_file_kind, with_new_prefix
-from worldsize.agent.node_disk.unpack import DamagedPack, description_of, unpack_environment
-from worldsize.environment.inspect.existing import inspect_prefix
-from worldsize.environment.pack.pack import EnvironmentPack, pack
+from worldsize.environment.existing import inspect_prefix
 from worldsize.errors import StorageError
-from worldsize.plan.pack_format import DESCRIPTION, HEADER, PIECE, VERSION, make_member, member_content, member_length
+from worldsize.wings.provisioning.agent.pack_format import (
+    DESCRIPTION,
+    HEADER,
+    PIECE,
+    VERSION,
+    make_member,
+    member_content,
+    member_length,
+)
+from worldsize.wings.provisioning.agent.relocate import BINARY, TEXT, prefix_file_kind, with_new_prefix
+from worldsize.wings.provisioning.agent.unpack import DamagedPack, description_of, unpack_environment
+from worldsize.wings.provisioning.pack import EnvironmentPack, pack
 
 OLD = "/old/place/env"
 

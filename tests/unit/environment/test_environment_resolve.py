@@ -11,8 +11,7 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing, python_version
-from worldsize.environment.inspect.machine import all_virtual_packages, parse_virtual_package
+from worldsize.environment.existing import ExistingEnvironment, find_existing, python_version
 from worldsize.environment.resolve import name_spellings, resolve_environment
 from worldsize.environment.sources import with_file_contents, with_lock_spec
 from worldsize.errors import JobError, NotFound, UsageError
@@ -25,6 +24,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.in_plan import unusable_reason, with_activation
 from worldsize.service.environments.lookup import Environment
 from worldsize.service.secrets import split_secrets
+from worldsize.wings.environments.inspect.machine import all_virtual_packages, parse_virtual_package
 
 MACHINE = {"platform": "linux-64"}
 AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"

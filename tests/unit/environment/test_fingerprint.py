@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment.fingerprint import fingerprint, lock_fingerprint
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
+from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint
 
 MACHINE = {"platform": "linux-64"}
 

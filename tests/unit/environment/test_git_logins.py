@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
-from worldsize.environment.pip.requirements import git_requirements
-from worldsize.environment.pip.uv import Uv
-from worldsize.environment.workspace.builder import ScratchBuild
 from worldsize.errors import BuildError, UsageError
+from worldsize.wings.environments.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
+from worldsize.wings.environments.pip.requirements import git_requirements
+from worldsize.wings.environments.pip.uv import Uv
+from worldsize.wings.environments.workspace.builder import ScratchBuild
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.pip.git_logins import GitLogins, refuse_passwords
-from worldsize.environment.pip.index_logins import IndexLogins, without_logins
 from worldsize.errors import BuildError, UsageError
+from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords
+from worldsize.wings.environments.pip.index_logins import IndexLogins, without_logins
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment.inspect import node_check
-from worldsize.environment.inspect.node_check import (
+from worldsize.wings.environments.inspect import node_check
+from worldsize.wings.environments.inspect.node_check import (
     NodeReport,
     check_argv,
     find_problems,

@@ -13,34 +13,39 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment.conda import rattler_process
-from worldsize.environment.conda.clobbered_files import (
+from worldsize.environment.sources import lock_text
+from worldsize.errors import BuildError, ConfigError
+from worldsize.trust.secrets import mask_channel
+from worldsize.wings.environments.conda import rattler_process
+from worldsize.wings.environments.conda.clobbered_files import (
     ClobberedFile,
     find_clobbered,
     read_file_stamps,
     refuse_clobbered,
 )
-from worldsize.environment.conda.packages import (
+from worldsize.wings.environments.conda.packages import (
     PackageSource,
     channel_addresses,
     packages_from_pip,
     with_masked_addresses,
     with_python,
 )
-from worldsize.environment.conda.split_requirements import environment_yaml, parse_requirement, propose, read_list
-from worldsize.environment.inspect.installed import (
+from worldsize.wings.environments.conda.split_requirements import (
+    environment_yaml,
+    parse_requirement,
+    propose,
+    read_list,
+)
+from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
     installed_distributions,
     normalized_name,
     package_set_digest,
 )
-from worldsize.environment.pip import install
-from worldsize.environment.pip.uv import find_uv
-from worldsize.environment.sources import lock_text
-from worldsize.environment.workspace.builder import ScratchBuild
-from worldsize.environment.workspace.programs import environ_after, run, run_bash, without_active_environment
-from worldsize.errors import BuildError, ConfigError
-from worldsize.trust.secrets import mask_channel
+from worldsize.wings.environments.pip import install
+from worldsize.wings.environments.pip.uv import find_uv
+from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.programs import environ_after, run, run_bash, without_active_environment
 
 SITE = "lib/python3.11/site-packages"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.pip.requirement_lines import lines_of
 from worldsize.errors import UsageError
+from worldsize.wings.environments.pip.requirement_lines import lines_of
 
 
 def said(tmp_path: Path, data: bytes) -> list[str]:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.pip.requirements import (
+from worldsize.errors import UsageError
+from worldsize.jobspec.requirement import absolute_requirement, split_requirement
+from worldsize.wings.environments.pip.requirements import (
     description_files,
     local_directories,
     local_sources,
     project_name,
     reachable_trees,
 )
-from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import absolute_requirement, split_requirement
 
 
 def project(directory: Path, text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.pip.uv_workspaces import (
+from worldsize.wings.environments.pip.uv_workspaces import (
     has_settings,
     is_search_exposed,
     is_workspace,

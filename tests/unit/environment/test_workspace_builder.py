@@ -16,13 +16,13 @@ import pytest
 
 from worldsize.common import file_lock
 from worldsize.common.source_files import import_path
-from worldsize.environment.workspace import builder, prefixes
 from worldsize.errors import BuildError, StorageError, WorldsizeError
+from worldsize.wings.environments.workspace import builder, prefixes
 
 FILES = 40
 BUILDER = """
 import os, subprocess, sys, time
-from worldsize.environment.workspace import builder, prefixes
+from worldsize.wings.environments.workspace import builder, prefixes
 
 prefix, count, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 

@@ -12,8 +12,8 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading
-from worldsize.environment.workspace.builder import ScratchBuild
-from worldsize.environment.workspace.programs import execute
+from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.programs import execute
 
 def end(number, frame):
     raise SystemExit(128 + number)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.environment.conda.clobbered_files import ClobberedFile, find_clobbered
 from worldsize.snapshot.ignore_rules import IgnoreRules
-from worldsize.staging.download_scan import downloads_of
+from worldsize.wings.environments.conda.clobbered_files import ClobberedFile, find_clobbered
+from worldsize.wings.staging.download_scan import downloads_of
 
 MANY = "a*" * 25 + "b"
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from worldsize.errors import UsageError
-from worldsize.staging.archives import unpack_archive
+from worldsize.wings.staging.archives import unpack_archive
 
 FILE, DIRECTORY, SYMLINK, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 

@@ -18,10 +18,10 @@ from recorded_progress import RecordedProgress
 from webserver import Site, serve
 
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.staging import http
-from worldsize.staging.archives import unpack_archive
-from worldsize.staging.content_store import bytes_text
-from worldsize.staging.fetch import DataStore, FetchedData, file_name, is_fetchable
+from worldsize.store.content_store import bytes_text
+from worldsize.wings.staging import http
+from worldsize.wings.staging.archives import unpack_archive
+from worldsize.wings.staging.fetch import DataStore, FetchedData, file_name, is_fetchable
 
 CONTENT = os.urandom(3 << 20)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

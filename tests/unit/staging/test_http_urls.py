@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.staging.http import display_url
+from worldsize.wings.staging.http import display_url
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from recorded_progress import RecordedProgress
 from webserver import Reply, Site, serve
 
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.staging.fetch import DataStore
+from worldsize.wings.staging.fetch import DataStore
 
 pytestmark = pytest.mark.slow  # not where adlfs is missing
 

@@ -40,7 +40,7 @@ from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.control.launcher_relay import MessageRelay
-    from worldsize.agent.node_disk.preparation import NodePreparation
+    from worldsize.wings.provisioning.agent.preparation import NodePreparation
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -137,7 +137,7 @@ class Supervisor:
     def _advance_preparation(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
-            from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it
+            from worldsize.wings.provisioning.agent.preparation import NodePreparation  # few runs need it
 
             self._joining.at = None
             self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)

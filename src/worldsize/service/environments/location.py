@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.workspace.prefixes import entries, prefix_path, read_description
 from worldsize.errors import WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
+from worldsize.wings.environments.workspace.prefixes import entries, prefix_path, read_description
 
 
 def envs_dir(config: Config, settings: ComputeSettings) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing
+from worldsize.environment.existing import ExistingEnvironment, find_existing
 from worldsize.environment.recipe import Recipe
 from worldsize.environment.resolve import resolve_environment
-from worldsize.environment.workspace.prefixes import is_ready, read_description, touch
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
 from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir, find_prefix, own_names, read_probe
+from worldsize.wings.environments.workspace.prefixes import is_ready, read_description, touch
 
 DEFAULT_CHANNELS = ("conda-forge",)
 
@@ -103,7 +103,7 @@ def _find_by_spec(
 
 
 def _packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
-    from worldsize.environment.pack.cache import environment_of_pack
+    from worldsize.wings.provisioning.pack_cache import environment_of_pack
 
     if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
@@ -120,7 +120,7 @@ def _existing_environment(
 
 def _refuse_conda(existing: ExistingEnvironment) -> None:
     """What exists is never changed; least of all by conda after pip."""
-    from worldsize.environment.conda.packages import refuse_pip_packages
+    from worldsize.wings.environments.conda.packages import refuse_pip_packages
 
     if existing.kind == "conda":
         refuse_pip_packages(existing.prefix)
@@ -136,8 +136,8 @@ def _plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
-    from worldsize.environment.fingerprint import fingerprint, lock_fingerprint, machine_key
     from worldsize.environment.sources import is_lock, read_lock, with_lock_spec
+    from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
 
     settings = config.computes[compute]
     directory = envs_dir(config, settings)
@@ -180,7 +180,7 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
     """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
-    from worldsize.environment.inspect.machine import driver_version, glibc_version
+    from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
 
     has = "glibc {}, {}".format(glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
     return (f"conda chooses for what this machine has ({has}): worldsize env probe --compute {compute} asks a node",)

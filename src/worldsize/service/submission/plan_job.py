@@ -90,7 +90,7 @@ def _with_provisions(
     offline = _is_offline(request, job, plan.compute)
     if not (job.stage or offline):
         return plan
-    from worldsize.service.provisioning.offline import with_staging_variables
+    from worldsize.wings.staging.offline import with_staging_variables
 
     settings = request.config.computes[plan.compute]._replace(offline=offline)
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
@@ -111,7 +111,7 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
     plan = _with_local_variables(plan)
     wrap: tuple[str, ...] = ()
     if planned.environment is not None and planned.environment.image:
-        from worldsize.service.provisioning.image import wrap_in_container
+        from worldsize.wings.provisioning.job_image import wrap_in_container
 
         image = planned.environment.image
         plan, wrap = wrap_in_container(plan, planned.job, image, request, planned.facts, first)
@@ -134,7 +134,7 @@ def planned_element_job(planned: PlannedJob, element: int) -> Job:
 def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
     job = planned_element_job(planned, element)
     if planned.data:
-        from worldsize.service.provisioning.inputs import with_input_paths
+        from worldsize.service.submission.inputs import with_input_paths
 
         job = with_input_paths(job, planned.data)
     return with_run_directory(planned.plan, job, paths, planned.facts.mapped)
@@ -241,7 +241,7 @@ def _with_environment(
         said += more
         plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
     if environment is not None and environment.image:
-        from worldsize.service.provisioning.image import check_image
+        from worldsize.wings.provisioning.job_image import check_image
 
         said += check_image(plan, job, environment.image, request)
     return environment, found, plan, said
@@ -253,7 +253,7 @@ def _with_distribution(
     """Where nothing is said, and few nodes read it, it is read where it is."""
     if environment.archive is None and environment.recipe is None and environment.spec.distribute in ("auto", "shared"):
         return plan, []
-    from worldsize.service.provisioning.pack import with_packed_environment
+    from worldsize.wings.provisioning.distribution import with_packed_environment
 
     settings = request.config.computes[plan.compute]
     plan, said = with_packed_environment(plan, job, environment, request.packed, settings, facts)
@@ -263,7 +263,7 @@ def _with_distribution(
 def _with_data(
     request: SubmissionRequest, job: Job, compute: str, facts: ComputeFacts
 ) -> tuple[dict[str, str], Job, NodeDiskPlan | None]:
-    from worldsize.service.provisioning.inputs import locate_inputs, with_input_paths
+    from worldsize.service.submission.inputs import locate_inputs, with_input_paths
 
     paths, local = locate_inputs(job, request.fetched, request.config.computes[compute], facts)
     return paths, with_input_paths(job, paths), local

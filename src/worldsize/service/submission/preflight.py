@@ -68,7 +68,7 @@ def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
-    from worldsize.service.provisioning.offline import check_downloads
+    from worldsize.wings.staging.offline import check_downloads
 
     return check_downloads(job, origins)
 

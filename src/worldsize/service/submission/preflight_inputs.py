@@ -53,9 +53,9 @@ def _type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list
 
 
 def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    from worldsize.staging.archives import SUFFIXES, is_archive
-    from worldsize.staging.fetch import file_name, is_fetchable, is_web
-    from worldsize.staging.http import display_url
+    from worldsize.wings.staging.archives import SUFFIXES, is_archive
+    from worldsize.wings.staging.fetch import file_name, is_fetchable, is_web
+    from worldsize.wings.staging.http import display_url
 
     at = origins.of(f"inputs.{name}.path")
     if not is_fetchable(path):
@@ -67,7 +67,7 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
         what = f"{display_url(path)} is one file, but the input's type is uri_folder"
         hint = f"say type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
         return _type_mismatch(name, what, hint, origins)
-    from worldsize.staging.object_stores import find_missing_support
+    from worldsize.wings.staging.object_stores import find_missing_support
 
     lacks = find_missing_support(path)
     return [CheckResult("error", f"{display_url(path)}: {lacks.what}", at, lacks.hint)] if lacks else []

@@ -88,7 +88,7 @@ def _provide(
     request: SubmissionRequest, planned: PlannedJob, created: float, progress: Progress
 ) -> tuple[SubmissionRequest, PlannedJob]:
     """With what the job needs, built and fetched; planned once more where anything was."""
-    from worldsize.service.provisioning.prefetch import fetch_all
+    from worldsize.service.submission.prefetch import fetch_all
 
     built = planned.environment is not None and not planned.environment.ready
     if planned.environment is not None:
@@ -100,7 +100,7 @@ def _provide(
 
 
 def _build(environment: Environment, progress: Progress) -> None:
-    from worldsize.service.environments.build import ensure_ready
+    from worldsize.wings.environments.build import ensure_ready
 
     ensure_ready(environment, progress, start)
 
@@ -120,7 +120,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
     if planned.environment is not None:
-        from worldsize.service.environments.build import record_environment
+        from worldsize.wings.environments.build import record_environment
 
         record_environment(planned.environment, paths, hidden)
     write_record(request, job, paths, digest, plan, secrets)
