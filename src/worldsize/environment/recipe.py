@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from worldsize.environment.existing import ExistingEnvironment
 from worldsize.jobspec.environment import EnvironmentSpec
 
+DESCRIPTION = "worldsize-environment.json"
+"""The file in a built environment that tells what it is; written last."""
+
 
 class Recipe(NamedTuple):
     """What an environment is made of, and for.

@@ -6,12 +6,24 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from worldsize.common.file_lock import acquire
 from worldsize.trust.directories import make_directories, require_reliable_directory
 
 _CHUNK = 4 << 20
+
+
+class FetchedData(NamedTuple):
+    """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
+    state by; `fetched` is when (Unix seconds)."""
+
+    uri: str
+    path: str
+    bytes: int
+    sha256: str | None
+    mark: str | None
+    fetched: float
 
 
 class TransferProgress(Protocol):
@@ -82,11 +94,3 @@ class ContentStore:
             yield
         finally:
             lock.release()
-
-
-def bytes_text(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

@@ -1,4 +1,4 @@
-"""The data that a job names: fetched here where it is a URI, checked, and where its ranks find it."""
+"""The data that a job names, and where its ranks find it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from collections.abc import Iterator, Mapping
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import ComputeFacts
-from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
-from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan
-from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.trust.directories import require_reliable_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.wings.staging.fetch import FetchedData
+    from worldsize.store.content_store import FetchedData
 
 
 def data_directory(config: Config, compute: str) -> str:
@@ -32,29 +29,6 @@ def data_directory(config: Config, compute: str) -> str:
     return require_reliable_directory(os.path.join(config.home, "data"), make=False)
 
 
-def fetch_inputs(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with what its inputs' URIs name, here. UsageError and WorldsizeError name the input."""
-    wanted = [(name, value) for name, value in _data_inputs(dry.job) if is_remote(value.path or "") or value.sha256]
-    if not wanted:
-        return request
-    from worldsize.wings.staging.fetch import DataStore
-
-    data = DataStore(data_directory(request.config, dry.plan.compute), progress)
-    found = {}
-    for name, value in wanted:
-        assert value.path is not None
-        try:
-            if is_remote(value.path):
-                folder = value.type == "uri_folder"
-                most = bytes_of(value.max_size) if value.max_size else None
-                found[name] = data.fetch(value.path, folder, value.sha256, f"inputs.{name}", most)
-            else:
-                data.verify(value.path, value.sha256 or "", f"inputs.{name}")
-        except WorldsizeError as error:
-            raise _error_at_input(error, request, name) from None
-    return request._replace(fetched=found)
-
-
 def locate_inputs(
     job: Job, fetched: Mapping[str, FetchedData], settings: ComputeSettings, facts: ComputeFacts
 ) -> tuple[dict[str, str], NodeDiskPlan | None]:
@@ -63,7 +37,7 @@ def locate_inputs(
     copies: list[InputCopy] = []
     read_only: list[str] = []
     copied = may_copy_inputs(job, settings, facts)
-    for name, value in _data_inputs(job):
+    for name, value in data_inputs(job):
         path = fetched[name].path if name in fetched else value.path or ""
         if is_remote(path):
             continue
@@ -96,17 +70,8 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
     return job._replace(inputs=inputs)
 
 
-def _data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
-    """The inputs that are data."""
+def data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
+    """The inputs that are data, which have a path."""
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path:
             yield name, value
-
-
-def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str) -> WorldsizeError:
-    """The same error, at the input's place in the job."""
-    said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
-    key = f"inputs.{name}.{said}"
-    what = f"{error.where}: {error.what}" if error.where else error.what
-    kind = type(error) if isinstance(error, UsageError) else WorldsizeError
-    return kind(what, request.origins.of(key), error.hint)

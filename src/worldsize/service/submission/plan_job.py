@@ -14,6 +14,7 @@ from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
+from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import build_environ, check_secrets, named_secrets, rank_only_variables
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
@@ -67,6 +68,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         loaded = paths_of_environment(plan, path, environment, found)
     plan = _with_provisions(plan, request, job, local, facts)
+    if plan.local is not None:
+        provider("node_disk")
     job = job._replace(compute=name)
     notices = tuple(findings)
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
@@ -90,7 +93,7 @@ def _with_provisions(
     offline = _is_offline(request, job, plan.compute)
     if not (job.stage or offline):
         return plan
-    from worldsize.wings.staging.offline import with_staging_variables
+    from worldsize.service.submission.staged import with_staging_variables
 
     settings = request.config.computes[plan.compute]._replace(offline=offline)
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
@@ -111,10 +114,8 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
     plan = _with_local_variables(plan)
     wrap: tuple[str, ...] = ()
     if planned.environment is not None and planned.environment.image:
-        from worldsize.wings.provisioning.job_image import wrap_in_container
-
         image = planned.environment.image
-        plan, wrap = wrap_in_container(plan, planned.job, image, request, planned.facts, first)
+        plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
 
 
@@ -241,9 +242,7 @@ def _with_environment(
         said += more
         plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
     if environment is not None and environment.image:
-        from worldsize.wings.provisioning.job_image import check_image
-
-        said += check_image(plan, job, environment.image, request)
+        said += provider("images").check_image(plan, job, environment.image, request)
     return environment, found, plan, said
 
 
@@ -251,12 +250,11 @@ def _with_distribution(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
 ) -> tuple[Plan, list[CheckResult]]:
     """Where nothing is said, and few nodes read it, it is read where it is."""
-    if environment.archive is None and environment.recipe is None and environment.spec.distribute in ("auto", "shared"):
+    asked = environment.archive is not None or environment.spec.distribute not in ("auto", "shared")
+    if not asked and (environment.recipe is None or find_provider("packs") is None):
         return plan, []
-    from worldsize.wings.provisioning.distribution import with_packed_environment
-
     settings = request.config.computes[plan.compute]
-    plan, said = with_packed_environment(plan, job, environment, request.packed, settings, facts)
+    plan, said = provider("packs").with_packed_environment(plan, job, environment, request.packed, settings, facts)
     return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
 
 

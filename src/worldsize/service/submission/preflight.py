@@ -11,6 +11,7 @@ from worldsize.compute.base import CheckResult, Compute
 from worldsize.jobspec.job import Input, Job, service_only_keys
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
+from worldsize.service.providers import find_provider
 from worldsize.service.request import KeyOrigins
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
@@ -68,9 +69,8 @@ def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
-    from worldsize.wings.staging.offline import check_downloads
-
-    return check_downloads(job, origins)
+    staging = find_provider("staging")
+    return staging.check_downloads(job, origins) if staging else []
 
 
 def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:

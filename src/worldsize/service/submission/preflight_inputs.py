@@ -10,6 +10,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
+from worldsize.service.providers import provider
 from worldsize.service.request import KeyOrigins
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -19,7 +20,7 @@ def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path is not None:
-            check = _check_remote if is_remote(value.path) else _check_local
+            check = provider("inputs").check_remote if is_remote(value.path) else _check_local
             found += check(name, value, value.path, origins)
             found += _check_checksum(name, value, origins)
             found += _check_size(name, value, origins)
@@ -37,40 +38,19 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
         what, hint = f"is a directory, but the input's type is uri_file: {path}", "say type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
         what = f"is a file, but the input's type is uri_folder: {path}"
-        return _type_mismatch(name, what, "say type: uri_file", origins)
+        return type_mismatch(name, what, "say type: uri_file", origins)
     else:
         return []
     return [CheckResult("error", what, at, hint)]
 
 
-def _type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
+def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
     """uri_folder is also what an input is that says no type: that alone is no mistake."""
     key = f"inputs.{name}.type"
     if origins.lines and not origins.is_set(key):
         return []
     level = "error" if origins.is_set(key) else "notice"
     return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint)]
-
-
-def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    from worldsize.wings.staging.archives import SUFFIXES, is_archive
-    from worldsize.wings.staging.fetch import file_name, is_fetchable, is_web
-    from worldsize.wings.staging.http import display_url
-
-    at = origins.of(f"inputs.{name}.path")
-    if not is_fetchable(path):
-        what = f"{path} cannot be read here"
-        return [CheckResult("error", what, at, "download it, and name the local path")]
-    if is_web(path):
-        if value.type != "uri_folder" or is_archive(file_name(path)):
-            return []
-        what = f"{display_url(path)} is one file, but the input's type is uri_folder"
-        hint = f"say type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
-        return _type_mismatch(name, what, hint, origins)
-    from worldsize.wings.staging.object_stores import find_missing_support
-
-    lacks = find_missing_support(path)
-    return [CheckResult("error", f"{display_url(path)}: {lacks.what}", at, lacks.hint)] if lacks else []
 
 
 def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:

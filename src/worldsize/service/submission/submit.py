@@ -13,6 +13,7 @@ from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
+from worldsize.service.providers import provider
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.creation import create_and_submit
 from worldsize.service.submission.plan_job import (
@@ -36,7 +37,7 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.service.environments.lookup import Environment
+    pass
 
 
 def start(
@@ -91,18 +92,12 @@ def _provide(
     from worldsize.service.submission.prefetch import fetch_all
 
     built = planned.environment is not None and not planned.environment.ready
-    if planned.environment is not None:
-        _build(planned.environment, progress)
+    if planned.environment is not None and planned.environment.recipe is not None:
+        provider("environments").ensure_ready(planned.environment, progress, start)
     provided = fetch_all(request, planned, progress)
     if provided is request and not built:
         return request, planned
     return provided, plan_job(provided, created, planned)
-
-
-def _build(environment: Environment, progress: Progress) -> None:
-    from worldsize.wings.environments.build import ensure_ready
-
-    ensure_ready(environment, progress, start)
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
@@ -120,7 +115,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
     if planned.environment is not None:
-        from worldsize.wings.environments.build import record_environment
+        from worldsize.service.environments.record import record_environment
 
         record_environment(planned.environment, paths, hidden)
     write_record(request, job, paths, digest, plan, secrets)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from worldsize.environment.sources import masked_lock_variables
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.secrets import secret_values
+from worldsize.wings.environments.locks import masked_lock_variables
 from worldsize.wings.environments.pip.requirements import referenced_variables
 
 TYPE_CHECKING = False

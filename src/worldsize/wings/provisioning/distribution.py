@@ -7,21 +7,30 @@ import os
 from worldsize.common.atomic_files import storage_error
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.job import Job
 from worldsize.plan.node_disk import NodeDiskPlan, PackedEnvironment
 from worldsize.plan.plan import Plan
-from worldsize.service.environments.lookup import Environment
-from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
+from worldsize.service.environments.lookup import Environment, image_notices
+from worldsize.service.request import EnvironmentPack, PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.inputs import data_directory
 from worldsize.trust.directories import make_private_directory
-from worldsize.wings.provisioning.pack import SUFFIX, EnvironmentPack
-from worldsize.wings.provisioning.pack_cache import content_key, describe_pack, pack_once
+from worldsize.wings.provisioning.pack import SUFFIX
+from worldsize.wings.provisioning.pack_cache import content_key, describe_pack, environment_of_pack, pack_once
 
 SHARED, LOCAL, AUTO = "shared", "local", "auto"
 
 AUTO_NODES = 8
 """From so many nodes on, what was built here is packed unless somebody says otherwise."""
+
+
+def packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
+    """The environment that the packed file `path` holds. UsageError, NotFound for what is wrong with it."""
+    if spec.needs_build:
+        raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
+    return Environment(spec, environment_of_pack(path), notices=image_notices(spec), archive=path)
 
 
 def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
@@ -68,7 +77,7 @@ def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
     return None
 
 
-def pack_environment(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
+def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with its environment packed, where the nodes unpack it. UsageError, StorageError."""
     environment, local = dry.environment, dry.plan.local
     if environment is None or local is None or local.archive is None:

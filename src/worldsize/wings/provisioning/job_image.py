@@ -18,11 +18,11 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.inputs import data_directory
+from worldsize.store.content_store import ContentStore
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.provisioning import image as container_image
 from worldsize.wings.provisioning.image import APPTAINER, NONE, PYXIS, SINGULARITY
-from worldsize.wings.staging.fetch import DataStore
 
 _DRIVER = "/proc/driver/nvidia/version"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
@@ -139,7 +139,7 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
     return None
 
 
-def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
+def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with its image fetched, where this machine can: nodes often cannot. UsageError."""
     from shutil import which
 
@@ -153,7 +153,7 @@ def fetch_image(request: SubmissionRequest, dry: PlannedJob, progress: Progress)
     if program is None:
         progress.notice(f"environment.image: the nodes fetch {image} themselves: nothing here can")
         return request
-    store = DataStore(data_directory(request.config, dry.plan.compute), progress)
+    store = ContentStore(data_directory(request.config, dry.plan.compute), progress)
     try:
         return request._replace(
             image=container_image.pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry))

@@ -14,12 +14,13 @@ import tarfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.environment.existing import ExistingEnvironment
+from worldsize.environment.recipe import DESCRIPTION as PREFIX_DESCRIPTION
+from worldsize.service.request import EnvironmentPack
 from worldsize.trust.directories import make_directories
-from worldsize.wings.environments.workspace.prefixes import DESCRIPTION as PREFIX_DESCRIPTION
 from worldsize.wings.provisioning.agent.pack_format import BASE, DESCRIPTION, PIECE, VERSION, make_member
 from worldsize.wings.provisioning.agent.relocate import PrefixFile
 from worldsize.wings.provisioning.pack_contents import (
@@ -36,17 +37,6 @@ from worldsize.wings.provisioning.pack_contents import (
 COMPRESSION_LEVEL = 3
 SUFFIX = ".tar.gz"
 _MAX_PENDING = 8
-
-
-class EnvironmentPack(NamedTuple):
-    """`digest` is the file's sha256; `unpacked` counts the bytes that it takes on a disk."""
-
-    path: str
-    digest: str
-    size: int
-    unpacked: int
-    files: int
-    notices: tuple[str, ...]
 
 
 def pack(

@@ -15,12 +15,13 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from worldsize.common.atomic_files import read_json, storage_error, write_json
+from worldsize.common.numbers import bytes_text
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.store.content_store import ContentStore, bytes_text
+from worldsize.store.content_store import ContentStore, FetchedData
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.archives import is_archive, unpack_archive
 from worldsize.wings.staging.http import FileVersion, display_url, download
@@ -29,18 +30,6 @@ from worldsize.wings.staging.limits import SizeLimit, SizeLimitError, download_l
 _WEB = ("http", "https")
 _UNFIT = re.compile(r"[^\w.+-]")
 _LONGEST = 100
-
-
-class FetchedData(NamedTuple):
-    """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
-    state by; `fetched` is when (Unix seconds)."""
-
-    uri: str
-    path: str
-    bytes: int
-    sha256: str | None
-    mark: str | None
-    fetched: float
 
 
 def is_web(uri: str) -> bool:

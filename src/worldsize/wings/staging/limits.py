@@ -6,8 +6,8 @@ is known by a checksum, it may grow `MAX_UNPACK_RATIO` times, and to `MIN_UNPACK
 
 from __future__ import annotations
 
+from worldsize.common.numbers import bytes_text
 from worldsize.errors import UsageError
-from worldsize.store.content_store import bytes_text
 
 MAX_UNPACK_RATIO = 200
 MIN_UNPACK_LIMIT = 1 << 30

@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.stage import StagingSpec, staging_spec_of
-from worldsize.plan.node_disk import DIRECTORY_MARK, NodeDiskPlan
 from worldsize.plan.plan import Plan
 from worldsize.service.request import KeyOrigins, PlannedJob, Progress, SubmissionRequest
-from worldsize.service.secrets import staging_environ
+from worldsize.service.secrets import staging_environ, variables_of_requirements
 from worldsize.service.submission.inputs import data_directory
 from worldsize.trust.secrets import mask_values, secret_values
-from worldsize.wings.environments.pip.requirements import referenced_variables
 from worldsize.wings.staging.download_rules import Download
 from worldsize.wings.staging.download_scan import downloads_of
 from worldsize.wings.staging.fetch import DataStore
 from worldsize.wings.staging.http import display_url
-from worldsize.wings.staging.stage import OFFLINE, StagingDirectory, make_staging_directory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.common.path_mapping import Mapped
+from worldsize.wings.staging.stage import make_staging_directory
 
 _MAX_SHOWN = 8
 _HINTS = {
@@ -39,7 +31,7 @@ _HINTS = {
 }
 
 
-def fetch_staging(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
+def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
     """The request with what its job stages, made ready. UsageError, WorldsizeError."""
     directory = data_directory(request.config, dry.plan.compute)
     data = DataStore(directory, progress)
@@ -60,25 +52,8 @@ def fetch_staging(request: SubmissionRequest, dry: PlannedJob, progress: Progres
 
 def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
     """Those that its requirements ask for, which pip repeats in an address that it cannot reach."""
-    asked = referenced_variables(staging_spec_of(job.stage).wheels)
+    asked = variables_of_requirements(staging_spec_of(job.stage).wheels)
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
-
-
-def with_staging_variables(
-    plan: Plan, staged: StagingDirectory | None, settings: ComputeSettings, mapped: Mapped
-) -> Plan:
-    """`plan` with the variables that tell libraries what is staged, and that nothing can be had elsewhere. What the job
-    itself sets wins."""
-    known = staged.variables if staged else {}
-    own = {
-        **(OFFLINE if settings.offline else {}),
-        **{name: to_node_path(value, mapped) for name, value in known.items()},
-    }
-    if plan.batch is not None:  # whose ranks on other nodes have no directory of the run's own
-        own = {name: value for name, value in own.items() if DIRECTORY_MARK not in value}
-    if any(DIRECTORY_MARK in value for value in own.values()) and plan.local is None:
-        plan = plan._replace(local=NodeDiskPlan(settings.local_dir or ""))
-    return plan._replace(activated={**plan.activated, **own})
 
 
 def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:

@@ -19,25 +19,16 @@ from worldsize.common.atomic_files import storage_error, write_json
 from worldsize.errors import UsageError
 from worldsize.jobspec.stage import StagingSpec, TorchRepo
 from worldsize.plan.node_disk import DIRECTORY_MARK
+from worldsize.registry import load_module
+from worldsize.service.request import StagingDirectory
+from worldsize.service.submission.staged import OFFLINE
 from worldsize.trust.directories import make_directories
-from worldsize.wings.environments.pip.wheels import make_wheels
 from worldsize.wings.staging.fetch import DataStore, file_name
 from worldsize.wings.staging.http import read
 from worldsize.wings.staging.huggingface import Hub, HubSnapshot
 
 _GITHUB = "https://github.com"
 _HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")
-
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-"""So that the libraries of Hugging Face do not try for minutes what cannot succeed."""
-
-
-class StagingDirectory(NamedTuple):
-    """`variables` tell the libraries; `contents` is for the record: where everything came from, and checksums."""
-
-    path: str
-    variables: Mapping[str, str]
-    contents: Mapping[str, Any]
 
 
 class _StagingPart(NamedTuple):
@@ -67,7 +58,8 @@ def make_staging_directory(
         ]
         if stage.wheels:
             given = environ if programs is None else programs
-            parts.append(_wheel_links(make_wheels(stage.wheels, python, directory, data, given, secrets)))
+            pip = load_module("wings.environments.pip.wheels", "`stage.pip`")
+            parts.append(_wheel_links(pip.make_wheels(stage.wheels, python, directory, data, given, secrets)))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
         contents = {name: said for part in parts for name, said in part.record.items()}

@@ -55,9 +55,11 @@ def add_compute_option(parser: argparse.ArgumentParser) -> None:
 
 
 def build(options: argparse.Namespace) -> int:
+    from worldsize.wings.environments.job_environment import read_built_description
+
     began = time.monotonic()
     environment, ours = ensure_environment(options, options.name)
-    prefix, description = environment.prefix, environment.description() or {}
+    prefix, description = environment.prefix, read_built_description(environment) or {}
     if options.output == "json":
         keys = ("name", "kind", "fingerprint", "digest", "python")
         known: dict[str, Any] = {key: description.get(key) for key in keys}
@@ -68,10 +70,11 @@ def build(options: argparse.Namespace) -> int:
 
 
 def lock(options: argparse.Namespace) -> int:
-    from worldsize.environment.sources import lock_text
+    from worldsize.wings.environments.job_environment import read_built_description
+    from worldsize.wings.environments.locks import lock_text
 
     environment, _ = ensure_environment(options)
-    description = environment.description()
+    description = read_built_description(environment)
     if description is None:
         what = f"{options.spec} was not built by worldsize: where its packages are from is not known"
         raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
@@ -107,7 +110,7 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     from worldsize.service.environments.lookup import find_environment
     from worldsize.service.secrets import build_environ
     from worldsize.service.submission.submit import start
-    from worldsize.wings.environments.build import ensure_ready
+    from worldsize.wings.environments.job_environment import ensure_ready
 
     config = load_current_config()
     compute = config.compute(options.compute, "--compute").name

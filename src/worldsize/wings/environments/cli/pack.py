@@ -31,20 +31,21 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def run_pack(options: argparse.Namespace) -> int:
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+    from worldsize.common.numbers import bytes_text
     from worldsize.errors import UsageError
-    from worldsize.store.content_store import bytes_text
-    from worldsize.wings.provisioning.pack import SUFFIX, pack
+    from worldsize.registry import load_module
 
+    packer = load_module("wings.provisioning.pack", "`worldsize env pack`")
     environment, _ = ensure_environment(options)
     if environment.archive:
         raise UsageError("is packed already", options.spec, f"name it as it is: environment: {options.spec}")
     existing = environment.existing
     target = os.path.abspath(options.to or "")
     if os.path.isdir(target):
-        target = os.path.join(target, os.path.basename(existing.prefix) + SUFFIX)
+        target = os.path.join(target, os.path.basename(existing.prefix) + packer.SUFFIX)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        found = pack(existing, target, lambda done, total: told.transfer("packing", done, total))
+        found = packer.pack(existing, target, lambda done, total: told.transfer("packing", done, total))
     finally:
         told.clear()
     for notice in found.notices:

@@ -24,7 +24,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def probe_compute(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.service.environments.location import write_probe
+    from worldsize.wings.environments.location import write_probe
     from worldsize.wings.environments.probe import probe
 
     config = load_current_config()

@@ -36,9 +36,9 @@ def propose_split(options: argparse.Namespace) -> int:
     from functools import partial
 
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-    from worldsize.service.environments.lookup import DEFAULT_CHANNELS
     from worldsize.wings.environments.conda import packages
     from worldsize.wings.environments.conda.split_requirements import environment_yaml, propose, read_list
+    from worldsize.wings.environments.job_environment import DEFAULT_CHANNELS
     from worldsize.wings.environments.workspace.builder import ScratchBuild
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):

@@ -1,4 +1,4 @@
-"""Build steps on a node of a compute, as the one rank of a run: `python -m worldsize.wings.environments.native.program ORDER`.
+"""Build steps on a node of a compute, as the one rank of a run: `python -m MODULE ORDER`.
 
 The node shares the environment's directory with whoever ordered the steps, and waits for their end.
 """
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.environment.sources import spec_from_json
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub
+from worldsize.wings.environments.locks import spec_from_json
 from worldsize.wings.environments.native.steps import run_steps
 from worldsize.wings.environments.workspace.builder import ScratchBuild
 from worldsize.wings.environments.workspace.programs import without_active_environment

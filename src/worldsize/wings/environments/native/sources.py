@@ -6,15 +6,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.numbers import bytes_text
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
 from worldsize.jobspec.sizes import bytes_of
+from worldsize.registry import load_module
 from worldsize.snapshot.object_store import digest_of
-from worldsize.store.content_store import bytes_text
 from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
@@ -23,12 +25,13 @@ from worldsize.wings.environments.native.toolchain import is_condition_met
 from worldsize.wings.environments.pip.install import pins, write_input
 from worldsize.wings.environments.pip.uv import Uv, install
 from worldsize.wings.environments.workspace.builder import Build
-from worldsize.wings.staging.archives import is_archive, unpack_archive
-from worldsize.wings.staging.fetch import DataStore, file_name
-from worldsize.wings.staging.http import display_url
-from worldsize.wings.staging.limits import SizeLimit, unpack_limit
 
 _WHEEL = ".whl"
+
+
+def _downloader(module: str) -> ModuleType:
+    """A module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
+    return load_module("wings.staging." + module, "downloading what an environment is built of")
 
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
@@ -124,7 +127,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
     or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
-            work.report_step(f"{display_url(each.url)} is left out: only with {each.when}")
+            work.report_step(f"{_shown(each.url)} is left out: only with {each.when}")
             continue
         _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
@@ -133,15 +136,22 @@ def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
-    work.report_step(f"fetching {display_url(url)}")
+    work.report_step(f"fetching {_shown(url)}")
     try:
         local = url.removeprefix("file://")
-        found = DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work)).fetch(
-            local, sha256=sha256, max_size=max_size
+        found = (
+            _downloader("fetch")
+            .DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work))
+            .fetch(local, sha256=sha256, max_size=max_size)
         )
     except WorldsizeError as error:
         raise BuildError(f"fetch: {error.what}", error.where, error.hint) from None
-    return file_name(url), found.path
+    return _downloader("fetch").file_name(url), found.path
+
+
+def _shown(url: str) -> str:
+    """An address for people, without what may be secret in it."""
+    return str(_downloader("http").display_url(url))
 
 
 class _DownloadProgress:
@@ -158,7 +168,7 @@ class _DownloadProgress:
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    name, target = file_name(wanted.url), wanted.to or default_directory(work.prefix)
+    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or default_directory(work.prefix)
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
     require_shared_directory(target)
@@ -166,11 +176,11 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
     known = (read_json(mark) or {}) if wanted.to else {}
     if known.get("target") == target and all(_is_ours(os.path.join(target, top)) for top in known["names"]):
         return
-    if not (is_archive(name) or name.endswith(_WHEEL)):
+    if not (_downloader("archives").is_archive(name) or name.endswith(_WHEEL)):
         _copy(path, os.path.join(target, name))
         names = [name]
     else:
-        limit = unpack_limit(os.path.getsize(path), True, _max_size(wanted), display_url(wanted.url))
+        limit = _downloader("limits").unpack_limit(os.path.getsize(path), True, _max_size(wanted), _shown(wanted.url))
         names = _unpack(path, name, target, limit)
     if wanted.to:
         make_directories(os.path.dirname(mark))
@@ -189,12 +199,12 @@ def _max_size(wanted: FetchStep) -> int | None:
     return bytes_of(wanted.max_size) if wanted.max_size else None
 
 
-def _unpack(path: str, name: str, target: str, limit: SizeLimit) -> list[str]:
+def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
     """The names that the archive has put into `target`. Nothing of the same name may be there already."""
     aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name
-        unpack_archive(path, called, aside, name, limit)
+        _downloader("archives").unpack_archive(path, called, aside, name, limit)
         names = sorted(os.listdir(aside))
         there = [each for each in names if os.path.lexists(os.path.join(target, each))]
         if there:

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.errors import UsageError
+from worldsize.store.content_store import ContentStore
 from worldsize.trust.secrets import mask_text, mask_values
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.index_logins import IndexLogins
 from worldsize.wings.environments.pip.requirements import local_directories
-from worldsize.wings.staging.fetch import DataStore
 
 _FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _MAX_MESSAGE_LENGTH = 600
@@ -26,7 +26,7 @@ def make_wheels(
     requirements: Sequence[str],
     python: str,
     directory: str,
-    data: DataStore,
+    data: ContentStore,
     environ: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> str:

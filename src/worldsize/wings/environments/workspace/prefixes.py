@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
+from worldsize.environment.recipe import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
 from worldsize.trust.directories import remove_tree
 
-DESCRIPTION = "worldsize-environment.json"
 DESCRIPTION_VERSION = 1
 _TRASH = ".trash-"
 _NAME = r"(.+)-([0-9a-f]{16})"
