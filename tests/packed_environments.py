@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from worldsize.environment.existing import ExistingEnvironment
-from worldsize.wings.provisioning.pack import EnvironmentPack, pack
+from worldsize.service.request import EnvironmentPack
+from worldsize.wings.provisioning.pack import pack
 
 
 def a_prefix(tmp_path: Path, name: str = "env") -> Path:

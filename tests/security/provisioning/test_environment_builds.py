@@ -14,7 +14,7 @@ from driver import Cli
 from security.people import STRANGER, Machine, Person
 
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.service.environments.location import find_prefix
+from worldsize.wings.environments.location import find_prefix
 from worldsize.wings.environments.pip import wheels
 from worldsize.wings.environments.workspace.prefixes import write_description
 

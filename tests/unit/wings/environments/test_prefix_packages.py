@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from worldsize.environment.sources import lock_text
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
 from worldsize.wings.environments.conda import rattler_process
@@ -42,6 +41,7 @@ from worldsize.wings.environments.inspect.installed import (
     normalized_name,
     package_set_digest,
 )
+from worldsize.wings.environments.locks import lock_text
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.uv import find_uv
 from worldsize.wings.environments.workspace.builder import ScratchBuild

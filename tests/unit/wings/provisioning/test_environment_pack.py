@@ -20,6 +20,7 @@ from packed_environments import a_prefix, packed
 
 from worldsize.environment.existing import inspect_prefix
 from worldsize.errors import StorageError
+from worldsize.service.request import EnvironmentPack
 from worldsize.wings.provisioning.agent.pack_format import (
     DESCRIPTION,
     HEADER,
@@ -31,7 +32,7 @@ from worldsize.wings.provisioning.agent.pack_format import (
 )
 from worldsize.wings.provisioning.agent.relocate import BINARY, TEXT, prefix_file_kind, with_new_prefix
 from worldsize.wings.provisioning.agent.unpack import DamagedPack, description_of, unpack_environment
-from worldsize.wings.provisioning.pack import EnvironmentPack, pack
+from worldsize.wings.provisioning.pack import pack
 
 OLD = "/old/place/env"
 

@@ -10,10 +10,10 @@ import pytest
 from packed_environments import a_prefix, packed
 
 from worldsize.plan.node_disk import PackedEnvironment
+from worldsize.service.request import EnvironmentPack
 from worldsize.wings.provisioning.agent.copy import PreparationStopped
 from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
 from worldsize.wings.provisioning.agent.unpack import DamagedPack
-from worldsize.wings.provisioning.pack import EnvironmentPack
 
 
 def never() -> bool:

@@ -110,3 +110,11 @@ def test_the_command_is_read_too(tmp_path: Path, command: str, what: str, kind: 
     (found,) = found_in(tmp_path, "", command)
     assert (found.file, found.kind) == ("", kind) and what in found.what
     assert found_in(tmp_path, "", "pip install --no-index x; python train.py") == []
+
+
+def test_a_program_that_cannot_be_parsed(tmp_path: Path) -> None:
+    """Found by review: the parser's MemoryError was a traceback."""
+    (tmp_path / "t.py").write_text("-" * 200_000 + "1")
+    (tmp_path / "u.py").write_text("import t\nimport wandb\nwandb.init()\n")
+    assert downloads_of(str(tmp_path), "python t.py") == []
+    assert [each.name for each in downloads_of(str(tmp_path), "python u.py")] == ["wandb"]
