@@ -14,9 +14,8 @@ from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
-from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.secrets import build_environ, check_secrets, named_secrets, rank_only_variables
+from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.trust.directories import require_shared_directory
@@ -24,9 +23,7 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.activation import Activation
     from worldsize.plan.node_disk import NodeDiskPlan
-    from worldsize.service.environments.lookup import Environment
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
@@ -57,7 +54,9 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
     environment, found = None, None
     if job.environment is not None:
-        environment, found, plan, said = _with_environment(request, job, facts, plan, path)
+        from worldsize.service.environments.in_plan import with_environment
+
+        environment, found, plan, said = with_environment(request, job, facts, plan, path)
         findings += [] if former else said
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
@@ -68,8 +67,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         loaded = paths_of_environment(plan, path, environment, found)
     plan = _with_provisions(plan, request, job, local, facts)
-    if plan.local is not None:
-        provider("node_disk")
+    if job.stage or plan.local is not None:
+        _require_providers(job, plan)
     job = job._replace(compute=name)
     notices = tuple(findings)
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
@@ -99,6 +98,16 @@ def _with_provisions(
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
 
 
+def _require_providers(job: Job, plan: Plan) -> None:
+    """ConfigError where this installation lacks what stages, or what gets the nodes' disks ready."""
+    from worldsize.service.providers import provider
+
+    if job.stage:
+        provider("staging")
+    if plan.local is not None:
+        provider("node_disk")
+
+
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
     """The same in the directory `paths` of a run, or of an array."""
     plan, first = planned.plan, paths
@@ -114,6 +123,8 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
     plan = _with_local_variables(plan)
     wrap: tuple[str, ...] = ()
     if planned.environment is not None and planned.environment.image:
+        from worldsize.service.providers import provider
+
         image = planned.environment.image
         plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
@@ -226,36 +237,6 @@ def may_need_fetching(job: Job) -> bool:
 def has_data_inputs(job: Job) -> bool:
     """Whether an input is more than a value."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
-
-
-def _with_environment(
-    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
-) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    from worldsize.service.environments.in_plan import find_job_environment, with_activation
-
-    environ = build_environ(job, request.environ)
-    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
-    found = environment.activation(request.environ) if environment is not None else None
-    if environment is not None and found is not None:
-        plan = with_activation(plan, job, facts, found, path)
-        plan, more = _with_distribution(request, job, facts, plan, environment)
-        said += more
-        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
-    if environment is not None and environment.image:
-        said += provider("images").check_image(plan, job, environment.image, request)
-    return environment, found, plan, said
-
-
-def _with_distribution(
-    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
-) -> tuple[Plan, list[CheckResult]]:
-    """Where nothing is said, and few nodes read it, it is read where it is."""
-    asked = environment.archive is not None or environment.spec.distribute not in ("auto", "shared")
-    if not asked and (environment.recipe is None or find_provider("packs") is None):
-        return plan, []
-    settings = request.config.computes[plan.compute]
-    plan, said = provider("packs").with_packed_environment(plan, job, environment, request.packed, settings, facts)
-    return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
 
 
 def _with_data(

@@ -11,7 +11,6 @@ from worldsize.compute.base import CheckResult, Compute
 from worldsize.jobspec.job import Input, Job, service_only_keys
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
-from worldsize.service.providers import find_provider
 from worldsize.service.request import KeyOrigins
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
@@ -69,6 +68,8 @@ def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
+    from worldsize.service.providers import find_provider
+
     staging = find_provider("staging")
     return staging.check_downloads(job, origins) if staging else []
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from worldsize.compute.base import CheckResult
+from worldsize.errors import ConfigError
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
-from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.paths import is_fetchable, is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
 from worldsize.service.providers import provider
 from worldsize.service.request import KeyOrigins
@@ -20,7 +21,7 @@ def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path is not None:
-            check = provider("inputs").check_remote if is_remote(value.path) else _check_local
+            check = _check_remote if is_remote(value.path) else _check_local
             found += check(name, value, value.path, origins)
             found += _check_checksum(name, value, origins)
             found += _check_size(name, value, origins)
@@ -42,6 +43,17 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
     else:
         return []
     return [CheckResult("error", what, at, hint)]
+
+
+def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
+    at = origins.of(f"inputs.{name}.path")
+    if not is_fetchable(path):
+        return [CheckResult("error", f"{path} cannot be read here", at, "download it, and name the local path")]
+    try:
+        found: list[CheckResult] = provider("inputs").check_remote(name, value, path, origins)
+    except ConfigError as error:
+        return [CheckResult("error", error.what, at, error.hint)]
+    return found
 
 
 def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:

@@ -13,7 +13,6 @@ from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
-from worldsize.service.providers import provider
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.creation import create_and_submit
 from worldsize.service.submission.plan_job import (
@@ -93,6 +92,8 @@ def _provide(
 
     built = planned.environment is not None and not planned.environment.ready
     if planned.environment is not None and planned.environment.recipe is not None:
+        from worldsize.service.providers import provider
+
         provider("environments").ensure_ready(planned.environment, progress, start)
     provided = fetch_all(request, planned, progress)
     if provided is request and not built:

@@ -36,11 +36,6 @@ def is_web(uri: str) -> bool:
     return urlsplit(uri).scheme.lower() in _WEB
 
 
-def is_fetchable(uri: str) -> bool:
-    """Whether a URI may be tried: azureml's own lead nowhere without the service."""
-    return "://" in uri and not uri.lower().startswith("azureml:")
-
-
 def file_name(uri: str) -> str:
     """What a file of this URI is called here."""
     name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])

@@ -11,16 +11,13 @@ from worldsize.service.request import KeyOrigins, PlannedJob, Progress, Submissi
 from worldsize.service.submission.inputs import data_directory, data_inputs
 from worldsize.service.submission.preflight_inputs import type_mismatch
 from worldsize.wings.staging.archives import SUFFIXES, is_archive
-from worldsize.wings.staging.fetch import DataStore, file_name, is_fetchable, is_web
+from worldsize.wings.staging.fetch import DataStore, file_name, is_web
 from worldsize.wings.staging.http import display_url
 
 
 def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    """What is wrong with an input that is a URI, without asking its server."""
+    """What is wrong with an input that is a URI, without asking its server. `path` is one that may be fetched."""
     at = origins.of(f"inputs.{name}.path")
-    if not is_fetchable(path):
-        what = f"{path} cannot be read here"
-        return [CheckResult("error", what, at, "download it, and name the local path")]
     if is_web(path):
         if value.type != "uri_folder" or is_archive(file_name(path)):
             return []

@@ -19,10 +19,11 @@ from webserver import Site, serve
 
 from worldsize.common.numbers import bytes_text
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.jobspec.paths import is_fetchable
 from worldsize.store.content_store import FetchedData
 from worldsize.wings.staging import http
 from worldsize.wings.staging.archives import unpack_archive
-from worldsize.wings.staging.fetch import DataStore, file_name, is_fetchable
+from worldsize.wings.staging.fetch import DataStore, file_name
 
 CONTENT = os.urandom(3 << 20)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
