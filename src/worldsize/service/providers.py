@@ -37,7 +37,7 @@ class Provider(NamedTuple):
 
 PROVIDERS = {
     "environments": Provider("wings.environments.job_environment", "building environments"),
-    "packs": Provider("wings.provisioning.distribution", "unpacking environments on nodes"),
+    "packs": Provider("wings.provisioning.packed_environments", "unpacking environments on nodes"),
     "images": Provider("wings.provisioning.job_image", "running ranks in container images"),
     "node_disk": Provider("wings.provisioning.agent.directory", "getting the nodes' disks ready"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),

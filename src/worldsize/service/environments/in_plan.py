@@ -13,10 +13,16 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.lookup import Environment, find_environment
+from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.secrets import build_environ
 from worldsize.trust.directories import is_node_local
 from worldsize.trust.secrets import mask_values
+
+SHARED, LOCAL, AUTO = "shared", "local", "auto"
+
+AUTO_NODES = 8
+"""From so many nodes on, what was built here is packed unless somebody says otherwise."""
 
 
 def with_environment(
@@ -32,8 +38,6 @@ def with_environment(
         said += more
         plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
     if environment is not None and environment.image:
-        from worldsize.service.providers import provider
-
         said += provider("images").check_image(plan, job, environment.image, request)
     return environment, found, plan, said
 
@@ -41,15 +45,25 @@ def with_environment(
 def _with_distribution(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
 ) -> tuple[Plan, list[CheckResult]]:
-    """Where nothing is said, and few nodes read it, it is read where it is."""
-    from worldsize.service.providers import find_provider, provider
-
-    asked = environment.archive is not None or environment.spec.distribute not in ("auto", "shared")
-    if not asked and (environment.recipe is None or find_provider("packs") is None):
+    """`plan` with the environment where the nodes find it: shared, or unpacked on their disks."""
+    if choose_distribution(environment, len(plan.nodes), facts) == SHARED:
+        return plan, []
+    asked = environment.archive is not None or environment.spec.distribute == LOCAL
+    if not asked and find_provider("packs") is None:
         return plan, []
     settings = request.config.computes[plan.compute]
     plan, said = provider("packs").with_packed_environment(plan, job, environment, request.packed, settings, facts)
     return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
+
+
+def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
+    """ "shared" or "local"."""
+    asked, packed = environment.spec.distribute, environment.archive
+    if asked != AUTO and not (packed and asked == SHARED):
+        return asked
+    if facts.shared_host:
+        return LOCAL if packed else SHARED
+    return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
 
 
 def find_job_environment(

@@ -1,4 +1,4 @@
-"""How an environment gets to the nodes: read from the shared directory, or packed and unpacked on each node's disk."""
+"""Environments that are packed, and unpacked on each node's disk."""
 
 from __future__ import annotations
 
@@ -20,27 +20,12 @@ from worldsize.trust.directories import make_private_directory
 from worldsize.wings.provisioning.pack import SUFFIX
 from worldsize.wings.provisioning.pack_cache import content_key, describe_pack, environment_of_pack, pack_once
 
-SHARED, LOCAL, AUTO = "shared", "local", "auto"
-
-AUTO_NODES = 8
-"""From so many nodes on, what was built here is packed unless somebody says otherwise."""
-
 
 def packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
     """The environment that the packed file `path` holds. UsageError, NotFound for what is wrong with it."""
     if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
     return Environment(spec, environment_of_pack(path), notices=image_notices(spec), archive=path)
-
-
-def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
-    """ "shared" or "local"."""
-    asked, packed = environment.spec.distribute, environment.archive
-    if asked != AUTO and not (packed and asked == SHARED):
-        return asked
-    if facts.shared_host:
-        return LOCAL if packed else SHARED
-    return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
 
 
 def with_packed_environment(
@@ -51,10 +36,7 @@ def with_packed_environment(
     settings: ComputeSettings,
     facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
-    """`plan` with the environment unpacked on each node, where it gets there so; and what is wrong with that."""
-    how = choose_distribution(environment, len(plan.nodes), facts)
-    if how == SHARED:
-        return plan, []
+    """`plan` with the environment unpacked on each node; and what is wrong with that."""
     why = _find_obstacle(job, environment)
     if why is not None:
         return plan, [why]
