@@ -14,7 +14,7 @@ Besides these the core calls
     images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)
     inputs          check_remote(name, value, path, origins)
     staging         check_downloads(job, origins)
-    node_disk       nothing: the agents load it on the nodes
+    node_disk       try_read_only(paths); the agents load the rest on the nodes
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROVIDERS = {
     "environments": Provider("wings.environments.job_environment", "building environments"),
     "packs": Provider("wings.provisioning.packed_environments", "unpacking environments on nodes"),
     "images": Provider("wings.provisioning.job_image", "running ranks in container images"),
-    "node_disk": Provider("wings.provisioning.agent.directory", "getting the nodes' disks ready"),
+    "node_disk": Provider("wings.provisioning.agent.read_only", "getting the nodes' disks ready"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
 }

@@ -11,7 +11,7 @@ from worldsize.errors import ConfigError
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_fetchable, is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
-from worldsize.service.providers import provider
+from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import KeyOrigins
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -94,9 +94,8 @@ def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigin
     if job.batch_script is not None:
         yield CheckResult("notice", "a batch script's ranks read it in place: its own srun starts them", at)
     elif value.mode in MOUNTING_MODES and not is_remote(path) and os.path.exists(path):
-        from worldsize.agent.posix.read_only import try_read_only
-
-        why = try_read_only([path])
+        reader = find_provider("node_disk")
+        why = reader.try_read_only([path]) if reader else ""
         if why:
             what = f"not read-only on this machine, nor where a node is like it: {why}"
             yield CheckResult("notice", what, at)

@@ -13,9 +13,9 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.service import node_commands
 from worldsize.service.computes import python_path
-from worldsize.service.environments.loaded_paths import secrets_of_environment, without_secrets
+from worldsize.service.environments.loaded_paths import without_secrets
 from worldsize.service.environments.lookup import Environment
-from worldsize.trust.secrets import mask_values
+from worldsize.trust.secrets import mask_values, secret_values
 from worldsize.wings.environments.inspect.node_check import NodeReport, check_argv, parse_node_report
 
 _TICK = 0.2
@@ -41,11 +41,18 @@ def check_on_nodes(
     names, left_out = ((), 0) if count is not None else node_commands.usable_nodes(compute)
     number = count if count is not None else len(names)
     found = environment.activation(environ) if environment else None
-    secrets = secrets_of_environment(environment, found, environ) if environment and found else []
+    secrets = _secrets(environment, found, environ) if environment and found else []
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
     asked = node_commands.execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
     return [NodeReport(*mask_values(row, secrets)) for row in _collect_rows(asked, number)], left_out
+
+
+def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
+    """Of the environment alone, and the values in `environ` of those that a job names."""
+    held = {name: value for name, value in found.variables.items() if value}
+    of_shell = {name: environ[name] for name in environment.secrets if name in environ}
+    return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
 
 
 def _argv(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.agent.node_programs import python_report
+from worldsize.wings.environments.agent import python_report
 
 OLDEST_PYTHON = (3, 8)
 

@@ -98,7 +98,7 @@ class NodePreparation:
     def _collect_notices(self, paths: RunPaths) -> list[str]:
         found = []
         if self._local.read_only:
-            from worldsize.agent.posix.read_only import make_read_only
+            from worldsize.wings.provisioning.agent.read_only import make_read_only
 
             found += ["not read-only: " + text for text in make_read_only(self._local.read_only, paths.root)]
         kept = self._unpacking.kept if self._unpacking else ()

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[3] / "src"
+SOURCE = Path(__file__).resolve().parents[4] / "src"
 ORDINARY = 54321
 _PROGRAM = """\
 import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
-from worldsize.agent.posix.read_only import make_read_only, try_read_only
+from worldsize.wings.provisioning.agent.read_only import make_read_only, try_read_only
 data = sys.argv[2]
 print("tried", repr(try_read_only([data])))
 print("refused", make_read_only([data], sys.argv[3]))
