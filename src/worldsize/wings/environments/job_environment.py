@@ -54,6 +54,8 @@ def plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
+    """What `spec` means on a compute, built there already or still to be built; on top of `existing`, if given.
+    UsageError, NotFound for what is wrong with it."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
     from worldsize.wings.environments.locks import read_lock, with_lock_spec
 
