@@ -78,3 +78,45 @@ def test_a_verb_of_a_missing_wing_is_one_sentence(tmp_path):
     assert done.returncode == 2
     assert "`worldsize convert` is not part of this installation" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+NEEDS = {
+    "building environments": "environment: {pip: [demo]}",
+    "running ranks in container images": "environment: {image: 'docker://alpine'}",
+    "downloading inputs": "inputs: {data: {path: 'https://localhost/data'}}",
+    "`stage:`": "stage: {data: {a: 'https://localhost/data'}}",
+    "getting the nodes' disks ready": "inputs: {data: {path: '.', mode: ro_mount}}",
+    "unpacking environments on nodes": "environment: demo.tar.gz",
+}
+
+
+@pytest.fixture(scope="module")
+def without_wings(tmp_path_factory):
+    return core_without(WINGS, tmp_path_factory.mktemp("core") / "src")
+
+
+def run_job(sources, directory, job, *options):
+    """A job file with these lines, by these sources."""
+    (directory / "job.yml").write_text("command: command -v python\n%s\n" % job)
+    environment = dict(os.environ, PYTHONPATH=str(sources), WORLDSIZE_HOME=str(directory / "home"))
+    words = [sys.executable, "-m", "worldsize", "run", *options, "job.yml"]
+    return subprocess.run(words, cwd=directory, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)], ids=["run", "dry run"])
+@pytest.mark.parametrize("what", NEEDS)
+def test_a_job_that_needs_a_missing_wing_is_one_sentence(what, option, without_wings, tmp_path):
+    (tmp_path / "demo.tar.gz").write_bytes(b"")
+    done = run_job(without_wings, tmp_path, NEEDS[what], *option)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "%s is not part of this installation of worldsize" % what in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 3
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_an_environment_that_exists_needs_no_wing(without_wings, tmp_path):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    os.symlink(sys.executable, tmp_path / "env" / "bin" / "python")
+    done = run_job(without_wings, tmp_path, "environment: ./env\nsecrets: [HOME]\noffline: true")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0:0: %s\n" % (tmp_path / "env" / "bin" / "python")

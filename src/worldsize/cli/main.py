@@ -55,7 +55,7 @@ VERBS = {
     "exec": Verb("cli.nodes.exec", "a command on every node of a run"),
     "shell": Verb("cli.nodes.shell", "a shell on one of a run's nodes"),
     "hpcpack": Verb("cli.hpcpack", "the share of an HPC Pack cluster: mount it, prove it"),
-    "env": Verb("cli.env.command", "environments: build, list, show, lock, remove"),
+    "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
     "diff": Verb("cli.runs.diff", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
     "import": Verb("cli.run.import_script", "write the job file for a Slurm batch script"),

@@ -19,6 +19,7 @@ from worldsize.plan.secrets_file import (
     unmasked_variables,
     write_secrets,
 )
+from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
@@ -58,10 +59,16 @@ def staging_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 def _restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
-    from worldsize.environment.pip.requirements import referenced_variables
-
-    asked = referenced_variables(lines)
+    asked = variables_of_requirements(lines)
     return without_variables(environ, [name for name in withheld_variables(job.secrets, environ) if name not in asked])
+
+
+def variables_of_requirements(lines: Sequence[str]) -> set[str]:
+    """The names of variables that requirements want, and the files that they include; none where nothing here could
+    install them."""
+    reader = find_module("wings.environments.pip.requirements")
+    found: set[str] = reader.referenced_variables(lines) if reader else set()
+    return found
 
 
 def _texts(value: Any) -> list[str]:

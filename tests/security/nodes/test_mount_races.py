@@ -18,7 +18,7 @@ from typing import NoReturn
 import pytest
 
 from worldsize.agent.posix import mounts, namespaces
-from worldsize.agent.posix import read_only as readonly
+from worldsize.wings.provisioning.agent import read_only as readonly
 
 MOST_MOMENTS = 2000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing, python_version
-from worldsize.environment.inspect.machine import all_virtual_packages, parse_virtual_package
+from worldsize.environment.existing import ExistingEnvironment, find_existing, python_version
 from worldsize.environment.resolve import name_spellings, resolve_environment
-from worldsize.environment.sources import with_file_contents, with_lock_spec
+from worldsize.environment.sources import with_file_contents
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
+from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
@@ -128,24 +126,6 @@ def test_files_of_other_kinds(tmp_path: Path) -> None:
         with_file_contents(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
     with pytest.raises(UsageError, match="is a directory"):
         with_file_contents(EnvironmentSpec(file=str(tmp_path)))
-
-
-def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
-    said = EnvironmentSpec(
-        name="n", variables={"A": "1", "B_TOKEN": "***"}, modules=("cuda",), fetch=(FetchStep("u", "0" * 64),),
-        steps=(BuildStep(pip=("h",), variables={"X": "1"}),),
-    )  # fmt: skip
-    value: dict[str, Any] = {
-        "spec": {
-            **said._asdict(),
-            "fetch": [each._asdict() for each in said.fetch],
-            "steps": [each._asdict() for each in said.steps],
-            "modules": ["cuda"],
-            "from_a_newer_worldsize": 1,
-        }
-    }
-    found = with_lock_spec(EnvironmentSpec(variables={"C": "2"}), value)
-    assert found == said._replace(variables={"A": "1", "C": "2"})
 
 
 # what exists
@@ -345,25 +325,6 @@ def test_nodes_do_not_see_this_machines_tmp() -> None:
     assert unusable_reason(environment, ComputeFacts(shared_host=True)) is None
     packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
     assert unusable_reason(packed, ComputeFacts()) is None
-
-
-# virtual packages
-
-
-def test_virtual_packages_as_they_are_written() -> None:
-    assert parse_virtual_package("__cuda=12.4") == ("__cuda", "12.4", "0")
-    assert parse_virtual_package("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
-    for wrong in ("cuda=12", "__cuda 12", "", "__cuda=1=2=3"):
-        with pytest.raises(UsageError, match="is no virtual package"):
-            parse_virtual_package(wrong)
-
-
-def test_what_every_node_has_is_there_though_nobody_said_it() -> None:
-    found = {name: version for name, version, _ in all_virtual_packages(["__cuda=12.4", "__glibc=2.17"])}
-    assert {"__unix", "__linux", "__archspec"} <= set(found)
-    assert (found["__cuda"], found["__glibc"]) == ("12.4", "2.17")
-    assert "__cuda" not in {name for name, _, _ in all_virtual_packages(["__glibc=2.17"])}
-    assert os.uname().sysname == "Linux"
 
 
 def test_files_that_name_themselves(tmp_path: Path) -> None:

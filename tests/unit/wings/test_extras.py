@@ -14,18 +14,18 @@ from source_code import SOURCE, extras, imported_packages, packages_of_extras
 from worldsize.compute.hpcpack.client import HeadNodeClient
 from worldsize.compute.hpcpack.observe import observations
 from worldsize.compute.hpcpack.settings import HeadAccess
-from worldsize.environment.conda import rattler_process
-from worldsize.environment.pip import uv
 from worldsize.errors import ConfigError, UsageError
 from worldsize.extras import require_packages
-from worldsize.staging.object_stores import find_missing_support
+from worldsize.wings.environments.conda import rattler_process
+from worldsize.wings.environments.pip import uv
+from worldsize.wings.staging.object_stores import find_missing_support
 
 IMPORTERS = {
     "httpx": {"compute/hpcpack/client.py"},
     "keyring": {"compute/hpcpack/credentials.py"},
-    "rattler": {"environment/conda/rattler_process.py"},
+    "rattler": {"wings/environments/conda/rattler_process.py"},
     "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
-    "fsspec": {"staging/object_stores.py"},
+    "fsspec": {"wings/staging/object_stores.py"},
 }
 """The files below `src/worldsize` that import each package of an extra at run time; uv is a program."""
 

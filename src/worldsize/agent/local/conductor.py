@@ -216,7 +216,7 @@ class Conductor:
         from worldsize.agent.posix.namespaces import mount_own_disks
 
         if self.plan.local is not None:
-            from worldsize.agent.node_disk.directory import remember_own_directory
+            from worldsize.agent.supervision.node_preparation import remember_own_directory
 
             remember_own_directory(self.plan.local.base, self.environ)
         shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()

@@ -40,7 +40,7 @@ from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.control.launcher_relay import MessageRelay
-    from worldsize.agent.node_disk.preparation import NodePreparation
+    from worldsize.agent.supervision.node_preparation import NodePreparation
     from worldsize.agent.trials.trial import Trial
 
 TICK = 1.0
@@ -147,10 +147,10 @@ class Supervisor:
     def _advance_preparation(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
-            from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it
+            from worldsize.agent.supervision.node_preparation import begin_preparation  # few runs need it
 
             self._joining.at = None
-            self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
+            self._readiness = begin_preparation(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
         self.end.decide_failure(self._readiness.failure, time.monotonic())
         return self._readiness.ready and self._peers.report_ready()

@@ -147,11 +147,13 @@ def rerun(options: argparse.Namespace) -> int:
     elif job.code is not None:
         job = job._replace(code=former.code)
     if job.environment is not None:
-        from worldsize.environment.sources import is_lock, masked_lock_variables, read_lock
+        from worldsize.environment.sources import is_lock
+        from worldsize.service.providers import provider
 
         if is_lock(former.environment):
-            lost = [name for name in masked_lock_variables(read_lock(former.environment)) if name not in job.secrets]
-            job = job._replace(environment=former.environment, secrets=(*job.secrets, *lost))
+            lost = provider("environments").lost_variables(former.environment)
+            names = dict.fromkeys((*job.secrets, *lost))
+            job = job._replace(environment=former.environment, secrets=tuple(names))
     return _run_with_options(options, job, loaded.warnings, {}, again=True)
 
 

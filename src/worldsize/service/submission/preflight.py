@@ -54,9 +54,10 @@ def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
-    from worldsize.service.provisioning.offline import check_downloads
+    from worldsize.service.providers import find_provider
 
-    return check_downloads(job, origins)
+    staging = find_provider("staging")
+    return staging.check_downloads(job, origins) if staging else []
 
 
 def search_findings(code: str | None, name: str, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:

@@ -37,7 +37,7 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.service.environments.lookup import Environment
+    pass
 
 
 def start(
@@ -89,21 +89,17 @@ def _provide(
     request: SubmissionRequest, planned: PlannedJob, created: float, progress: Progress
 ) -> tuple[SubmissionRequest, PlannedJob]:
     """With what the job needs, built and fetched; planned once more where anything was."""
-    from worldsize.service.provisioning.prefetch import fetch_all
+    from worldsize.service.submission.prefetch import fetch_all
 
     built = planned.environment is not None and not planned.environment.ready
-    if planned.environment is not None:
-        _build(planned.environment, progress)
+    if planned.environment is not None and planned.environment.recipe is not None:
+        from worldsize.service.providers import provider
+
+        provider("environments").ensure_ready(planned.environment, progress, start)
     provided = fetch_all(request, planned, progress)
     if provided is request and not built:
         return request, planned
     return provided, plan_job(provided, created, planned)
-
-
-def _build(environment: Environment, progress: Progress) -> None:
-    from worldsize.service.environments.build import ensure_ready
-
-    ensure_ready(environment, progress, start)
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
@@ -121,7 +117,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
     if planned.environment is not None:
-        from worldsize.service.environments.build import record_environment
+        from worldsize.service.environments.record import record_environment
 
         record_environment(planned.environment, paths, hidden)
     write_record(request, job, paths, digest, plan, secrets)
