@@ -18,7 +18,7 @@ OWN = {**dict.fromkeys(("agent", "common", "plan", "state", "trust"), "worldsize
 
 def sources() -> list[tuple[str, str]]:
     """(path under src/worldsize, the packages beyond the standard library that it may import)."""
-    found = [("errors.py", "worldsize")]
+    found = [("errors.py", "worldsize"), ("registry.py", "worldsize")]
     wings = {os.path.join("wings", wing, "agent"): "worldsize" for wing in os.listdir(os.path.join(SOURCE, "wings"))}
     for package, allowed in {**OWN, **wings}.items():
         for folder, _, names in os.walk(os.path.join(SOURCE, package)):

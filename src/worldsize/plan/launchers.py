@@ -67,7 +67,8 @@ LAUNCHERS = {
     ),
     "deepspeed": LauncherFacts(_HERE + "deepspeed", hostfile=True, own_tuning=True),
     "batch": LauncherFacts(
-        _HERE + "batch_script", title="the batch script, once, on node {node}: its srun starts {world} ranks"
+        "worldsize.wings.batch_scripts.agent.launcher",
+        title="the batch script, once, on node {node}: its srun starts {world} ranks",
     ),
     "autotune": LauncherFacts(_HERE + "autotune", trials=True, listener=True, sets_umask=True),
 }  # fmt: skip

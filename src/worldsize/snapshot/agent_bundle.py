@@ -17,6 +17,7 @@ from worldsize.trust.directories import make_private_directory
 from worldsize.version import VERSION
 
 _PACKAGES = ("agent", "common", "plan", "state", "trust")
+_MODULES = ("errors.py", "registry.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -77,8 +78,8 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
 def _sources() -> list[tuple[str, str, os.stat_result]]:
     """What the bundle holds: (name in it, path, status) of each file, in order."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    errors = os.path.join(root, "errors.py")
-    found = [("worldsize/errors.py", errors, os.stat(errors))]
+    modules = [(name, os.path.join(root, name)) for name in _MODULES]
+    found = [(f"worldsize/{name}", path, os.stat(path)) for name, path in modules]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
     found += _sources_of_wings(os.path.join(root, "wings"))

@@ -21,9 +21,9 @@ from worldsize.plan.rank_layout import node_major_layout
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 OF_LAUNCHERS = ("worldsize/agent/launchers/", "worldsize/plan/launchers.py")
 WORDS_OF_COMMANDS = {
-    "worldsize/jobspec/batch_script/check.py": {"launch.by == 'srun'", "launch.by != 'srun'", "first.by == 'srun'",
+    "worldsize/wings/batch_scripts/script/check.py": {"launch.by == 'srun'", "launch.by != 'srun'", "first.by == 'srun'",
         "launch.by == 'mpirun'"},
-    "worldsize/jobspec/batch_script/launches.py": {"name == 'torchrun'", "name == 'srun'",
+    "worldsize/wings/batch_scripts/script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
     "worldsize/jobspec/distributions/deepspeed.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
     "worldsize/jobspec/schema.py": {"kind in ('object', 'stage', 'autotune')"},

@@ -10,10 +10,10 @@ from typing import Any
 
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
-from worldsize.jobspec.batch_script.job import effective_script
-from worldsize.jobspec.batch_script.slurm_keys import GPU_OPTIONS, own_options
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
+from worldsize.wings.batch_scripts.script.job import effective_script
+from worldsize.wings.batch_scripts.script.slurm_keys import GPU_OPTIONS, own_options
 
 LIMIT_MARGIN = 60.0
 """Seconds that Slurm's limit comes after ours, so that it is the agent who ends a run in time, and says so."""

@@ -81,7 +81,7 @@ def make_plan(
         rehearsal=_rehearsal(job),
     )
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import with_script
+        from worldsize.wings.batch_scripts.submission import with_script
 
         plan = with_script(plan, job, facts)
     return with_search_path(plan, job, facts, paths, path)
@@ -166,7 +166,7 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
     """The words as they are where the job has nothing that an expression could name."""
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import script_argv
+        from worldsize.wings.batch_scripts.submission import script_argv
 
         return script_argv(job, paths)
     if not job.argv:

@@ -77,7 +77,7 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
     if not result.where:
         return result
     if job.batch_script is not None and not origins.is_set(result.where):
-        from worldsize.service.submission.preflight_batch import option_origin
+        from worldsize.wings.batch_scripts.preflight import option_origin
 
         return result._replace(where=option_origin(job, result.where) or origins.of(result.where))
     return result._replace(where=origins.of(result.where))
@@ -158,7 +158,7 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     if job.batch_script is None:
         return []
-    from worldsize.service.submission.preflight_batch import check_batch
+    from worldsize.wings.batch_scripts.preflight import check_batch
 
     return check_batch(job, plan)
 

@@ -93,7 +93,7 @@ def _requested_gpus(job: Job) -> int | None:
         return count or None
     if job.batch_script is None:
         return None
-    from worldsize.jobspec.batch_script.job import allocation_request_of
+    from worldsize.wings.batch_scripts.script.job import allocation_request_of
 
     return allocation_request_of(job).gpus or None
 

@@ -133,7 +133,7 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     for warning in snapshot.warnings:
         progress.notice("snapshot: " + warning)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import link_left_out_paths
+        from worldsize.wings.batch_scripts.submission import link_left_out_paths
 
         for name in link_left_out_paths(job, paths):
             progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
@@ -174,7 +174,7 @@ def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
     if packages:
         write_packages(packages, paths, cache)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import write_script
+        from worldsize.wings.batch_scripts.submission import write_script
 
         write_script(job, paths)
 
@@ -191,7 +191,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
     script: Mapping[str, bytes] = {}
     if plan.batch is not None:
-        from worldsize.service.submission.batch_script import script_files
+        from worldsize.wings.batch_scripts.submission import script_files
 
         script = script_files(job, plan.batch.virtual)
     return {

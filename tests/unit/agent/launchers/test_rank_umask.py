@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.agent.launchers.base import node_processes, umask_of
-from worldsize.agent.launchers.batch_script import batch_environment
+from worldsize.wings.batch_scripts.agent.launcher import batch_environment
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
