@@ -78,3 +78,16 @@ def test_a_verb_of_a_missing_wing_is_one_sentence(tmp_path):
     assert done.returncode == 2
     assert "`worldsize convert` is not part of this installation" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_job_that_needs_a_missing_wing_is_one_sentence(tmp_path):
+    sources = core_without(WINGS, tmp_path / "src")
+    script = tmp_path / "job.slurm"
+    script.write_text("#!/bin/bash\nsrun true\n")
+    (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
+    for job in (script, tmp_path / "job.yml"):
+        words = [sys.executable, "-m", "worldsize", "run", "--dry-run", str(job)]
+        done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "what runs batch scripts is not part of this installation of worldsize" in done.stderr
+        assert "Traceback" not in done.stderr

@@ -93,9 +93,9 @@ def _requested_gpus(job: Job) -> int | None:
         return count or None
     if job.batch_script is None:
         return None
-    from worldsize.wings.batch_scripts.script.job import allocation_request_of
+    from worldsize.jobspec.batch_script import script_reader
 
-    return allocation_request_of(job).gpus or None
+    return script_reader().gpu_count(job) or None
 
 
 def _process_count(job: Job) -> int:

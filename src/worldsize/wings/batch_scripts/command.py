@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from worldsize.cli.console import complete_scripts, set_completer
+from worldsize.cli.console import set_completer
 from worldsize.cli.output import report_message, show_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from worldsize.wings.batch_scripts.script.importer import ImportedJob
 
 _EXAMPLES = """examples:
@@ -25,6 +27,12 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     script = parser.add_argument("script", metavar="JOB.SLURM", help="the batch script; - reads it from standard input")
     set_completer(script, complete_scripts)
     parser.set_defaults(act=import_batch_script)
+
+
+def complete_scripts(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
 
 
 def import_batch_script(options: argparse.Namespace) -> int:

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from worldsize.wings.batch_scripts.command import job_text
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.compute.slurm.options import script_options
-from worldsize.wings.batch_scripts.script.importer import import_script
-from worldsize.wings.batch_scripts.script.job import load_script, read_script
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.job_file import parse_job
@@ -20,7 +17,10 @@ from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
+from worldsize.wings.batch_scripts.command import job_text
 from worldsize.wings.batch_scripts.preflight import check_batch
+from worldsize.wings.batch_scripts.script.importer import import_script
+from worldsize.wings.batch_scripts.script.job import load_script, read_script
 
 SCRIPTS = {path.name: path for path in pathlib.Path(__file__).with_name("public_styles").glob("*/*.slurm")}
 NAMES = sorted(SCRIPTS)

@@ -11,7 +11,6 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.compute.slurm.options import script_options
 from worldsize.errors import JobError
-from worldsize.wings.batch_scripts.script.parse import MAX_BYTES
 from worldsize.jobspec.distribution import PlainDistribution, PyTorchDistribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, LoadedJob
@@ -21,6 +20,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
 from worldsize.wings.batch_scripts.preflight import check_batch
+from worldsize.wings.batch_scripts.script.parse import MAX_BYTES
 
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=3 -J name -t 5 --export=ALL,A=1,B=2\nsrun ./a\n"
 PATHS = RunPaths("/runs/20260101-000000-000abc")

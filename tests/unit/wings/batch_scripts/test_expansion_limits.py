@@ -11,9 +11,9 @@ import pytest
 
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.expressions import resolve_expressions
 from worldsize.wings.batch_scripts.script.parse import parse_script, split_words
 from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN, expanded_commands
-from worldsize.jobspec.expressions import resolve_expressions
 
 GIVEN = {"N": "2", "T": "4"}
 

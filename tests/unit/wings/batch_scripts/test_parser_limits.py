@@ -19,13 +19,21 @@ from in_process import InProcess
 
 from worldsize.agent.launchers import mpirun, slurm_srun
 from worldsize.agent.launchers.torchrun import root_cause
+from worldsize.common.numbers import parse_digits
+from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.jobspec.sizes import bytes_of
+from worldsize.plan.array import split_element
+from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
+from worldsize.plan.slurm.time_limit import limit_seconds
 from worldsize.wings.batch_scripts.agent.multi_prog import read_programs
 from worldsize.wings.batch_scripts.agent.srun_options import SrunError, parse_srun_words
+from worldsize.wings.batch_scripts.agent.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask, task_environment
 from worldsize.wings.batch_scripts.agent.task_output import OutputFiles, file_name, output_target
 from worldsize.wings.batch_scripts.command import job_text
-from worldsize.common.numbers import parse_digits
-from worldsize.errors import JobError, UsageError
 from worldsize.wings.batch_scripts.script.check import check_script
 from worldsize.wings.batch_scripts.script.importer import import_script
 from worldsize.wings.batch_scripts.script.launches import find_launches
@@ -39,14 +47,6 @@ from worldsize.wings.batch_scripts.script.size import (
     parse_sbatch_array,
 )
 from worldsize.wings.batch_scripts.script.variables import sbatch_variables
-from worldsize.jobspec.job import Job
-from worldsize.jobspec.limits import MAX_RANKS
-from worldsize.jobspec.reading.overrides import apply_overrides, with_world
-from worldsize.jobspec.sizes import bytes_of
-from worldsize.plan.array import split_element
-from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
-from worldsize.wings.batch_scripts.agent.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes
-from worldsize.plan.slurm.time_limit import limit_seconds
 
 SECONDS = 10
 """Of CPU time for one input, where an endless loop takes for ever."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.wings.batch_scripts.agent.srun_options import parse_srun_words
-from worldsize.wings.batch_scripts.agent.step_end import StepEnd, step_end
 from worldsize.state.first_failure import SETTLE
 from worldsize.state.records import Failure, Reason
+from worldsize.wings.batch_scripts.agent.srun_options import parse_srun_words
+from worldsize.wings.batch_scripts.agent.step_end import StepEnd, step_end
 
 KILLED, TERMINATED = 137, 143
 

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from job_strategies import fuzz
 
 from worldsize.wings.batch_scripts.agent.option_tables import read_options, srun_table
-from worldsize.wings.batch_scripts.agent.step_size import Allocation, StepSize, format_counts, step_size, task_node_indexes
+from worldsize.wings.batch_scripts.agent.step_size import (
+    Allocation,
+    StepSize,
+    format_counts,
+    step_size,
+    task_node_indexes,
+)
 
 TWO = Allocation(("node1", "node2"), 4)
 SAID = {"SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "2"}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from worldsize.errors import JobError
+from worldsize.jobspec.batch_script import MAGIC
 from worldsize.wings.batch_scripts.agent.option_tables import NO_OPTION, read_options, sbatch_table
 
-MAGIC = "#SBATCH"
 MAX_BYTES = 4 << 20
 """Slurm's own limit of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes it)."""
 
@@ -78,13 +78,6 @@ class BatchScript(NamedTuple):
     def line(self, *names: str) -> int | None:
         """The line of the last said of these options."""
         return max((option.line for option in self.options if option.name in names), default=None)
-
-
-def looks_like_batch_script(name: str, head: str) -> bool:
-    """Whether a file is to be taken for one, from its name and its beginning."""
-    if name.endswith((".slurm", ".sbatch")):
-        return True
-    return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
 
 
 def parse_script(text: str, source: str) -> BatchScript:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from worldsize.compute.slurm.options import GPU_OPTIONS
 from worldsize.wings.batch_scripts.script.parse import BatchScript, SbatchOption
 
 _SAME = ("account", "qos", "time", "constraint", "reservation", "dependency", "mem", "partition", "nodelist", "exclude")
@@ -12,7 +13,6 @@ _SAME = ("account", "qos", "time", "constraint", "reservation", "dependency", "m
 
 _NAMES = {**{name: name for name in _SAME}, "gpus_per_node": "gpus-per-node", "cpus_per_rank": "cpus-per-task"}
 _REQUEUE = ("requeue", "no-requeue")
-GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _REPLACED = {
     "gpus-per-node": GPU_OPTIONS,
     **dict.fromkeys(_REQUEUE, _REQUEUE),

@@ -1,0 +1,46 @@
+"""What of a submission is a batch script's own, as far as a wing knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
+
+_HOME = "wings.batch_scripts.extension"
+
+
+class ScriptSubmission(Protocol):
+    """Of jobs that have a `batch_script`."""
+
+    def argv(self, job: Job, paths: RunPaths) -> tuple[str, ...]:
+        """The words that start the script, which lies in its run directory."""
+
+    def with_script(self, plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
+        """`plan` with the script in place of a command. Pure."""
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        """What would go wrong with the script, each with its line."""
+
+    def option_origin(self, job: Job, key: str) -> str | None:
+        """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+
+    def files(self, job: Job, virtual: bool) -> Mapping[str, bytes]:
+        """What its run directory holds for it, by name, on virtual nodes or on a real cluster."""
+
+    def write_files(self, job: Job, paths: RunPaths) -> None:
+        """The same for both, into a run directory. OSError."""
+
+    def link_left_out_paths(self, job: Job, paths: RunPaths) -> list[str]:
+        """Links, in the run's snapshot, to paths that the script names and that the snapshot leaves out: their names.
+        OSError."""
+
+
+def script_submission() -> ScriptSubmission:
+    """ConfigError where this installation knows no batch scripts."""
+    found: ScriptSubmission = load_module(_HOME, "what runs batch scripts").SUBMISSION
+    return found
