@@ -18,8 +18,13 @@ def load_module(name: str, what: str) -> ModuleType:
     without it; whatever the module itself raises."""
     module = find_module(name)
     if module is None:
-        raise ConfigError(f"{what} is not part of this installation of worldsize", None, "pip install worldsize")
+        raise missing_error(what)
     return module
+
+
+def missing_error(what: str) -> ConfigError:
+    """For what this installation is without."""
+    return ConfigError(f"{what} is not part of this installation of worldsize", None, "pip install worldsize")
 
 
 def find_module(name: str) -> ModuleType | None:

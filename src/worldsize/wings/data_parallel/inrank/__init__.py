@@ -1,7 +1,7 @@
 """An unchanged single-process torch script as one data-parallel training: what a rank loads when the job asks for it.
 
-Lies in the run directory as a package of `worldsize_inrank`, so everything imports relatively; standard library and
-torch only. The rest is loaded once the script has imported torch.
+Lies in the run directory as a package of `worldsize_inrank`, and imports relatively, or from there; standard library
+and torch only. The rest is loaded once the script has imported torch.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ import os
 import shutil
 import sys
 
-from ..import_hook import call_after_import
+from worldsize_inrank.import_hook import call_after_import
+
 from .torch_module import torch
 from .training import replace
 

@@ -1,23 +1,13 @@
-"""Rehearsals: a cluster's job as one for this machine, and what such a run could not show."""
+"""A cluster's job as one for this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from worldsize.common.atomic_files import read_json
 from worldsize.common.numbers import parse_digits
-from worldsize.errors import JobError
 from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
-from worldsize.jobspec.job import Job, is_array_job
-from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
-
-LIMITS = (
-    "speed, out of memory, float16 (bfloat16 stands for it), NCCL and the network between nodes, torch.compile, "
-    "CUDA kernels and extensions"
-)
-
+from worldsize.jobspec.job import Job
+from worldsize.service.computes import path_mapping
+from worldsize.service.submission.make_plan import with_client_paths
 
 _MANY = 16
 """So many ranks that import torch are much for one machine."""
@@ -35,12 +25,9 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     settings = config.computes.get(name)
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
-    if settings is not None and settings.type == "hpcpack":
-        from worldsize.compute.hpcpack.settings import share_of
-        from worldsize.service.submission.make_plan import with_client_paths
-
-        share = share_of(settings.options)
-        job = with_client_paths(job, share.path_mapping()) if share else job
+    if settings is not None:
+        mapped = path_mapping(settings)
+        job = with_client_paths(job, mapped) if mapped else job
     if job.modules:
         said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
         job = job._replace(modules=())
@@ -53,37 +40,6 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         said.append(f"{ranks} ranks on this machine; most mistakes show with -w 2x2 too")
     here = name if settings is not None and settings.type == LOCAL else LOCAL
     return job._replace(compute=here), said
-
-
-def refuse_array_rehearsal(job: Job) -> None:
-    if job.virtual_gpus is not None and is_array_job(job):
-        what = "one run is rehearsed at a time"
-        raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
-
-
-def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """For the end of a rehearsal; () for a run that is none."""
-    if plan.rehearsal is None:
-        return []
-    lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
-    found = read_isolation(paths)
-    if found.get("network"):
-        lines.append(f"the network was not cut: {found['network']}")
-    if found.get("disks"):
-        lines.append(f"the nodes share /tmp, so that a path that only node 0 has is found: {found['disks']}")
-    if plan.batch is not None:
-        lines.append("the nodes of a batch script share /tmp")
-    return lines
-
-
-def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
-    """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
-    try:
-        found = read_json(paths.isolation)
-    except (OSError, ValueError):
-        return {}
-    known = found.items() if isinstance(found, dict) else ()
-    return {name: why for name, why in known if why is None or isinstance(why, str)}
 
 
 def _requested_gpus(job: Job) -> int | None:

@@ -182,7 +182,7 @@ def _patch_attention() -> None:
     """A GPU's choice of kernels: a CPU has fewer, and would find none."""
     from contextlib import contextmanager
 
-    from ..import_hook import call_after_import
+    from worldsize_inrank.import_hook import call_after_import
 
     @contextmanager
     def choice(*args: Any, **kwargs: Any) -> Any:
@@ -199,7 +199,8 @@ def _patch_attention() -> None:
 
 
 def _patch_distributed() -> None:
-    from ..import_hook import call_after_import
+    from worldsize_inrank.import_hook import call_after_import
+
     from . import collectives, ddp_checks, device_meshes, process_exit, process_groups
 
     process_exit.install()

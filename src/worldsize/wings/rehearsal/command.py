@@ -8,7 +8,8 @@ from worldsize.cli.output import report_message
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
-from worldsize.service.submission.rehearsal import refuse_array_rehearsal, to_rehearsal
+from worldsize.service.submission.submit import refuse_array_rehearsal
+from worldsize.wings.rehearsal.job import to_rehearsal
 
 MOST = 1024
 

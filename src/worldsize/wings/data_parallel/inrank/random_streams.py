@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from ..import_hook import call_after_import
+from worldsize_inrank.import_hook import call_after_import
+
 from .torch_module import torch
 
 TYPE_CHECKING = False
