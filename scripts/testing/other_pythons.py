@@ -30,8 +30,8 @@ def test_client(version: str) -> int:
 
 
 def test_node(version: str, python: str) -> int:
-    """Import what travels to a node on a Python that only nodes have, without the client's package around it. What wings
-    load in a rank is compiled: it needs torch, or is a program."""
+    """Import what travels to a node on a Python that only nodes have, without the client's package around it. What a
+    wing has for ranks is compiled: it needs torch, or is a program."""
     print("==> the agent's modules on Python %s" % version, flush=True)
     return subprocess.call([python, "-B", "-c", IMPORTS, *node_files()], cwd=ROOT)
 

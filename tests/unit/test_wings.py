@@ -80,14 +80,23 @@ def test_a_verb_of_a_missing_wing_is_one_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_job_that_needs_a_missing_wing_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["run", "job.slurm"], "what runs batch scripts"),
+        (["run", "job.yml"], "what runs batch scripts"),
+        (["rehearse", "--", "true"], "a rehearsal"),
+        (["run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
+        (["run", "--data-parallel", "--", "true"], "`data_parallel`"),
+    ],
+)
+def test_a_job_that_needs_a_missing_wing_is_one_sentence(words, what, tmp_path):
     sources = core_without(WINGS, tmp_path / "src")
-    script = tmp_path / "job.slurm"
-    script.write_text("#!/bin/bash\nsrun true\n")
+    (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
     (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
-    for job in (script, tmp_path / "job.yml"):
-        words = [sys.executable, "-m", "worldsize", "run", "--dry-run", str(job)]
-        done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
-        assert done.returncode == 2
-        assert "what runs batch scripts is not part of this installation of worldsize" in done.stderr
-        assert "Traceback" not in done.stderr
+    environ = dict(os.environ, PYTHONPATH=str(sources), WORLDSIZE_HOME=str(tmp_path / "home"))
+    argv = [sys.executable, "-m", "worldsize", words[0], "--dry-run", *words[1:]]
+    done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert f"{what} is not part of this installation of worldsize" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from worldsize.common.source_files import source_file
 from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error
 from worldsize.trust.directories import make_directories
@@ -93,3 +94,17 @@ def _write_program(source: str, folder: str) -> None:
         os.write(file, data)
     finally:
         os.close(file)
+
+
+def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
+    """`plan`, of a job in an environment, with the programs in `paths` before the environment's, and no more with those
+    in `former`; the job's own lines of setup come later, and may put others first."""
+    import shlex
+
+    old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
+    if not plan.setup:
+        return plan._replace(path=(new, *(each for each in plan.path if each != old)))
+    line = "export PATH={}:$PATH"
+    lines = [each for each in plan.setup if each != line.format(shlex.quote(old))]
+    cut = len(lines) - len(job.setup)
+    return plan._replace(setup=(*lines[:cut], line.format(shlex.quote(new)), *lines[cut:]))
