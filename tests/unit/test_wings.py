@@ -100,3 +100,10 @@ def test_a_job_that_needs_a_missing_wing_is_one_sentence(words, what, tmp_path):
     assert done.returncode == 2, done.stderr
     assert f"{what} is not part of this installation of worldsize" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_name_of_a_missing_wing_is_one_sentence(tmp_path):
+    sources = core_without(WINGS, tmp_path / "src")
+    words = [sys.executable, "-c", "import worldsize\nworldsize.shard"]
+    done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
+    assert "ConfigError: worldsize.shard is not part of this installation of worldsize" in done.stderr

@@ -10,7 +10,8 @@ from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.registry import load_module
 
 MAGIC = "#SBATCH"
-_HOME = "wings.batch_scripts.extension"
+HOME = "wings.batch_scripts.extension"
+"""The module with a `READER`, a ScriptReader, and a `SUBMISSION` (`service/submission/batch_script.py`)."""
 
 
 class ScriptReader(Protocol):
@@ -42,5 +43,5 @@ def looks_like_batch_script(name: str, head: str) -> bool:
 
 def script_reader() -> ScriptReader:
     """ConfigError where this installation knows no batch scripts."""
-    reader: ScriptReader = load_module(_HOME, "what runs batch scripts").READER
+    reader: ScriptReader = load_module(HOME, "what runs batch scripts").READER
     return reader

@@ -15,7 +15,6 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
-from worldsize.registry import load_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ def find_launcher(name: str) -> Launcher:
     where its wing is not installed."""
     module = launcher_facts(name).module
     if module.startswith(_WINGS):
+        from worldsize.registry import load_module
+
         found = load_module(module[len("worldsize.") :], f"the launcher {name}")
     else:
         found = __import__(module, fromlist=("LAUNCHER",))

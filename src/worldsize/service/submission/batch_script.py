@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.batch_script import HOME
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
-
-_HOME = "wings.batch_scripts.extension"
 
 
 class ScriptSubmission(Protocol):
@@ -42,5 +41,5 @@ class ScriptSubmission(Protocol):
 
 def script_submission() -> ScriptSubmission:
     """ConfigError where this installation knows no batch scripts."""
-    found: ScriptSubmission = load_module(_HOME, "what runs batch scripts").SUBMISSION
+    found: ScriptSubmission = load_module(HOME, "what runs batch scripts").SUBMISSION
     return found
