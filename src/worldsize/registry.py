@@ -1,7 +1,8 @@
 """Modules that the core knows by name alone: those of wings (`worldsize.wings`), any of which may be missing.
 
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `service/computes.py`, launchers in
-`plan/launchers.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
+`plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
+`jobspec/batch_script.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
