@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
-    from worldsize.inrank.data_parallel.shard import shard as shard
     from worldsize.inrank.rank_info import RankInfo as RankInfo
     from worldsize.inrank.rank_info import once_per_node as once_per_node
     from worldsize.inrank.rank_info import rank_info as rank_info
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from worldsize.service.runs.run import Run as Run
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
+    from worldsize.wings.data_parallel.inrank.shard import shard as shard
 
 _HOMES = {
     "command": "jobspec.python_builder",
@@ -60,7 +60,7 @@ _HOMES = {
     "rank_info": "inrank.rank_info",
     "RankInfo": "inrank.rank_info",
     "once_per_node": "inrank.rank_info",
-    "shard": "inrank.data_parallel.shard",
+    "shard": "wings.data_parallel.inrank.shard",
     "WorldsizeError": "errors",
     "RunFailed": "errors",
 }
@@ -75,11 +75,20 @@ def __getattr__(name: str) -> Any:
         return VERSION
     if name not in _HOMES:
         raise AttributeError(f"module 'worldsize' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module("worldsize." + _HOMES[name]), name)
+    value = getattr(_module(_HOMES[name], name), name)
     globals()[name] = value
     return value
+
+
+def _module(home: str, name: str) -> Any:
+    """ConfigError where the name's wing is not installed."""
+    if home.startswith("wings."):
+        from worldsize.registry import load_module
+
+        return load_module(home, f"worldsize.{name}")
+    from importlib import import_module
+
+    return import_module("worldsize." + home)
 
 
 def __dir__() -> list[str]:

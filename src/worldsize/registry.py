@@ -1,7 +1,8 @@
 """Modules that the core knows by name alone: those of wings (`worldsize.wings`), any of which may be missing.
 
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `service/computes.py`, launchers in
-`plan/launchers.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
+`plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
+`jobspec/batch_script.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ def load_module(name: str, what: str) -> ModuleType:
     without it; whatever the module itself raises."""
     module = find_module(name)
     if module is None:
-        raise ConfigError(f"{what} is not part of this installation of worldsize", None, "pip install worldsize")
+        raise missing_error(what)
     return module
+
+
+def missing_error(what: str) -> ConfigError:
+    """For what this installation is without."""
+    return ConfigError(f"{what} is not part of this installation of worldsize", None, "pip install worldsize")
 
 
 def find_module(name: str) -> ModuleType | None:

@@ -120,3 +120,32 @@ def test_an_environment_that_exists_needs_no_wing(without_wings, tmp_path):
     done = run_job(without_wings, tmp_path, "environment: ./env\nsecrets: [HOME]\noffline: true")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "0:0: %s\n" % (tmp_path / "env" / "bin" / "python")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["run", "job.slurm"], "what runs batch scripts"),
+        (["run", "job.yml"], "what runs batch scripts"),
+        (["rehearse", "--", "true"], "a rehearsal"),
+        (["run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
+        (["run", "--data-parallel", "--", "true"], "`data_parallel`"),
+    ],
+)
+def test_a_way_to_start_that_needs_a_missing_wing_is_one_sentence(words, what, tmp_path):
+    sources = core_without(WINGS, tmp_path / "src")
+    (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
+    (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
+    environ = dict(os.environ, PYTHONPATH=str(sources), WORLDSIZE_HOME=str(tmp_path / "home"))
+    argv = [sys.executable, "-m", "worldsize", words[0], "--dry-run", *words[1:]]
+    done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert f"{what} is not part of this installation of worldsize" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_of_a_missing_wing_is_one_sentence(tmp_path):
+    sources = core_without(WINGS, tmp_path / "src")
+    words = [sys.executable, "-c", "import worldsize\nworldsize.shard"]
+    done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
+    assert "ConfigError: worldsize.shard is not part of this installation of worldsize" in done.stderr

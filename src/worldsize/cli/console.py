@@ -117,12 +117,6 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
     return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
 
 
-def complete_scripts(prefix: str, **_: Any) -> list[str]:
-    from argcomplete.completers import FilesCompleter
-
-    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
-
-
 def find_run(text: str | None) -> Run:
     """UsageError for an array: whoever asks for one run can do nothing with many."""
     found = find_runs(text)

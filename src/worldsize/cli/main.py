@@ -58,7 +58,7 @@ VERBS = {
     "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
     "diff": Verb("cli.runs.diff", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
-    "import": Verb("cli.run.import_script", "write the job file for a Slurm batch script"),
+    "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
     "simulate": Verb("cli.simulate", "a cluster to try a compute with, on this machine"),
     "init": Verb("cli.project.init", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("cli.project.settings", "the job file's JSON schema, for editors"),

@@ -63,7 +63,8 @@ LAUNCHERS = {
     ),
     "deepspeed": LauncherFacts(_HERE + "deepspeed", hostfile=True, own_tuning=True),
     "batch": LauncherFacts(
-        _HERE + "batch_script", title="the batch script, once, on node {node}: its srun starts {world} ranks"
+        "worldsize.wings.batch_scripts.agent.launcher",
+        title="the batch script, once, on node {node}: its srun starts {world} ranks",
     ),
 }  # fmt: skip
 

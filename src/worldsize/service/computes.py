@@ -13,6 +13,10 @@ from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.run_paths import RunPaths
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
     """The name to use: the command line's, else the job's, else the configured default. NotFound for an unknown one."""
@@ -65,6 +69,17 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
         f"compute.{name}.type",
         "this release runs on: local, slurm, hpcpack",
     )
+
+
+def path_mapping(settings: ComputeSettings) -> Mapped:
+    """The directories that the compute's nodes share with this machine and call otherwise, as its configuration says;
+    nobody is asked."""
+    if settings.type != "hpcpack":
+        return ()
+    from worldsize.compute.hpcpack.settings import share_of
+
+    share = share_of(settings.options)
+    return share.path_mapping() if share else ()
 
 
 def _slurm_compute(

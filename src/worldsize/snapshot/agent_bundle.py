@@ -78,10 +78,8 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
 def _sources() -> list[tuple[str, str, os.stat_result]]:
     """What the bundle holds: (name in it, path, status) of each file, in order."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = []
-    for name in _MODULES:
-        path = os.path.join(root, name)
-        found.append((f"worldsize/{name}", path, os.stat(path)))
+    modules = [(name, os.path.join(root, name)) for name in _MODULES]
+    found = [(f"worldsize/{name}", path, os.stat(path)) for name, path in modules]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
     found += _sources_of_wings(os.path.join(root, "wings"))

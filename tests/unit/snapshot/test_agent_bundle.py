@@ -67,13 +67,11 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/registry.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert packages - {"wings"} == {"agent", "common", "plan", "state", "trust"}
-    of_wings = [name.split("/")[3] for name in names if name.startswith("worldsize/wings/") and name.count("/") > 2]
-    assert {each for each in of_wings if not each.startswith("__init__.")} <= {"agent"}
+    in_wings = {name.split("/")[3] for name in names if name.startswith("worldsize/wings/") and name.count("/") > 2}
+    assert in_wings <= {"agent", "__init__.py", "__init__.pyc"}
     sources = {name for name in names if name.endswith(".py")}
-    assert names - sources == {name + "c" for name in sources if name.count("/") > 1} | {
-        "worldsize/errors.pyc",
-        "worldsize/registry.pyc",
-    }
+    compiled = {name + "c" for name in sources if name not in ("__main__.py", "worldsize/__init__.py")}
+    assert names - sources == compiled
 
 
 def test_this_python_need_not_compile_it(tmp_path):

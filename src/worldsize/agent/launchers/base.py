@@ -6,7 +6,7 @@ module is imported but that of the plan's launcher.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import NodeLaunch
@@ -19,7 +19,9 @@ from worldsize.plan.run_paths import RunPaths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import NodeEnd, Process, Shares
-    from worldsize.state.records import Failure
+    from worldsize.state.records import Failure, RunWarning
+
+_WINGS = "worldsize.wings."
 
 
 class Launcher(Protocol):
@@ -41,10 +43,24 @@ class Launcher(Protocol):
     def failures(self, end: NodeEnd) -> list[Failure]:
         """The failures behind the end of one of the launcher's processes with another code than 0: at least one."""
 
+    def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
+        """What is to be told of a node of which all is over, and `ranks` ended with 0 by themselves."""
+        from worldsize.agent.outcome.rank_warnings import rank_warnings
+
+        return rank_warnings(paths, ranks)
+
 
 def find_launcher(name: str) -> Launcher:
-    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known."""
-    launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
+    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known, ConfigError
+    where its wing is not installed."""
+    module = launcher_facts(name).module
+    if module.startswith(_WINGS):
+        from worldsize.registry import load_module
+
+        found = load_module(module[len("worldsize.") :], f"the launcher {name}")
+    else:
+        found = __import__(module, fromlist=("LAUNCHER",))
+    launcher: Launcher = found.LAUNCHER
     return launcher
 
 

@@ -24,6 +24,7 @@ from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
@@ -191,9 +192,7 @@ def _run_with_options(
         report_message("warning: " + warning)
     cwd, config = current_directory(), load_current_config()
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
-        from worldsize.cli.run.rehearse import with_rehearsal
-
-        job = with_rehearsal(job, options, config, asked)
+        job = load_module("wings.rehearsal.command", "a rehearsal").with_rehearsal(job, options, config, asked)
     request = SubmissionRequest(
         job, config, options.compute, os.environ, cwd, _key_origins(options, job, lines), sys.argv
     )

@@ -36,9 +36,9 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     if "argv" in values:
         values["command"] = command_text(values["argv"])
     if "batch_script" in values:
-        from worldsize.jobspec.batch_script.reader import with_script_values
+        from worldsize.jobspec.batch_script import script_reader
 
-        values = with_script_values(nodes, values, report)
+        values = script_reader().with_script_values(nodes, values, report)
     for name, type_ in (("resources", Resources), ("limits", Limits)):
         if name in values:
             values[name] = type_(**values[name])

@@ -81,9 +81,9 @@ def make_plan(
         rehearsal=_rehearsal(job),
     )
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import with_script
+        from worldsize.service.submission.batch_script import script_submission
 
-        plan = with_script(plan, job, facts)
+        plan = script_submission().with_script(plan, job, facts)
     return with_search_path(plan, job, facts, paths, path)
 
 
@@ -164,9 +164,9 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
     """The words as they are where the job has nothing that an expression could name."""
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import script_argv
+        from worldsize.service.submission.batch_script import script_submission
 
-        return script_argv(job, paths)
+        return script_submission().argv(job, paths)
     if not job.argv:
         return ("bash", "-c", _resolve_text(job, paths, mapped, job.command, "command"))
     if not job.inputs and not job.outputs:

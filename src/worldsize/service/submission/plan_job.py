@@ -18,6 +18,7 @@ from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
 from worldsize.service.submission.preflight import offline_findings, preflight, search_findings
+from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
 
@@ -139,9 +140,8 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         first = RunPaths(element_root(paths.root, 0))
         plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
     plan = _with_run_directory(planned._replace(plan=plan), 0, first)
-    if planned.job.virtual_gpus is not None and planned.environment is None:
-        path = _python_path(request, plan.compute, planned.facts)
-        plan = with_search_path(plan, planned.job, planned.facts, first, path)
+    if planned.job.virtual_gpus is not None:
+        plan = _with_programs(plan, planned, request, first)
     if planned.loaded is not None:
         plan = plan._replace(named=_named_paths(planned, first))
     plan = _with_local_variables(plan)
@@ -152,6 +152,14 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         image = planned.environment.image
         plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
+
+
+def _with_programs(plan: Plan, planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> Plan:
+    """`plan` of a rehearsal with its programs first on PATH, in the directory `paths`."""
+    if planned.environment is not None:
+        return with_programs(plan, planned.job, planned.paths, paths)
+    path = _python_path(request, plan.compute, planned.facts)
+    return with_search_path(plan, planned.job, planned.facts, paths, path)
 
 
 def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:

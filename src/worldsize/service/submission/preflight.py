@@ -87,9 +87,10 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
     if not result.where:
         return result
     if job.batch_script is not None and not origins.is_set(result.where):
-        from worldsize.service.submission.preflight_batch import option_origin
+        from worldsize.service.submission.batch_script import script_submission
 
-        return result._replace(where=option_origin(job, result.where) or origins.of(result.where))
+        line = script_submission().option_origin(job, result.where)
+        return result._replace(where=line or origins.of(result.where))
     return result._replace(where=origins.of(result.where))
 
 
@@ -168,9 +169,9 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     if job.batch_script is None:
         return []
-    from worldsize.service.submission.preflight_batch import check_batch
+    from worldsize.service.submission.batch_script import script_submission
 
-    return check_batch(job, plan)
+    return script_submission().check(job, plan)
 
 
 def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:

@@ -133,9 +133,9 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     for warning in snapshot.warnings:
         progress.notice("snapshot: " + warning)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import link_left_out_paths
+        from worldsize.service.submission.batch_script import script_submission
 
-        for name in link_left_out_paths(job, paths):
+        for name in script_submission().link_left_out_paths(job, paths):
             progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
     script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
@@ -174,9 +174,9 @@ def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
     if packages:
         write_packages(packages, paths, cache)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import write_script
+        from worldsize.service.submission.batch_script import script_submission
 
-        write_script(job, paths)
+        script_submission().write_files(job, paths)
 
 
 def hook_source() -> str:
@@ -191,9 +191,9 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
     script: Mapping[str, bytes] = {}
     if plan.batch is not None:
-        from worldsize.service.submission.batch_script import script_files
+        from worldsize.service.submission.batch_script import script_submission
 
-        script = script_files(job, plan.batch.virtual)
+        script = script_submission().files(job, plan.batch.virtual)
     return {
         **script,
         "job.yml": masked_job_text(job, plan).encode(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from worldsize.common.atomic_files import storage_error, write_json, write_once, write_text
 from worldsize.compute.base import Compute, Handle, Submission
-from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.errors import JobError, SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
@@ -50,10 +50,7 @@ def start(
     it, FAILED. `submitting` is called when all is complete, right before the compute gets it: from then on what asks
     for its end is `cancel` of the run or the array, and not an exception.
     """
-    if is_array_job(request.job) and request.job.virtual_gpus is not None:
-        from worldsize.service.submission.rehearsal import refuse_array_rehearsal
-
-        refuse_array_rehearsal(request.job)
+    refuse_array_rehearsal(request.job)
     created = time.time()
     planned = plan_job(request, created)
     for text in (*map(format_notice, planned.notices), *_shared_outputs(planned)):
@@ -74,6 +71,13 @@ def start(
 
     runs_dir = request.config.computes[planned.plan.compute].own_runs_dir
     return create_and_submit(home, runs_dir, fill, submit, array=planned.is_array)
+
+
+def refuse_array_rehearsal(job: Job) -> None:
+    """JobError."""
+    if job.virtual_gpus is not None and is_array_job(job):
+        what = "one run is rehearsed at a time"
+        raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
