@@ -54,7 +54,7 @@ VERBS = {
     "nodes": Verb("cli.nodes.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("cli.nodes.exec", "a command on every node of a run"),
     "shell": Verb("cli.nodes.shell", "a shell on one of a run's nodes"),
-    "hpcpack": Verb("cli.hpcpack", "the share of an HPC Pack cluster: mount it, prove it"),
+    "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, prove it"),
     "env": Verb("cli.env.command", "environments: build, list, show, lock, remove"),
     "diff": Verb("cli.runs.diff", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
@@ -246,7 +246,7 @@ def run() -> NoReturn:
     try:
         _open_streams()
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
-            from worldsize.compute.hpcpack.credentials import withhold_password
+            from worldsize.wings.hpcpack.head.credentials import withhold_password
 
             withhold_password()
         os._exit(_flush_streams(_run_main()))

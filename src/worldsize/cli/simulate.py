@@ -101,7 +101,7 @@ def simulate(options: argparse.Namespace) -> int:
 
 def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
     """The simulator's options, and whether the password was made up."""
-    from worldsize.compute.hpcpack.credentials import given_password
+    from worldsize.wings.hpcpack.head.credentials import given_password
     from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
     given = options.password or given_password(os.environ)

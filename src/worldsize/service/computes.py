@@ -57,7 +57,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     if settings.type == "slurm":
         return _slurm_compute(settings, config.home, environ)
     if settings.type == "hpcpack":
-        from worldsize.compute.hpcpack.compute import HpcPackCompute
+        from worldsize.wings.hpcpack.compute import HpcPackCompute
 
         return HpcPackCompute(settings, environ)
     raise ConfigError(
@@ -98,9 +98,9 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
 def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
     """The configured compute with the handle's head node and account, for a run of this user's own."""
-    from worldsize.compute.hpcpack.settings import has_account_of
     from worldsize.compute.unreachable import UnreachableCompute
     from worldsize.service.ownership import foreign_reason
+    from worldsize.wings.hpcpack.settings import has_account_of
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:
@@ -113,6 +113,6 @@ def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: 
         why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
         hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
         return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
-    from worldsize.compute.hpcpack.compute import HpcPackCompute
+    from worldsize.wings.hpcpack.compute import HpcPackCompute
 
     return HpcPackCompute(fitting[0], environ)

@@ -36,8 +36,8 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
     if settings is not None and settings.type == "hpcpack":
-        from worldsize.compute.hpcpack.settings import share_of
         from worldsize.service.submission.make_plan import with_client_paths
+        from worldsize.wings.hpcpack.settings import share_of
 
         share = share_of(settings.options)
         job = with_client_paths(job, share.path_mapping()) if share else job

@@ -11,18 +11,18 @@ from typing import Any
 from worldsize.common.path_mapping import is_mapped
 from worldsize.compute.base import CheckResult
 from worldsize.compute.capabilities import ComputeNode
-from worldsize.compute.hpcpack.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
-from worldsize.compute.hpcpack.client import PATIENCE, HeadNodeClient
-from worldsize.compute.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
-from worldsize.compute.hpcpack.reports import groups_of, nodes
-from worldsize.compute.hpcpack.settings import HeadAccess, Share
-from worldsize.compute.hpcpack.wire import names_of
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.hpcpack.head.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
+from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.wire import names_of
+from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
+from worldsize.wings.hpcpack.reports import groups_of, nodes
+from worldsize.wings.hpcpack.settings import HeadAccess, Share
 
 _LINUX = "linuxnodes"
 _NODES_HINT = "`worldsize nodes` shows what there is"

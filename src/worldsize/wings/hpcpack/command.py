@@ -12,8 +12,8 @@ from worldsize.jobspec.config.config import ComputeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.hpcpack.share_mount import Mount
-    from worldsize.service.share_check import NodeCheck, ShareFeatures
+    from worldsize.wings.hpcpack.share_check import NodeCheck, ShareFeatures
+    from worldsize.wings.hpcpack.share_mount import Mount
 
 _TYPE = "hpcpack"
 _EXAMPLES = """examples:
@@ -50,7 +50,7 @@ def run_action(options: argparse.Namespace) -> int:
 
 
 def _mount_or_print(options: argparse.Namespace) -> int:
-    from worldsize.compute.hpcpack.share_mount import script
+    from worldsize.wings.hpcpack.share_mount import script
 
     mount = _mount(options)
     if options.apply:
@@ -63,8 +63,8 @@ def _mount_or_print(options: argparse.Namespace) -> int:
 
 
 def _mount(options: argparse.Namespace) -> Mount:
-    from worldsize.compute.hpcpack.settings import share_of
-    from worldsize.compute.hpcpack.share_mount import mount_of
+    from worldsize.wings.hpcpack.settings import share_of
+    from worldsize.wings.hpcpack.share_mount import mount_of
 
     told = options.head and options.user
     settings = ComputeSettings("", _TYPE) if told and not options.compute else _settings(options)
@@ -82,7 +82,7 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
     """By the very script that is printed otherwise; the password goes there in its environment."""
     import subprocess
 
-    from worldsize.compute.hpcpack.credentials import VARIABLE, obtain_password
+    from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password
 
     if os.geteuid() != 0:
         raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
@@ -93,9 +93,9 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from worldsize.compute.hpcpack.settings import share_of
     from worldsize.service.computes import open_compute
-    from worldsize.service.share_check import check_share
+    from worldsize.wings.hpcpack.settings import share_of
+    from worldsize.wings.hpcpack.share_check import check_share
 
     settings = _settings(options)
     compute = open_compute(load_current_config(), settings.name, os.environ)
@@ -131,7 +131,7 @@ def _remarks(holds: ShareFeatures) -> list[str]:
 
 
 def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:
-    from worldsize.service.share_check import common_gpu_count
+    from worldsize.wings.hpcpack.share_check import common_gpu_count
 
     lines = [f"{row.node}: {row.problem}" for row in rows if row.problem]
     gpus = common_gpu_count(rows)

@@ -7,9 +7,9 @@ import socket
 import ssl
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.credentials import VARIABLE
-from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.wings.hpcpack.head.credentials import VARIABLE
+from worldsize.wings.hpcpack.settings import HeadAccess
 
 
 class LostAnswer(SubmitAgain):

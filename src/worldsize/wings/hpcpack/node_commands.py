@@ -13,14 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.hpcpack.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
-from worldsize.compute.hpcpack.failure_cause import find_failure_cause
-from worldsize.compute.hpcpack.observe import tasks_of, waiting_words
-from worldsize.compute.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
-from worldsize.compute.hpcpack.settings import Share
-from worldsize.compute.hpcpack.states import ENDED_TASK_STATES, state_of
-from worldsize.compute.hpcpack.submission import NewJob, submit_all
-from worldsize.compute.hpcpack.wire import Properties, number_of, properties
 from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
 from worldsize.compute.node_commands.by_process import command_spec
 from worldsize.compute.node_commands.files import (
@@ -33,6 +25,14 @@ from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageErro
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
+from worldsize.wings.hpcpack.failure_cause import find_failure_cause
+from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
+from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
+from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
+from worldsize.wings.hpcpack.settings import Share
+from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
+from worldsize.wings.hpcpack.submission import NewJob, submit_all
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""

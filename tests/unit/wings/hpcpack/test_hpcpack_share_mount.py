@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.compute.hpcpack.share_mount import Mount, mount_of, script
 from worldsize.errors import UsageError
+from worldsize.wings.hpcpack.share_mount import Mount, mount_of, script
 
 SECRET = "a 'b\\c\"$d"
 

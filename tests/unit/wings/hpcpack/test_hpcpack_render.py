@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.compute.hpcpack.render import _START as START
-from worldsize.compute.hpcpack.render import LONGEST_LINE, RequestSettings, parents, preview, requests
-from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.hpcpack.render import _START as START
+from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, parents, preview, requests
+from worldsize.wings.hpcpack.settings import Share
 
 RUN = "20261121-103158-417k3f"
 PATHS = RunPaths("/mnt/app/runs/" + RUN)

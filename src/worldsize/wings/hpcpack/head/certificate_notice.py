@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from worldsize.common.atomic_files import printable_text
-from worldsize.compute.hpcpack.settings import HeadAccess
+from worldsize.wings.hpcpack.settings import HeadAccess
 
 KEY = "verify"
 CERTIFICATE_HINT = "name its authority's certificate instead: ca_file"

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.client import FOLLOW_UP_PATIENCE, HeadNodeClient
-from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource, hint_for
-from worldsize.compute.hpcpack.observe import tasks_of
-from worldsize.compute.hpcpack.render import Properties, Requests
-from worldsize.compute.hpcpack.states import ACCEPTED_STATES
-from worldsize.compute.hpcpack.wire import number_of, properties, rows, to_property_list
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource, hint_for
+from worldsize.wings.hpcpack.head.wire import number_of, properties, rows, to_property_list
+from worldsize.wings.hpcpack.observe import tasks_of
+from worldsize.wings.hpcpack.render import Properties, Requests
+from worldsize.wings.hpcpack.states import ACCEPTED_STATES
 
 SEARCH_PAUSES = (1.0, 3.0)
 """Seconds before each look for what a lost reply may have created: the head may still be at it."""

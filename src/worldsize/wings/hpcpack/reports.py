@@ -7,13 +7,13 @@ from typing import Any
 
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import ComputeNode, Usage
-from worldsize.compute.hpcpack.client import HeadNodeClient
-from worldsize.compute.hpcpack.errors import MissingResource
-from worldsize.compute.hpcpack.observe import jobs_of
-from worldsize.compute.hpcpack.states import unusable_reason
-from worldsize.compute.hpcpack.wire import Properties, names_of, number_of, rows, time_of
 from worldsize.errors import SubmitRejected, WorldsizeError
 from worldsize.plan.slurm.hostlist import is_node_name
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.head.errors import MissingResource
+from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, rows, time_of
+from worldsize.wings.hpcpack.observe import jobs_of
+from worldsize.wings.hpcpack.states import unusable_reason
 
 _IN_USE = "HPCCoresInUse"
 _METRICS = ("HPCCpuUsage", _IN_USE)

@@ -11,15 +11,15 @@ from hpcpack_server import Asked, Reply, props, serving, several
 
 from worldsize.compute.base import CheckResult
 from worldsize.compute.capabilities import ComputeNode
-from worldsize.compute.hpcpack.node_commands import JobCommandBackend
-from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
-from worldsize.compute.hpcpack.render import RequestSettings
-from worldsize.compute.hpcpack.reports import nodes, usages
-from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
+from worldsize.wings.hpcpack.node_commands import JobCommandBackend
+from worldsize.wings.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
+from worldsize.wings.hpcpack.render import RequestSettings
+from worldsize.wings.hpcpack.reports import nodes, usages
+from worldsize.wings.hpcpack.settings import Share
 
 
 def plan(count: int = 2, **fields: Any) -> Plan:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.compute.hpcpack.credentials import VARIABLE, obtain_password
-from worldsize.compute.hpcpack.settings import (
+from worldsize.errors import ConfigError
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password
+from worldsize.wings.hpcpack.head.wire import message_of, properties, rows, time_of, to_property_list
+from worldsize.wings.hpcpack.settings import (
     HeadAccess,
     Share,
     handle_fields,
@@ -14,9 +17,6 @@ from worldsize.compute.hpcpack.settings import (
     job_options,
     share_of,
 )
-from worldsize.compute.hpcpack.wire import message_of, properties, rows, time_of, to_property_list
-from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import ComputeSettings
 
 
 def test_an_object_there_and_back() -> None:

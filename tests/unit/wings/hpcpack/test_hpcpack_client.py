@@ -10,12 +10,12 @@ import socket
 import pytest
 from hpcpack_server import LOST, Asked, Reply, serving
 
-from worldsize.compute.hpcpack import client
-from worldsize.compute.hpcpack.client import HeadNodeClient, tls_context
-from worldsize.compute.hpcpack.errors import LostAnswer, MissingResource
-from worldsize.compute.hpcpack.reports import nodes
-from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.wings.hpcpack.head import client
+from worldsize.wings.hpcpack.head.client import HeadNodeClient, tls_context
+from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource
+from worldsize.wings.hpcpack.reports import nodes
+from worldsize.wings.hpcpack.settings import HeadAccess
 
 
 def test_each_request_says_who_asks_and_for_whom() -> None:

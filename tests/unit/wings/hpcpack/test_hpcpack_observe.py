@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hpcpack_server import LOST, Asked, Reply, props, serving, several
 
-from worldsize.compute.hpcpack.failure_cause import find_failure_cause
-from worldsize.compute.hpcpack.observe import observation, observations
-from worldsize.compute.hpcpack.states import JOBS, NODES, state_of, unusable_reason
-from worldsize.compute.hpcpack.wire import properties
+from worldsize.wings.hpcpack.failure_cause import find_failure_cause
+from worldsize.wings.hpcpack.head.wire import properties
+from worldsize.wings.hpcpack.observe import observation, observations
+from worldsize.wings.hpcpack.states import JOBS, NODES, state_of, unusable_reason
 
 RUN = "20261121-103158-417k3f"
 NAME = "worldsize " + RUN

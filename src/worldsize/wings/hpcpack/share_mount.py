@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.credentials import VARIABLE
 from worldsize.errors import UsageError
+from worldsize.wings.hpcpack.head.credentials import VARIABLE
 
 VERSION = "3.0"
 

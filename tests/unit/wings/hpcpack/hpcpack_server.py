@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from worldsize.compute.hpcpack.client import HeadNodeClient
-from worldsize.compute.hpcpack.settings import HeadAccess
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.settings import HeadAccess
 
 
 class Asked(NamedTuple):

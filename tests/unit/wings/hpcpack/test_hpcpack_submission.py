@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hpcpack_server import LOST, Asked, Reply, Server, props, serving, several
 
-from worldsize.compute.hpcpack.render import Requests
-from worldsize.compute.hpcpack.submission import NewJob, submit_all
 from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.wings.hpcpack.render import Requests
+from worldsize.wings.hpcpack.submission import NewJob, submit_all
 
 
 class Cluster:

@@ -7,15 +7,6 @@ from functools import partial
 from typing import Any
 
 from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.compute.hpcpack.client import (
-    CHECK_PATIENCE,
-    OBSERVE_PATIENCE,
-    PATIENCE,
-    REQUEST_PATIENCE,
-    HeadNodeClient,
-)
-from worldsize.compute.hpcpack.render import RequestSettings, items_of, parents, preview, requests
-from worldsize.compute.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -23,6 +14,15 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.state.records import Observation
+from worldsize.wings.hpcpack.head.client import (
+    CHECK_PATIENCE,
+    OBSERVE_PATIENCE,
+    PATIENCE,
+    REQUEST_PATIENCE,
+    HeadNodeClient,
+)
+from worldsize.wings.hpcpack.render import RequestSettings, items_of, parents, preview, requests
+from worldsize.wings.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class HpcPackCompute:
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        from worldsize.compute.hpcpack.preflight import check_head, check_lines, check_share
+        from worldsize.wings.hpcpack.preflight import check_head, check_lines, check_share
 
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
@@ -96,7 +96,7 @@ class HpcPackCompute:
         return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        from worldsize.compute.hpcpack.submission import NewJob, submit_all
+        from worldsize.wings.hpcpack.submission import NewJob, submit_all
 
         place = submissions[0].plan.array
         at_once = place.at_once if place else None
@@ -134,7 +134,7 @@ class HpcPackCompute:
         ]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        from worldsize.compute.hpcpack.observe import observations
+        from worldsize.wings.hpcpack.observe import observations
 
         ours = [handle for handle in handles if has_account_of(self._settings, handle)]
         found: Iterator[Observation] = iter(())
@@ -154,7 +154,7 @@ class HpcPackCompute:
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
         """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
         grace; what is forced has none."""
-        from worldsize.compute.hpcpack.errors import MissingResource
+        from worldsize.wings.hpcpack.head.errors import MissingResource
 
         with self.head(PATIENCE) as head:
             for handle in reversed(handles):
@@ -167,7 +167,7 @@ class HpcPackCompute:
                         raise
 
     def _is_over(self, head: HeadNodeClient, handle: Handle) -> bool:
-        from worldsize.compute.hpcpack.observe import observations
+        from worldsize.wings.hpcpack.observe import observations
 
         seen = observations(head, [handle])[0]
         return seen.phase in ("ended", "absent") or seen.ending
@@ -179,13 +179,13 @@ class HpcPackCompute:
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        from worldsize.compute.hpcpack.requeue import requeue
+        from worldsize.wings.hpcpack.requeue import requeue
 
         with self.head(REQUEST_PATIENCE) as head:
             requeue(head, int(handle["job"]), attempt)
 
     def nodes(self) -> list[ComputeNode]:
-        from worldsize.compute.hpcpack.reports import nodes
+        from worldsize.wings.hpcpack.reports import nodes
 
         with self.head(REQUEST_PATIENCE) as head:
             found = nodes(head, self._settings.gpus_per_node)
@@ -193,7 +193,7 @@ class HpcPackCompute:
         return [node._replace(default_groups=tuple(name for name in node.groups if name in ours)) for node in found]
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.compute.hpcpack.reports import usages
+        from worldsize.wings.hpcpack.reports import usages
 
         if not any(handle.get("gpus") for handle in handles):
             return [None] * len(handles)  # time alone, which the nodes' own records tell
@@ -205,7 +205,7 @@ class HpcPackCompute:
             return [None] * len(handles)
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.hpcpack import node_commands
+        from worldsize.wings.hpcpack import node_commands
 
         if handle is not None:
             return node_commands.execute(command, self._share)
@@ -214,13 +214,13 @@ class HpcPackCompute:
         )
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.hpcpack.node_commands import refuse_shell
+        from worldsize.wings.hpcpack.node_commands import refuse_shell
 
         return refuse_shell(command)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
-        from worldsize.compute.hpcpack.credentials import obtain_password
+        from worldsize.wings.hpcpack.head.credentials import obtain_password
 
         access = head_access(self._settings)
         return HeadNodeClient(access, partial(obtain_password, access.url, access.user, self._environ), patience, idle)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from worldsize.compute.hpcpack.client import REQUEUE_PATIENCE, HeadNodeClient
-from worldsize.compute.hpcpack.render import ATTEMPT
-from worldsize.compute.hpcpack.states import state_of
-from worldsize.compute.hpcpack.wire import properties, to_property_list
 from worldsize.errors import SubmitRejected
+from worldsize.wings.hpcpack.head.client import REQUEUE_PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.wire import properties, to_property_list
+from worldsize.wings.hpcpack.render import ATTEMPT
+from worldsize.wings.hpcpack.states import state_of
 
 _EVERY = 0.3
 

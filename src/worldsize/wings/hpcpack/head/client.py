@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from worldsize.compute.hpcpack.certificate_notice import print_certificate_notice
-from worldsize.compute.hpcpack.errors import (
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.extras import require_packages
+from worldsize.wings.hpcpack.head.certificate_notice import print_certificate_notice
+from worldsize.wings.hpcpack.head.errors import (
     ErrorResponse,
     LostAnswer,
     connection_error,
     response_error,
 )
-from worldsize.compute.hpcpack.settings import HeadAccess
-from worldsize.compute.hpcpack.wire import message_of
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
-from worldsize.extras import require_packages
+from worldsize.wings.hpcpack.head.wire import message_of
+from worldsize.wings.hpcpack.settings import HeadAccess
 
 if TYPE_CHECKING:
     import ssl

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import printable_text
-from worldsize.compute.hpcpack.settings import Share
 from worldsize.errors import JobError
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_tree, mask_values
+from worldsize.wings.hpcpack.settings import Share
 
 LONGEST_LINE = 480
 """Characters of a task's command line: HPC Pack's own limit."""

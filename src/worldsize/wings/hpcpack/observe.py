@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from worldsize.compute.base import Handle
-from worldsize.compute.hpcpack.client import HeadNodeClient
-from worldsize.compute.hpcpack.errors import MissingResource
-from worldsize.compute.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
-from worldsize.compute.hpcpack.render import job_name
-from worldsize.compute.hpcpack.states import state_of
-from worldsize.compute.hpcpack.wire import Properties, number_of, properties, properties_parameter, rows, time_of
 from worldsize.errors import WorldsizeError
 from worldsize.state.records import Observation, Reason
 from worldsize.state.run_state import RUN_CANCELLED_CODE
+from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.head.errors import MissingResource
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties, properties_parameter, rows, time_of
+from worldsize.wings.hpcpack.render import job_name
+from worldsize.wings.hpcpack.states import state_of
 
 JOB_PROPERTIES = (
     *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from worldsize.compute.hpcpack.wire import Properties, names_of, number_of, time_of
 from worldsize.state.records import Reason
+from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
 
 TASK_PROPERTIES = (
     *("TaskId", "Name", "State", "ExitCode", "ErrorMessage", "Output", "AllocatedNodes", "StartTime", "EndTime"),
