@@ -33,7 +33,7 @@ _WIDEST = 10_000
 
 
 class Verb(NamedTuple):
-    """`module`, below `worldsize`, may be that of a wing."""
+    """`module`, as `load_module` takes it, may be that of a wing."""
 
     module: str
     help: str
@@ -59,7 +59,7 @@ VERBS = {
     "diff": Verb("cli.runs.diff", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
     "import": Verb("cli.run.import_script", "write the job file for a Slurm batch script"),
-    "simulate": Verb("cli.simulate", "a cluster to try a compute with, on this machine"),
+    "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("cli.project.init", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("cli.project.settings", "the job file's JSON schema, for editors"),
     "config": Verb("cli.project.settings", "the configuration, and where each value comes from"),
@@ -246,7 +246,7 @@ def run() -> NoReturn:
     try:
         _open_streams()
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
-            from worldsize.wings.hpcpack.head.credentials import withhold_password
+            from worldsize.trust.procfs import withhold_password
 
             withhold_password()
         os._exit(_flush_streams(_run_main()))

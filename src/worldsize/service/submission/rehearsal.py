@@ -12,6 +12,7 @@ from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.computes import path_mapping_of
 
 LIMITS = (
     "speed, out of memory, float16 (bfloat16 stands for it), NCCL and the network between nodes, torch.compile, "
@@ -35,12 +36,11 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     settings = config.computes.get(name)
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
-    if settings is not None and settings.type == "hpcpack":
+    mapped = path_mapping_of(settings) if settings is not None else ()
+    if mapped:
         from worldsize.service.submission.make_plan import with_client_paths
-        from worldsize.wings.hpcpack.settings import share_of
 
-        share = share_of(settings.options)
-        job = with_client_paths(job, share.path_mapping()) if share else job
+        job = with_client_paths(job, mapped)
     if job.modules:
         said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
         job = job._replace(modules=())

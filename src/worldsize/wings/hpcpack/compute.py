@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -245,3 +245,28 @@ class HpcPackCompute:
     def python(self) -> str:
         """What runs the agents on the nodes."""
         return self._settings.python or _PYTHON
+
+
+def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
+    return HpcPackCompute(settings, environ)
+
+
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
+    """The configured compute with the handle's head node and account, for a run of this user's own."""
+    from worldsize.compute.unreachable import UnreachableCompute
+    from worldsize.jobspec.config.load import config_directory, load_config
+    from worldsize.service.ownership import foreign_reason
+
+    danger = foreign_reason(RunPaths(directory))
+    if danger is not None:
+        why = f"a password is sent for no run but yours, and of its directory: {danger}"
+        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
+    handle = handle or {}
+    computes = load_config(config_directory(), environ).computes
+    fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
+    fitting.sort(key=lambda each: each.name != name)
+    if not fitting:
+        why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
+        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
+        return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
+    return HpcPackCompute(fitting[0], environ)

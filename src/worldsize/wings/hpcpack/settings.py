@@ -10,9 +10,62 @@ from typing import Any, NamedTuple
 from worldsize.common.path_mapping import to_node_path
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import ComputeSettings
-from worldsize.jobspec.keys.hpcpack import HEAD, NO_PASSWORD, local_share
+from worldsize.jobspec.keys.hpcpack import HPCPACK
+from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.keys.slurm import SETUP
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+
+SHARE: Mapping[str, Key] = {
+    "head": Key("text", r"As Windows calls it, \\HEAD\CcpSpoolDir\app; or a path of this machine.", blank=False),
+    "node": Key("text", "The directory where the Linux nodes have it mounted: /app.", blank=False),
+    "local": Key("path", "Where this machine has it mounted.", blank=False),
+}
+
+HEAD: Mapping[str, Key] = {
+    "url": Key("text", "The head node: https://HEAD.", blank=False),
+    "user": Key("text", r"The account on the cluster: DOMAIN\name.", blank=False),
+    "share": Key("object", "The directory that all nodes share, by its names.", keys=SHARE),
+    "ca_file": Key("path", "Certificates that the head's is verified with, where it is not a public authority's.",
+                   blank=False),
+    "verify": Key("flag", "Whether the head's certificate is verified (true)."),
+    "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
+    "generation": Key("as_text", "How the head names its nodes: 2016 or 2019; without it, that is found out.",
+                      choices=("2016", "2019"), harmless=True),
+}  # fmt: skip
+
+KEYS: Mapping[str, Key] = {**HEAD, **HPCPACK, **SETUP}
+"""Of a configured compute: what it alone says, and what a job may say as well."""
+
+NO_PASSWORD = "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
 _BASE = "/hpc"
+
+
+def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Its runs are on its share; its `python` is a path of the nodes, which have file systems of their own."""
+    local = local_share(values["options"].get("share", {}))
+    return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
+
+
+def key_hint(key: str) -> str | None:
+    return NO_PASSWORD if "pass" in key.lower() else None
+
+
+def path_mapping(options: Mapping[str, Any]) -> Mapped:
+    share = share_of(options)
+    return share.path_mapping() if share else ()
+
+
+def local_share(share: Mapping[str, Any]) -> str | None:
+    """Where this machine sees the share; None where nobody says and no name of it is a directory here."""
+    if share.get("local"):
+        return str(share["local"])
+    head, node = str(share.get("head", "")), str(share.get("node", ""))
+    if head.startswith("/"):
+        return head
+    return node if node and os.path.isdir(node) else None
 
 
 class HeadAccess(NamedTuple):

@@ -18,7 +18,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Dict, List
 
 _POLL = 0.02
 _TORCH = (
@@ -46,13 +46,13 @@ def answer_pings(directory: str, rounds: int, patience: float) -> int:
     return rounds
 
 
-def gpu_reports() -> list[dict[str, str]]:
+def gpu_reports() -> List[Dict[str, str]]:
     """{name, memory (MiB), driver} of each."""
     rows = [[word.strip() for word in line.split(",")] for line in _output(_GPUS, 30.0).splitlines()]
     return [dict(zip(("name", "memory", "driver"), row)) for row in rows if len(row) == 3]
 
 
-def torch_report() -> dict[str, Any]:
+def torch_report() -> Dict[str, Any]:
     """{version, cuda, gpus}; {} where this Python cannot import it."""
     lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
     try:

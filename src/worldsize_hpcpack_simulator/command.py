@@ -101,10 +101,10 @@ def simulate(options: argparse.Namespace) -> int:
 
 def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
     """The simulator's options, and whether the password was made up."""
-    from worldsize.wings.hpcpack.head.credentials import given_password
+    from worldsize.trust.procfs import withheld_password
     from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
-    given = options.password or given_password(os.environ)
+    given = options.password or withheld_password(os.environ)
     if given is None:
         import secrets
 
