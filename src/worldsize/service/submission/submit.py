@@ -25,6 +25,7 @@ from worldsize.service.submission.plan_job import (
 from worldsize.service.submission.run_directory import (
     embedded_files,
     write_dependencies,
+    write_launchers,
     write_record,
     write_run_directory,
 )
@@ -111,6 +112,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
     job, plan, secrets = _whole_job(request, planned), planned.plan, varied_secrets(planned.elements)
     digest = write_run_directory(request, job, paths, progress)
+    write_launchers(plan, paths)
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
     hidden = [*plan_secret_values(plan), *secrets]
