@@ -41,7 +41,7 @@ def load_entry_point(
     found = [point for point in _entry_points(group, tuple(sys.path)) if point.name == name]
     if not found:
         return None
-    packages = [package_of(point) for point in found]
+    packages = [_package_text(point) for point in found]
     if len(found) > 1:
         raise error(f"{what} {name} is brought by two packages: {' and '.join(packages)}", where, "uninstall one")
     try:
@@ -55,8 +55,13 @@ def load_entry_point(
     return loaded
 
 
-def package_of(point: EntryPoint) -> str:
-    """Its name and version, and the object: `toy-compute 1.0 (toy_compute.module)`."""
+def bringing_package(group: str, name: str) -> str:
+    """Whose entry point this is, for messages; "" for nobody's."""
+    return " and ".join(_package_text(point) for point in _entry_points(group, tuple(sys.path)) if point.name == name)
+
+
+def _package_text(point: EntryPoint) -> str:
+    """Name and version, and the object: `toy-compute 1.0 (toy_compute.module)`."""
     package = point.dist
     return f"{package.name} {package.version} ({point.value})" if package is not None else point.value
 

@@ -1,4 +1,4 @@
-"""Computes of type "toy": each node of a run is a process of this machine, under one process that stands for the job."""
+"""Computes of type "toy": each node of a run is a process of this machine, under one that stands for the job."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
-from worldsize.errors import ConfigError
+from worldsize.errors import ConfigError, WorldsizeError
 from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
 from worldsize.registry import load_module
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from worldsize.common.path_mapping import Mapped
+
+_LONGEST = 500
+"""Characters of a message that another package's code has made."""
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -63,8 +66,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     module = _find_compute_module(settings.type)
     if module is None:
         raise ConfigError(f"there is no compute type {settings.type} (any more)", where)
-    compute: Compute = module.open_compute(settings, config.home, environ)
-    return compute
+    return _call(settings.type, lambda: module.open_compute(settings, config.home, environ))
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
@@ -75,8 +77,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     module = _find_compute_module(found)
     if module is None:
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
-    compute: Compute = module.compute_of_run(directory, handle, name, environ)
-    return compute
+    return _call(found, lambda: module.compute_of_run(directory, handle, name, environ))
 
 
 def path_mapping_of(settings: ComputeSettings) -> Mapped:
@@ -88,6 +89,22 @@ def path_mapping_of(settings: ComputeSettings) -> Mapped:
         return ()
     mapped: Mapped = module.path_mapping(settings.options)
     return mapped
+
+
+def _call(kind: str, make: Callable[[], Compute]) -> Compute:
+    """What `make` makes; whatever the code of another package raises becomes a ConfigError that names the package."""
+    if kind in COMPUTE_TYPES:
+        return make()
+    try:
+        return make()
+    except WorldsizeError:
+        raise
+    except Exception as error:
+        from worldsize.entry_points import bringing_package
+        from worldsize.jobspec.config.compute_types import EXTERNAL, GROUP
+
+        what = f"{EXTERNAL} {kind} of {bringing_package(GROUP, kind)} cannot be opened"
+        raise ConfigError(f"{what}: {type(error).__name__}: {error}"[:_LONGEST]) from error
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:
