@@ -8,64 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from other_packages import install_project, write_package
 
 SOURCE = Path(__file__).resolve().parents[4] / "src"
 
-LAUNCHER = '''
-import os
-
-from worldsize.agent.launchers.base import Launcher
-from worldsize.agent.launchers.launcher_failures import launcher_failure
-from worldsize.agent.launchers.rank_file import write_rank_files
-from worldsize.plan.launchers import LauncherFacts
-
-FACTS = LauncherFacts("", hostfile=True, sets_umask=True, title="toys {first} to {last}")
-START = """for rank in $RANKS; do (. "$0/rank-$rank"; exec "$@") & pids="$pids $!"; done
-for pid in $pids; do wait $pid || exit $?; done"""
-
-
-class ToyLauncher(Launcher):
-    """One shell per node, which starts the node's ranks by their files."""
-
-    def prepare(self, launch):
-        os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
-        write_rank_files(launch.ranks(), launch.plan.launcher, {}, launch.paths, launch.plan.ranks_umask)
-        return {**launch.environ, "TOY": "prepared"}
-
-    def processes(self, launch):
-        process = launch.node_process()
-        environment = {**launch.environ, "RANKS": " ".join(map(str, process.ranks))}
-        argv = ("sh", "-c", START, launch.paths.launch_dir, *launch.plan.argv)
-        return [process._replace(argv=argv, environment=environment)]
-
-    def failures(self, end):
-        return [launcher_failure(end)]
-
-
-LAUNCHER = ToyLauncher()
-'''
-
-KIND = """
-from typing import NamedTuple
-
-from worldsize.jobspec.distributions.base import Arrangement, processes_key
-from worldsize.plan.rank_layout import node_major_layout
-
-
-class Toy(NamedTuple):
-    process_count_per_instance: int = 1
-    type: str = "toy"
-
-    @staticmethod
-    def keys():
-        return {"process_count_per_instance": processes_key()}
-
-    def world_size(self, instances):
-        return instances * self.process_count_per_instance
-
-    def arrange(self, instances):
-        return Arrangement(node_major_layout(instances, self.process_count_per_instance), "toy")
-"""
+PACKAGE = Path(__file__).resolve().parents[4] / "examples" / "toy-launcher"
+LAUNCHER = (PACKAGE / "toy_launcher" / "launcher.py").read_text()
 
 NODE = """
 import sys
@@ -81,8 +29,6 @@ load_launchers(plan, paths)
 print(type(find_launcher(plan.launcher)).__name__, launcher_facts(plan.launcher).title)
 """
 
-POINTS = "[worldsize.distributions]\ntoy = toy_kind:Toy\n[worldsize.launchers]\ntoy = toy_launcher\n"
-
 JOB = """
 command: |
     echo "$RANK of $WORLD_SIZE on $NODE_RANK, $TOY: $(head -n 1 $WORLDSIZE_HOSTFILE)" > outputs/told-$RANK
@@ -95,16 +41,8 @@ resources: {instance_count: 2}
 
 @pytest.fixture
 def toys(tmp_path: Path) -> Path:
-    (tmp_path / "toy-1.dist-info").mkdir()
-    files = {
-        "toy_launcher.py": LAUNCHER,
-        "toy_kind.py": KIND,
-        "job.yml": JOB,
-        "toy-1.dist-info/METADATA": "Name: toy\nVersion: 1\n",
-        "toy-1.dist-info/entry_points.txt": POINTS,
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
+    install_project(PACKAGE, tmp_path)
+    (tmp_path / "job.yml").write_text(JOB)
     return tmp_path
 
 
@@ -193,29 +131,32 @@ def test_each_element_of_an_array_has_it(toys: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "says"),
+    ("point", "says"),
     [
-        ("toy = toy_launcher:LAUNCHER", "the launcher toy of toy 1 (toy_launcher:LAUNCHER) lacks FACTS, LAUNCHER"),
-        ("toy = no_such", "the launcher toy of toy 1 (no_such) cannot be loaded: ModuleNotFoundError"),
-        ("toy = toy_package", "the launcher toy is no single file of Python, and cannot travel to the nodes"),
-        ("", "there is no launcher 'toy'"),
+        (
+            "toy_launcher.launcher:LAUNCHER",
+            "toy of toy-launcher 1.0 (toy_launcher.launcher:LAUNCHER) lacks FACTS, LAUNCHER",
+        ),
+        ("no_such", "the launcher toy of toy-launcher 1.0 (no_such) cannot be loaded: ModuleNotFoundError"),
+        ("toy_package", "the launcher toy is no single file of Python, and cannot travel to the nodes"),
+        (None, "there is no launcher 'toy'"),
     ],
 )
-def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, points: str, says: str) -> None:
+def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, point: str | None, says: str) -> None:
     (toys / "toy_package").mkdir()
     (toys / "toy_package" / "__init__.py").write_text(LAUNCHER)
-    text = POINTS.replace("toy = toy_launcher", points)
-    (toys / "toy-1.dist-info" / "entry_points.txt").write_text(text)
+    points = next(toys.glob("*.dist-info")) / "entry_points.txt"
+    line = "toy = toy_launcher.launcher\n"
+    assert line in points.read_text()
+    points.write_text(points.read_text().replace(line, "toy = %s\n" % point if point else ""))
     done = worldsize(toys, "run", "job.yml")
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
     assert not list((toys / "home").rglob("plan.json"))
 
 
 def test_two_packages_that_bring_one_launcher_are_both_named(toys: Path) -> None:
-    (toys / "other-2.dist-info").mkdir()
-    (toys / "other-2.dist-info" / "METADATA").write_text("Name: other\nVersion: 2\n")
-    (toys / "other-2.dist-info" / "entry_points.txt").write_text("[worldsize.launchers]\ntoy = other_launcher\n")
+    write_package(toys, "other", "[worldsize.launchers]\ntoy = other_launcher\n", version="2")
     done = worldsize(toys, "run", "job.yml")
     assert done.returncode == 2
     assert "the launcher toy is brought by two packages: " in done.stderr
-    assert "toy 1 (toy_launcher)" in done.stderr and "other 2 (other_launcher)" in done.stderr
+    assert "toy-launcher 1.0 (toy_launcher.launcher)" in done.stderr and "other 2 (other_launcher)" in done.stderr
