@@ -58,14 +58,9 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
     """ConfigError for a type that this installation cannot use."""
     settings = config.compute(name)
-    where = f"compute.{name}.type"
-    if settings.type in COMPUTE_TYPES and not COMPUTE_TYPES[settings.type].compute:
-        usable = [kind for kind, each in COMPUTE_TYPES.items() if each.compute]
-        what = f"computes of type {settings.type} cannot be used yet"
-        raise ConfigError(what, where, f"this release runs on: {', '.join(usable)}")
     module = _find_compute_module(settings.type)
     if module is None:
-        raise ConfigError(f"there is no compute type {settings.type} (any more)", where)
+        raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
     return _call(settings.type, lambda: module.open_compute(settings, config.home, environ))
 
 
@@ -108,11 +103,10 @@ def _call(kind: str, make: Callable[[], Compute]) -> Compute:
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:
-    """The module of a type's two functions; None for a type that is unknown, or that this release has no compute for.
-    ConfigError where this installation is without it, or another package's cannot be used."""
+    """The module of a type's two functions; None for a type that nobody knows. ConfigError where this installation is
+    without it, or another package's cannot be used."""
     if kind not in COMPUTE_TYPES:
         from worldsize.jobspec.config.compute_types import find_external_type
 
         return find_external_type(kind)
-    name = COMPUTE_TYPES[kind].compute
-    return load_module(name, f"the compute type {kind}") if name else None
+    return load_module(COMPUTE_TYPES[kind].compute, f"the compute type {kind}")

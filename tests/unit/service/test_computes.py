@@ -134,13 +134,7 @@ def test_a_name_that_is_no_name_is_not_looked_at(tmp_path: Path, monkeypatch: py
         load_entry_point("worldsize.computes", "fine", "the thing", error=JobError)
 
 
-@pytest.mark.parametrize(
-    ("kind", "says"), [("azureml", "cannot be used yet"), ("gone", "does not know"), ("broken", "cannot be loaded")]
-)
+@pytest.mark.parametrize(("kind", "says"), [("gone", "does not know"), ("broken", "cannot be loaded")])
 def test_a_run_of_what_cannot_be_used(project: Project, kind: str, says: str) -> None:
-    if kind == "azureml":
-        with pytest.raises(ConfigError, match=says):
-            open_compute(project.config('type = "azureml"'), "lab", project.environ)
-        says = "does not know"
     with pytest.raises(WorldsizeError, match=says):
         compute_of_run("/nowhere", {"type": kind}, "lab", {})

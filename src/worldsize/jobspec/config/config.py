@@ -33,7 +33,7 @@ class ComputeType(NamedTuple):
     compute   the module with two functions, each of which returns a `worldsize.compute.base.Compute`:
               `open_compute(settings, home, environ)`, which opens a configured compute;
               `compute_of_run(directory, handle, name, environ)`, which opens the one that a run was submitted to,
-              by its handle. "": this release has none
+              by its handle
     settings  the module with the `KEYS` of the type's table in the configuration. It may have
               `complete_settings(values)`, which returns the fields of ComputeSettings as they are meant (without it, a
               `python` is a path of this machine); `key_hint(key)`, the hint about a key that is none, or None; and
@@ -51,7 +51,7 @@ COMPUTE_TYPES: Mapping[str, ComputeType] = {
     LOCAL: ComputeType("compute.local.compute"),
     "slurm": ComputeType("compute.slurm.compute", handles=("slurm-step",)),
     "hpcpack": ComputeType("wings.hpcpack.compute", "wings.hpcpack.settings"),
-    "azureml": ComputeType(""),
+    "azureml": ComputeType("wings.azure.compute"),
 }
 """The types of worldsize itself; others come from other packages (compute_types.py)."""
 
