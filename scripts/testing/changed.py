@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND_LINE = "src/worldsize/__main__.py"
 _NAMED_MODULE = re.compile(r'"(?:worldsize\.)?(wings(?:\.\w+)+)"')
+OF_TESTS = ("tests/", "src/worldsize_conformance/")
 _STARTS_COMMAND_LINE = re.compile(r'"-m", "worldsize"|-m worldsize|"worldsize", ')
 PROCESS_DISTANCE = 4
 """What starts worldsize as a process comes after what imports a module through up to three others."""
@@ -71,11 +72,11 @@ def importers(files: Mapping[str, str]) -> dict[str, dict[str, int]]:
             if helper in files and helper != path:
                 graph[helper].setdefault(path, 1)
             folder = os.path.dirname(folder)
-        if path.startswith("tests/") and _STARTS_COMMAND_LINE.search(text):
+        if path.startswith(OF_TESTS) and _STARTS_COMMAND_LINE.search(text):
             graph[COMMAND_LINE].setdefault(path, 1)
     for path in files:
         # The command line loads each verb's module by its name, and starts agents and ranks as programs.
-        if path.startswith("src/") and path != COMMAND_LINE:
+        if path.startswith("src/") and not path.startswith(OF_TESTS) and path != COMMAND_LINE:
             graph[path].setdefault(COMMAND_LINE, PROCESS_DISTANCE)
     return graph
 

@@ -1,8 +1,8 @@
 """Modules that the core knows by name alone: those of wings (`worldsize.wings`), any of which may be missing.
 
-The tables of names lie where they are used: verbs in `cli/main.py`, computes in `service/computes.py`, launchers in
-`plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
-`jobspec/batch_script.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
+The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
+launchers in `plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
+`jobspec/batch_script.py`, what a job needs in `service/providers.py`. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def load_module(name: str, what: str) -> ModuleType:
-    """The module of this name below `worldsize`, imported. ConfigError, which names `what`, where this installation is
-    without it; whatever the module itself raises."""
+    """The module of this name below `worldsize`, or of a whole name that begins with `worldsize_`, imported.
+    ConfigError, which names `what`, where this installation is without it; whatever the module itself raises."""
     module = find_module(name)
     if module is None:
         raise missing_error(what)
@@ -30,7 +30,7 @@ def missing_error(what: str) -> ConfigError:
 
 def find_module(name: str) -> ModuleType | None:
     """As `load_module`; None where this installation is without it."""
-    full = "worldsize." + name
+    full = name if name.startswith("worldsize_") else "worldsize." + name
     try:
         return __import__(full, fromlist=("__name__",))
     except ModuleNotFoundError as error:

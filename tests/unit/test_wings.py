@@ -1,4 +1,5 @@
-"""Each wing is a folder below `worldsize/wings`: without it, the core's own tests stay green."""
+"""Each wing is a folder, most below `worldsize/wings`: without it, the core's own tests stay green, and what needs it is
+one sentence."""
 
 import os
 import shutil
@@ -9,143 +10,129 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WINGS = sorted(each.name for each in (ROOT / "src/worldsize/wings").iterdir() if (each / "__init__.py").is_file())
+SOURCE = ROOT / "src"
+WINGS = sorted(str(each.parent.relative_to(SOURCE)) for each in SOURCE.glob("worldsize/wings/*/__init__.py"))
+WINGS.append("worldsize_hpcpack_simulator")
+PYTEST = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not timing"]
 CORE_TESTS = ("tests/unit", "--ignore=tests/unit/wings", "--ignore=tests/unit/test_wings.py")
+MISSING = "%s is not part of this installation of worldsize"
 
 
-def core_without(wings, directory):
-    """A copy of the sources without these wings, in a new `directory`."""
-    shutil.copytree(ROOT / "src", directory, ignore=shutil.ignore_patterns("__pycache__"))
+def copy_without(wings, directory):
+    """The sources without these wings, in a new `directory`."""
+    shutil.copytree(SOURCE, directory, ignore=shutil.ignore_patterns("__pycache__"))
     for wing in wings:
-        shutil.rmtree(directory / "worldsize/wings" / wing)
+        shutil.rmtree(directory / wing)
     return directory
 
 
-def run_core_tests(sources):
-    environment = dict(os.environ, PYTHONPATH=str(sources))
-    for name in [name for name in environment if name.startswith("PYTEST_")]:
-        del environment[name]
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow and not timing",
-        "-x",
-        *CORE_TESTS,
-    ]
-    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-
-def imported_without(sources, wings):
-    """What importing every module of the core says, with these `sources`."""
-    program = (
-        "import pkgutil, importlib, worldsize\n"
-        "for each in pkgutil.walk_packages(worldsize.__path__, 'worldsize.'):\n"
-        "    if each.name.startswith(('worldsize.inrank', 'worldsize.wings')) or each.name.endswith('__main__'):\n"
-        "        continue\n"
-        "    importlib.import_module(each.name)\n"
-    )
-    environment = dict(os.environ, PYTHONPATH=str(sources))
-    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+def run_python(sources, *words, cwd=ROOT, **variables):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ.update(variables, PYTHONPATH=str(sources))
+    return subprocess.run([sys.executable, *words], cwd=cwd, env=environ, capture_output=True, text=True)
 
 
 @pytest.mark.slow
-def test_the_core_passes_its_tests_without_any_wing(tmp_path):
-    done = run_core_tests(core_without(WINGS, tmp_path / "src"))
+@pytest.mark.parametrize("wings", [WINGS, *([wing] for wing in WINGS)], ids=["all", *map(os.path.basename, WINGS)])
+def test_the_core_passes_its_tests_without(wings, tmp_path):
+    done = run_python(copy_without(wings, tmp_path / "src"), *PYTEST, *CORE_TESTS)
     assert done.returncode == 0, done.stdout[-3000:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wing", WINGS)
-def test_the_core_passes_its_tests_without_one_wing(wing, tmp_path):
-    done = run_core_tests(core_without([wing], tmp_path / "src"))
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
-def test_every_module_of_the_core_can_be_imported_without_wings(tmp_path):
-    done = imported_without(core_without(WINGS, tmp_path / "src"), WINGS)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_verb_of_a_missing_wing_is_one_sentence(tmp_path):
-    sources = core_without(WINGS, tmp_path / "src")
-    words = [sys.executable, "-m", "worldsize", "convert", "train.py"]
-    done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "`worldsize convert` is not part of this installation" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-NEEDS = {
-    "building environments": "environment: {pip: [demo]}",
-    "running ranks in container images": "environment: {image: 'docker://alpine'}",
-    "downloading inputs": "inputs: {data: {path: 'https://localhost/data'}}",
-    "`stage:`": "stage: {data: {a: 'https://localhost/data'}}",
-    "getting the nodes' disks ready": "inputs: {data: {path: '.', mode: ro_mount}}",
-    "unpacking environments on nodes": "environment: demo.tar.gz",
-}
 
 
 @pytest.fixture(scope="module")
-def without_wings(tmp_path_factory):
-    return core_without(WINGS, tmp_path_factory.mktemp("core") / "src")
+def core(tmp_path_factory):
+    return copy_without(WINGS, tmp_path_factory.mktemp("core") / "src")
 
 
-def run_job(sources, directory, job, *options):
-    """A job file with these lines, by these sources."""
-    (directory / "job.yml").write_text("command: command -v python\n%s\n" % job)
-    environment = dict(os.environ, PYTHONPATH=str(sources), WORLDSIZE_HOME=str(directory / "home"))
-    words = [sys.executable, "-m", "worldsize", "run", *options, "job.yml"]
-    return subprocess.run(words, cwd=directory, env=environment, capture_output=True, text=True)
+@pytest.fixture
+def worldsize(core, tmp_path):
+    """Runs the command line of the core alone, in the test's own directory."""
+
+    def run(*words):
+        home = str(tmp_path / "home")
+        variables = {"HOME": home, "WORLDSIZE_HOME": home, "WORLDSIZE_TRUST_PROJECT": "1"}
+        return run_python(core, "-m", "worldsize", *words, cwd=tmp_path, **variables)
+
+    return run
+
+
+def check_refused(done, what):
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert MISSING % what in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 3
+
+
+def test_every_module_of_the_core_can_be_imported(core):
+    program = (
+        "import pkgutil, importlib, worldsize\n"
+        "for each in pkgutil.walk_packages(worldsize.__path__, 'worldsize.'):\n"
+        "    if not each.name.startswith('worldsize.inrank') and not each.name.endswith('__main__'):\n"
+        "        importlib.import_module(each.name)\n"
+    )
+    done = run_python(core, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("convert", "train.py"), ("simulate", "hpcpack"), ("hpcpack", "check"), ("env", "list")], ids="-".join
+)
+def test_a_verb(worldsize, words):
+    check_refused(worldsize(*words), "`worldsize %s`" % words[0])
 
 
 @pytest.mark.parametrize("option", [(), ("--dry-run",)], ids=["run", "dry run"])
-@pytest.mark.parametrize("what", NEEDS)
-def test_a_job_that_needs_a_missing_wing_is_one_sentence(what, option, without_wings, tmp_path):
+@pytest.mark.parametrize(
+    ("job", "what"),
+    [
+        ("environment: {pip: [demo]}", "building environments"),
+        ("environment: {image: 'docker://alpine'}", "running ranks in container images"),
+        ("environment: demo.tar.gz", "unpacking environments on nodes"),
+        ("inputs: {data: {path: 'https://localhost/data'}}", "downloading inputs"),
+        ("inputs: {data: {path: '.', mode: ro_mount}}", "getting the nodes' disks ready"),
+        ("stage: {data: {a: 'https://localhost/data'}}", "`stage:`"),
+    ],
+)
+def test_a_job(worldsize, job, what, option, tmp_path):
+    (tmp_path / "job.yml").write_text("command: command -v python\n%s\n" % job)
     (tmp_path / "demo.tar.gz").write_bytes(b"")
-    done = run_job(without_wings, tmp_path, NEEDS[what], *option)
-    assert done.returncode == 2 and done.stdout == ""
-    assert "%s is not part of this installation of worldsize" % what in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 3
+    check_refused(worldsize("run", *option, "job.yml"), what)
     assert not (tmp_path / "home" / "runs").exists()
-
-
-def test_an_environment_that_exists_needs_no_wing(without_wings, tmp_path):
-    (tmp_path / "env" / "bin").mkdir(parents=True)
-    os.symlink(sys.executable, tmp_path / "env" / "bin" / "python")
-    done = run_job(without_wings, tmp_path, "environment: ./env\nsecrets: [HOME]\noffline: true")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "0:0: %s\n" % (tmp_path / "env" / "bin" / "python")
 
 
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["run", "job.slurm"], "what runs batch scripts"),
-        (["run", "job.yml"], "what runs batch scripts"),
-        (["rehearse", "--", "true"], "a rehearsal"),
-        (["run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
-        (["run", "--data-parallel", "--", "true"], "`data_parallel`"),
+        (["run", "--dry-run", "job.slurm"], "what runs batch scripts"),
+        (["run", "--dry-run", "job.yml"], "what runs batch scripts"),
+        (["rehearse", "--dry-run", "--", "true"], "a rehearsal"),
+        (["run", "--dry-run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
+        (["run", "--dry-run", "--data-parallel", "--", "true"], "`data_parallel`"),
     ],
 )
-def test_a_way_to_start_that_needs_a_missing_wing_is_one_sentence(words, what, tmp_path):
-    sources = core_without(WINGS, tmp_path / "src")
+def test_a_way_to_start(worldsize, words, what, tmp_path):
     (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
     (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
-    environ = dict(os.environ, PYTHONPATH=str(sources), WORLDSIZE_HOME=str(tmp_path / "home"))
-    argv = [sys.executable, "-m", "worldsize", words[0], "--dry-run", *words[1:]]
-    done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    assert f"{what} is not part of this installation of worldsize" in done.stderr
-    assert "Traceback" not in done.stderr
+    check_refused(worldsize(*words), what)
 
 
-def test_a_name_of_a_missing_wing_is_one_sentence(tmp_path):
-    sources = core_without(WINGS, tmp_path / "src")
-    words = [sys.executable, "-c", "import worldsize\nworldsize.shard"]
-    done = subprocess.run(words, env=dict(os.environ, PYTHONPATH=str(sources)), capture_output=True, text=True)
-    assert "ConfigError: worldsize.shard is not part of this installation of worldsize" in done.stderr
+def test_a_name_of_the_python_surface(core):
+    done = run_python(core, "-c", "import worldsize\nworldsize.shard")
+    assert "ConfigError: " + MISSING % "worldsize.shard" in done.stderr
+
+
+def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):
+    cluster = ["[compute.head]", 'type = "hpcpack"', 'url = "https://127.0.0.1:9"', 'node_group = "GPU"']
+    (tmp_path / "worldsize.toml").write_text("\n".join(cluster))
+    check_refused(worldsize("run", "--compute", "head", "--", "true"), "the compute type hpcpack")
+    done = worldsize("run", "--", "echo", "there")
+    assert (done.returncode, done.stdout) == (0, "0:0: there\n"), done
+
+
+def test_an_environment_that_exists_needs_none(worldsize, tmp_path):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    os.symlink(sys.executable, tmp_path / "env" / "bin" / "python")
+    (tmp_path / "job.yml").write_text(
+        "command: command -v python\nenvironment: ./env\nsecrets: [HOME]\noffline: true\n"
+    )
+    done = worldsize("run", "job.yml")
+    assert (done.returncode, done.stdout) == (0, "0:0: %s\n" % (tmp_path / "env" / "bin" / "python")), done

@@ -33,7 +33,7 @@ _WIDEST = 10_000
 
 
 class Verb(NamedTuple):
-    """`module`, below `worldsize`, may be that of a wing."""
+    """`module`, as `load_module` takes it, may be that of a wing."""
 
     module: str
     help: str
@@ -54,12 +54,12 @@ VERBS = {
     "nodes": Verb("cli.nodes.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("cli.nodes.exec", "a command on every node of a run"),
     "shell": Verb("cli.nodes.shell", "a shell on one of a run's nodes"),
-    "hpcpack": Verb("cli.hpcpack", "the share of an HPC Pack cluster: mount it, prove it"),
+    "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, prove it"),
     "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
     "diff": Verb("cli.runs.diff", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
-    "simulate": Verb("cli.simulate", "a cluster to try a compute with, on this machine"),
+    "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("cli.project.init", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("cli.project.settings", "the job file's JSON schema, for editors"),
     "config": Verb("cli.project.settings", "the configuration, and where each value comes from"),
@@ -246,7 +246,7 @@ def run() -> NoReturn:
     try:
         _open_streams()
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
-            from worldsize.compute.hpcpack.credentials import withhold_password
+            from worldsize.trust.procfs import withhold_password
 
             withhold_password()
         os._exit(_flush_streams(_run_main()))

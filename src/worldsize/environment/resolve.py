@@ -13,8 +13,6 @@ from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
 
 _DEEPEST = 8
-_LABEL = "/labels/"
-_VERSION = "/versions/"
 
 
 class ResolvedEnvironment(NamedTuple):
@@ -68,19 +66,16 @@ def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
 
 
 def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
+    spellings = _azure_spellings(name) if config.environment_map else []
     for pattern, value in config.environment_map.items():
-        if any(fnmatchcase(each.lower(), pattern.lower()) for each in name_spellings(name)):
+        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
             return _resolve(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
     return ResolvedEnvironment(None, what % name)
 
 
-def name_spellings(name: str) -> list[str]:
-    """How an environment of Azure's may be called in the configuration: as it is said; with and without azureml: and
-    its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
-    short = name
-    if name.startswith("azureml://"):
-        short = name.rstrip("/").rpartition("/environments/")[2].replace(_LABEL, "@").replace(_VERSION, ":")
-    short = short.removeprefix("azureml:")
-    bare = short.partition("@")[0].partition(":")[0]
-    return list(dict.fromkeys((name, "azureml:" + short, short, "azureml:" + bare, bare)))
+def _azure_spellings(name: str) -> list[str]:
+    from worldsize.registry import load_module
+
+    found: list[str] = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
+    return found

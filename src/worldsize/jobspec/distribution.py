@@ -74,17 +74,15 @@ class _DistributionKinds(Mapping[str, "type[Distribution]"]):
     answer, since that takes longer than a whole short run."""
 
     def __getitem__(self, name: str) -> type[Distribution]:
-        kind: type[Distribution] = (
-            _load_own_kind(*_HOMES[name]) if name in _HOMES else _load_entry_point(_find_entry_points()[name])
-        )
+        kind: type[Distribution] = _load_own_kind(*_HOMES[name]) if name in _HOMES else _load_entry_point(name)
         return kind
 
     def __contains__(self, name: object) -> bool:
-        return name in _HOMES or name in _find_entry_points()
+        return name in _HOMES or name in _external_names()
 
     def __iter__(self) -> Iterator[str]:
         yield from _HOMES
-        yield from (name for name in _find_entry_points() if name not in _HOMES)
+        yield from (name for name in _external_names() if name not in _HOMES)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -99,20 +97,20 @@ def _load_own_kind(module: str, name: str) -> Any:
     return getattr(import_module("worldsize.jobspec.distributions." + module), name)
 
 
-def _load_entry_point(point: Any) -> Any:
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        from worldsize.errors import JobError
+def _load_entry_point(name: str) -> Any:
+    from worldsize.entry_points import load_entry_point
+    from worldsize.errors import JobError
 
-        what = f"the distribution {point.name} of {point.value} cannot be loaded: {error}"
-        raise JobError(what, "distribution.type") from error
+    kind = load_entry_point(ENTRY_POINTS, name, "the distribution", error=JobError, where="distribution.type")
+    if kind is None:
+        raise KeyError(name)
+    return kind
 
 
-def _find_entry_points() -> Mapping[str, Any]:
-    from importlib.metadata import entry_points
+def _external_names() -> tuple[str, ...]:
+    from worldsize.entry_points import entry_point_names
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return entry_point_names(ENTRY_POINTS)
 
 
 def __getattr__(name: str) -> Any:

@@ -205,29 +205,6 @@ def command_text(argv: tuple[str, ...]) -> str:
     return shlex.join(argv)
 
 
-def service_only_keys(job: Job) -> list[str]:
-    """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
-    resources = job.resources
-    found = {
-        "properties": job.properties,
-        "compute": (job.compute or "").startswith("azureml:"),
-        "resources.instance_type": resources.instance_type,
-        "resources.shm_size": resources.shm_size,
-        "resources.docker_args": resources.docker_args,
-        "resources.locations": resources.locations,
-        "resources.max_instance_count": resources.max_instance_count,
-        "resources.properties": resources.properties,
-        "queue_settings": job.queue_settings,
-        "services": job.services,
-        "identity": job.identity,
-        "parent_job_name": job.parent_job_name,
-    }
-    for name, output in job.outputs.items():
-        found[f"outputs.{name}.name"] = output.name
-        found[f"outputs.{name}.version"] = output.version
-    return [key for key, value in found.items() if value]
-
-
 class LoadedJob(NamedTuple):
     """A job as read: what to tell the user, and the line of every key, by its YAML path."""
 

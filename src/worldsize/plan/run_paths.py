@@ -12,6 +12,7 @@
   batch.log               what a scheduler's batch script said
   job                     the scheduler's job that started it: a link that leads nowhere
   agent.pyz               the agent that ran it
+  launcher-NAME.py        a launcher that another package brings, which agents load
   preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
   trial.json              of a trial of a search: what it has measured, or why it did not

@@ -218,11 +218,6 @@ CONFIGS = [
     ("not UTF-8", b'home = "\xff"\n', ("worldsize.toml:1", "UTF-8")),
     ("binary", b"\0\1\2", ("worldsize.toml",)),
     ("unknown default", '# here\ndefault_compute = "lab"\n', ("worldsize.toml:2: there is no compute 'lab'", "local")),
-    (
-        "a type that cannot be used yet",
-        'default_compute = "lab"\n[compute.lab]\ntype = "azureml"\n',
-        ("azureml", "lab"),
-    ),
 ]
 
 

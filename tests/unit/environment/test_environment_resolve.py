@@ -11,7 +11,7 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.existing import ExistingEnvironment, find_existing, python_version
-from worldsize.environment.resolve import name_spellings, resolve_environment
+from worldsize.environment.resolve import resolve_environment
 from worldsize.environment.sources import with_file_contents
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.jobspec.config.config import Config
@@ -25,7 +25,6 @@ from worldsize.service.environments.lookup import Environment
 from worldsize.service.secrets import split_secrets
 
 MACHINE = {"platform": "linux-64"}
-AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"
 
 
 def write(path: Path, text: str) -> str:
@@ -37,29 +36,9 @@ def write(path: Path, text: str) -> str:
 # names
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern"),
-    [
-        ("azureml:env:3", "azureml:env:3"),
-        ("azureml:env:3", "env:3"),
-        ("azureml:env:3", "env"),
-        ("azureml:env@latest", "azureml:env"),
-        ("AzureML-acpt-2.2-cuda12@latest", "azureml:AzureML-acpt-*"),
-        ("AzureML-acpt-2.2", "azureml-ACPT-*"),
-        (AZURE, "acpt-2.2:11"),
-        (AZURE, "acpt-*"),
-    ],
-)
-def test_azures_names_are_mapped_however_they_are_spelt(name: str, pattern: str) -> None:
-    config = Config(environments={"mine": {"conda": ("a",)}}, environment_map={pattern: "mine"})
-    assert resolve_environment(name, config).spec == EnvironmentSpec(name="mine", conda=("a",))
-
-
-def test_another_version_is_not_meant() -> None:
-    config = Config(environment_map={"azureml:env:3": "/x"})
-    found = resolve_environment("azureml:env:4", config)
+def test_a_name_of_azures_that_is_mapped_to_nothing_is_the_current_python() -> None:
+    found = resolve_environment("azureml:env:4", Config())
     assert found.spec is None and "environment_map" in (found.notice or "")
-    assert name_spellings("env@latest") == ["env@latest", "azureml:env@latest", "azureml:env", "env"]
 
 
 def test_names_that_lead_in_a_circle_are_told() -> None:

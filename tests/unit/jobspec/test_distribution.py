@@ -139,7 +139,7 @@ def test_a_kind_of_another_package(other_package: None) -> None:
     assert warnings == ["here: distribution.more: is not a key of own; ignored"]
     with pytest.raises(JobError, match=r"distribution\.pairs: is 0, must be at least 1"):
         parse_distribution({"type": "own", "pairs": 0}, "here", [])
-    with pytest.raises(JobError, match="the distribution broken of own_kind:Gone cannot be loaded"):
+    with pytest.raises(JobError, match=r"the distribution broken of own 1 \(own_kind:Gone\) cannot be loaded"):
         parse_distribution({"type": "broken"}, "here", [])
     with pytest.raises(JobError, match="did you mean 'own'"):
         parse_distribution({"type": "owm"}, "here", [])

@@ -156,7 +156,7 @@ def test_comparisons_are_found(text: str, found: int) -> None:
 
 def test_nothing_but_launchers_compares_their_names() -> None:
     found: dict[str, set[str]] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in [*SOURCE.glob("worldsize/**/*.py"), *SOURCE.glob("worldsize_hpcpack_simulator/**/*.py")]:
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(OF_LAUNCHERS):
             for each in comparisons(ast.parse(path.read_text())):

@@ -11,18 +11,18 @@ import pytest
 from in_process import InProcess
 from source_code import SOURCE, extras, imported_packages, packages_of_extras
 
-from worldsize.compute.hpcpack.client import HeadNodeClient
-from worldsize.compute.hpcpack.observe import observations
-from worldsize.compute.hpcpack.settings import HeadAccess
 from worldsize.errors import ConfigError, UsageError
 from worldsize.extras import require_packages
 from worldsize.wings.environments.conda import rattler_process
 from worldsize.wings.environments.pip import uv
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.observe import observations
+from worldsize.wings.hpcpack.settings import HeadAccess
 from worldsize.wings.staging.object_stores import find_missing_support
 
 IMPORTERS = {
-    "httpx": {"compute/hpcpack/client.py"},
-    "keyring": {"compute/hpcpack/credentials.py"},
+    "httpx": {"wings/hpcpack/head/client.py"},
+    "keyring": {"wings/hpcpack/head/credentials.py"},
     "rattler": {"wings/environments/conda/rattler_process.py"},
     "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
     "fsspec": {"wings/staging/object_stores.py"},

@@ -43,6 +43,7 @@ from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.common.termination import Termination
 from worldsize.errors import WorldsizeError
+from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
@@ -162,6 +163,7 @@ class Conductor:
         try:
             if self.plan.rehearsal:
                 self._isolate()
+            load_launchers(self.plan, self.paths)
             launcher = choose_launcher(self.plan, self.environ)
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
         except (OSError, WorldsizeError) as error:

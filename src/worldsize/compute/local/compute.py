@@ -226,3 +226,11 @@ def _thread_count() -> int:
         import threading  # 0.4 ms of every start
 
         return threading.active_count()
+
+
+def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> LocalCompute:
+    return LocalCompute(settings.name, environ, settings)
+
+
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> LocalCompute:
+    return LocalCompute(name, environ)

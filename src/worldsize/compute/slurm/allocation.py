@@ -21,7 +21,6 @@ from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Han
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.job_rows import UNANSWERED
 from worldsize.compute.slurm.queue import query_jobs
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -34,6 +33,7 @@ from worldsize.trust.procfs import PASSWORD_VARIABLE, without_variables
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
+    from worldsize.compute.slurm.compute import SlurmCompute
 
 KIND = "slurm-step"
 _LOOK_EVERY = 0.25

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
@@ -267,3 +267,22 @@ def _dependency_option(submission: Submission) -> list[str]:
         return []
     own = [submission.payload.dependency] if submission.payload.dependency else []
     return ["--dependency=" + ",".join([*own, *waits])]
+
+
+def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
+    """The cluster, or the allocation that this shell belongs to."""
+    cluster = SlurmCompute(settings, home, environ)
+    if "SLURM_JOB_ID" not in environ:
+        return cluster
+    from worldsize.compute.slurm.allocation import AllocationCompute, is_inside_allocation
+
+    return AllocationCompute(cluster, environ) if is_inside_allocation(environ) else cluster
+
+
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
+    cluster = SlurmCompute(ComputeSettings(name, "slurm"), "", environ)
+    if handle is None or handle["type"] == "slurm":
+        return cluster
+    from worldsize.compute.slurm.allocation import AllocationCompute
+
+    return AllocationCompute(cluster, environ)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from worldsize.common.path_mapping import is_mapped, to_client_path
 from worldsize.compute.base import CheckResult, Compute
-from worldsize.jobspec.job import Input, Job, service_only_keys
+from worldsize.jobspec.job import Input, Job
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
+from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
@@ -27,8 +28,7 @@ def preflight(
         *_inputs(job, origins),
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
-        *_remote_outputs(job, origins),
-        *_service_only_notices(job),
+        *_azure_notices(job, origins),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
@@ -182,16 +182,13 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return hidden_failures(job, origins)
 
 
-def _remote_outputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    return [
-        CheckResult(
-            "notice",
-            f"only Azure ML honours {output.path}: it is written to outputs/{name} of the run",
-            origins.of(f"outputs.{name}.path"),
-        )
-        for name, output in job.outputs.items()
-        if output.path and _is_remote(output.path)
-    ]
+def _azure_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """Of what only Azure's service may honour; none where this installation is without its wing."""
+    keys = (job.properties, job.queue_settings, job.services, job.identity, job.parent_job_name, job.outputs)
+    if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
+        return []
+    module = find_module("wings.azure.notices")
+    return list(module.notices(job, origins)) if module is not None else []
 
 
 def _is_remote(path: str) -> bool:
@@ -218,11 +215,3 @@ def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResu
         )
         for name, expected in contradictions(plan, wanted)
     ]
-
-
-def _service_only_notices(job: Job) -> list[CheckResult]:
-    found = []
-    keys = service_only_keys(job)
-    if keys:
-        found.append(CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}"))
-    return found

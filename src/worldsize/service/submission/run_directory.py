@@ -8,12 +8,13 @@ import stat
 import sys
 from collections.abc import Collection, Mapping
 
-from worldsize.common.atomic_files import link_or_copy, write_json, write_text
+from worldsize.common.atomic_files import link_or_copy, write_bytes, write_json, write_text
 from worldsize.common.path_mapping import to_node_path
 from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
+from worldsize.plan.launchers import external_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
@@ -85,6 +86,21 @@ def write_record(
     if request.staged:
         record["stage"] = request.staged.contents
     write_json(paths.record, mask_values(record, values))
+
+
+def write_launchers(plan: Plan, paths: RunPaths) -> None:
+    """The launchers of other packages, which nodes load from there."""
+    for name, source in _launcher_files(plan).items():
+        write_bytes(os.path.join(paths.root, name), source)
+
+
+def _launcher_files(plan: Plan) -> Mapping[str, bytes]:
+    names = external_launchers(plan)
+    if not names:
+        return {}
+    from worldsize.plan.external_launchers import file_name, launcher_source
+
+    return {file_name(name): launcher_source(name) for name in names}
 
 
 def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
@@ -196,6 +212,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         script = script_submission().files(job, plan.batch.virtual)
     return {
         **script,
+        **_launcher_files(plan),
         "job.yml": masked_job_text(job, plan).encode(),
         "plan.json": split_secrets(plan)[0].to_json().encode(),
         HOOK: _read(hook_source()),

@@ -26,6 +26,7 @@ from worldsize.service.submission.plan_job import (
 from worldsize.service.submission.run_directory import (
     embedded_files,
     write_dependencies,
+    write_launchers,
     write_record,
     write_run_directory,
 )
@@ -77,7 +78,7 @@ def refuse_array_rehearsal(job: Job) -> None:
     """JobError."""
     if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
-        raise JobError(what, "virtual_gpus", "leave out matrix and count, and say --set inputs.NAME=VALUE")
+        raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
@@ -112,6 +113,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
+    write_launchers(plan, paths)
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
     hidden = [*plan_secret_values(plan), *secrets]

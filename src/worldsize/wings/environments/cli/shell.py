@@ -31,9 +31,9 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def open_shell(options: argparse.Namespace) -> int:
     from worldsize.agent.posix.processes import find_program
-    from worldsize.compute.hpcpack.credentials import with_password
     from worldsize.errors import UsageError
     from worldsize.plan.setup_script import bash_command
+    from worldsize.trust.procfs import with_password
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"without one: worldsize env shell {shlex.quote(options.spec)} -- COMMAND"
