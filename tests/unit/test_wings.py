@@ -1,5 +1,5 @@
-"""Each wing is a folder, most below `worldsize/wings`: without it, the core's tests stay green, and what needs it is one
-sentence."""
+"""Each wing is a folder, most below `worldsize/wings`: without it, the tests of the core stay green, and what needs it
+is one sentence."""
 
 import os
 import shutil
