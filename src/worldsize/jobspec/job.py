@@ -112,7 +112,7 @@ class Job(NamedTuple):
     slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
     hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
     stage            what is downloaded before the start: the keys of jobspec/keys/stage.py
-    autotune         find the best configuration by trials, one run for each: the keys of jobspec/keys/autotune.py
+    autotune         find the best configuration by trials, one run for each: the keys of wings/trials/keys.py
     matrix           inputs that vary: one run for each combination of their values
     count            so many equal runs
     at_once          of several runs, at most so many at the same time

@@ -177,7 +177,7 @@ class RunQueue:
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
         if self.array.search:
-            from worldsize.agent.trials.record import write_outputs
+            from worldsize.wings.trials.agent.record import write_outputs
 
             _guard(partial(write_outputs, self.paths.root, self.array))
         results = [read_json(RunPaths(root).result) for root in roots]

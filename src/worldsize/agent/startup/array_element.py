@@ -24,7 +24,7 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
     array, search = RunPaths(place[0]), plan.options.get("search")
     if search is None:
         return complete_element(array, element)
-    from worldsize.agent.trials.record import output_names, write_configuration
+    from worldsize.wings.trials.agent.record import output_names, write_configuration
 
     complete_element(array, element, output_names(search))
     try:

@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.control.launcher_relay import MessageRelay
     from worldsize.agent.supervision.node_preparation import NodePreparation
-    from worldsize.agent.trials.trial import Trial
+    from worldsize.wings.trials.agent.trial import Trial
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -104,7 +104,7 @@ class Supervisor:
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
         self._trial: Trial | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.agent.trials.trial import Trial
+            from worldsize.wings.trials.agent.trial import Trial
 
             self._trial = trial = Trial(plan, paths)
             self._parts.append(Part(trial.deadline, lambda now: self._adopt(trial.tick(now))))

@@ -42,7 +42,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_schema(options: argparse.Namespace) -> int:
-    from worldsize.jobspec.schema import job_schema
+    from worldsize.wings.project.schema import job_schema
 
     show_json(job_schema())
     return 0

@@ -58,7 +58,7 @@ class ArrayView:
     def _search_lines(self) -> list[str]:
         if not self._array.array.search:
             return []
-        from worldsize.cli.runs.search import best_lines
+        from worldsize.wings.trials.progress import best_lines
 
         return best_lines(self._array)
 

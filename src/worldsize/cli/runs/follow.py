@@ -116,7 +116,7 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
     from worldsize.cli.runs.array import ArrayProgress
 
     if runs.array.search:
-        from worldsize.cli.runs.search import SearchProgress
+        from worldsize.wings.trials.progress import SearchProgress
 
         return SearchProgress(runs, quiet)
     return ArrayProgress(runs, quiet)

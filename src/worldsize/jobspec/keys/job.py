@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from worldsize.jobspec.keys.autotune import AUTOTUNE
 from worldsize.jobspec.keys.hpcpack import HPCPACK
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
@@ -10,6 +9,7 @@ from worldsize.jobspec.keys.stage import STAGE
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.wings.trials.keys import AUTOTUNE
 
 ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
 INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")

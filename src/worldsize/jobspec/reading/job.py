@@ -175,7 +175,7 @@ def _read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[s
 
 
 def _read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    from worldsize.jobspec.reading.autotune import read_autotune
+    from worldsize.wings.trials.job import read_autotune
 
     return read_autotune(node, path, key, report)
 

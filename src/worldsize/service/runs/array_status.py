@@ -204,7 +204,7 @@ class ArrayElements:
             return
         try:
             if self._array.search:
-                from worldsize.agent.trials.record import write_outputs
+                from worldsize.wings.trials.agent.record import write_outputs
 
                 write_outputs(self._paths.root, self._array)
         except (OSError, WorldsizeError):

@@ -143,7 +143,7 @@ def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> A
         arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
     if job.autotune is None:
         return arrangement
-    from worldsize.jobspec.reading.autotune import with_own_tuning
+    from worldsize.wings.trials.job import with_own_tuning
 
     return with_own_tuning(arrangement)
 

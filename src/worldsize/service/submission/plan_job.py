@@ -24,8 +24,8 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.jobspec.reading.autotune import Search
     from worldsize.plan.node_disk import NodeDiskPlan
+    from worldsize.wings.trials.job import Search
 
 _TRIAL_GRACE = 3.0
 
@@ -88,7 +88,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 def _search(job: Job) -> Search | None:
     if not has_search(job):
         return None
-    from worldsize.jobspec.reading.autotune import make_search
+    from worldsize.wings.trials.job import make_search
 
     return make_search(job)
 

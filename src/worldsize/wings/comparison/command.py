@@ -23,7 +23,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def diff(options: argparse.Namespace) -> int:
     from worldsize.errors import UsageError
-    from worldsize.service.runs.compare import compare
+    from worldsize.wings.comparison.compare import compare
 
     if options.old is None:
         raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two_hint())

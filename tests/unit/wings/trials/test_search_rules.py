@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from worldsize.agent.trials.search import (
+from worldsize.wings.trials.agent.search import (
     FAILED,
     GIVEN_UP,
     LEFT_OUT,

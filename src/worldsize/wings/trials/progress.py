@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from worldsize.agent.trials.record import output_names, read_results
-from worldsize.agent.trials.search import best_result, result_text
 from worldsize.cli.runs.array import ArrayProgress
 from worldsize.service.runs.array import RunArray
 from worldsize.state.records import RunState, Status
+from worldsize.wings.trials.agent.record import output_names, read_results
+from worldsize.wings.trials.agent.search import best_result, result_text
 
 
 class SearchProgress(ArrayProgress):

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol
 
-from worldsize.cli.project.detect import SlurmCluster, TrainingScript
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import InputValue, Job
+from worldsize.wings.project.detect import SlurmCluster, TrainingScript
 
 _ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 

@@ -7,7 +7,7 @@ import pytest
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution
 from worldsize.jobspec.job import Job, Resources, has_search, is_array_job
-from worldsize.jobspec.reading.autotune import make_search, trial_settings, with_own_tuning
+from worldsize.wings.trials.job import make_search, trial_settings, with_own_tuning
 
 JOB = Job(command="python t.py", resources=Resources(instance_count=4), autotune={"nodes": 2, "patience": 5})
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 
 from worldsize.cli.console import current_directory
 from worldsize.cli.output import report, show_question
-from worldsize.cli.project.detect import ScriptOption, SlurmCluster, TrainingScript
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.trust.documents import open_document, write_document
+from worldsize.wings.project.detect import ScriptOption, SlurmCluster, TrainingScript
 
 JOB = "job.yml"
 CONFIG = "worldsize.toml"
@@ -44,9 +44,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def init(options: argparse.Namespace) -> int:
-    from worldsize.cli.project import detect
-    from worldsize.cli.project.init_files import config_text, job_text
     from worldsize.trust.decisions import trust_new_file
+    from worldsize.wings.project import detect
+    from worldsize.wings.project.files import config_text, job_text
 
     directory = os.path.join(current_directory(), options.directory)
     if not os.path.isdir(directory):
@@ -69,7 +69,7 @@ def init(options: argparse.Namespace) -> int:
 
 
 def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool) -> InitAnswers:
-    from worldsize.cli.project import detect
+    from worldsize.wings.project import detect
 
     scripts = detect.find_scripts(directory)
     gpus = detect.gpu_count()
@@ -157,7 +157,7 @@ def _check(text: str, path: str) -> None:
 def _schema() -> str:
     import json
 
-    from worldsize.jobspec.schema import job_schema
+    from worldsize.wings.project.schema import job_schema
 
     return json.dumps(job_schema(), indent=2) + "\n"
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement
 from worldsize.jobspec.job import ElementValues, Job, Literal
-from worldsize.jobspec.keys.autotune import AUTOTUNE, MAX_TRIALS
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.matrix import read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
 from worldsize.plan.launchers import launcher_facts
+from worldsize.wings.trials.keys import AUTOTUNE, MAX_TRIALS
 
 _READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
 _MICRO_BATCHES = ("micro_batch", "train_micro_batch_size_per_gpu")
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     """job      of each trial
     settings  of each trial
     at_once   at most so many trials run at the same time
-    options   what agents are told of it (agent/trials/search.py)
+    options   what agents are told of it (wings/trials/agent/search.py)
     """
 
     job: Job

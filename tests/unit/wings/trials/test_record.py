@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.trials.record import (
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.array import Array, element_root
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import RunState, Status
+from worldsize.state.result import summary_of
+from worldsize.wings.trials.agent.record import (
     base_configuration,
     read_results,
     record_file,
@@ -19,12 +24,7 @@ from worldsize.agent.trials.record import (
     write_configuration,
     write_outputs,
 )
-from worldsize.agent.trials.search import FAILED, MEASURED
-from worldsize.common.atomic_files import write_json
-from worldsize.plan.array import Array, element_root
-from worldsize.plan.run_paths import RunPaths
-from worldsize.state.records import RunState, Status
-from worldsize.state.result import summary_of
+from worldsize.wings.trials.agent.search import FAILED, MEASURED
 
 SEARCH = {"config": "conf/ds.json", "metric": "speed", "goal": "max", "patience": None, "reports": 3, "timeout": 60}
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from worldsize.agent.outcome.verdict import CANCEL, COMPLETE, FAILURE, TIMEOUT, Verdict
-from worldsize.agent.trials.record import read_results, record_file, trial_record
-from worldsize.agent.trials.search import FAILED, GIVEN_UP, LEFT_OUT, MEASURED, TrialResult
-from worldsize.agent.trials.trial import MetricLog, Trial
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, array_file, element_root
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
+from worldsize.wings.trials.agent.record import read_results, record_file, trial_record
+from worldsize.wings.trials.agent.search import FAILED, GIVEN_UP, LEFT_OUT, MEASURED, TrialResult
+from worldsize.wings.trials.agent.trial import MetricLog, Trial
 
 SEARCH = {"config": "ds.json", "metric": "speed", "goal": "max", "steps": 1, "reports": 2, "timeout": 60, "patience": 1}
 

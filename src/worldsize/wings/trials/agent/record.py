@@ -7,14 +7,6 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.agent.trials.search import (
-    FAILED,
-    TrialResult,
-    best_result,
-    results_csv,
-    with_reports,
-    with_settings,
-)
 from worldsize.common.atomic_files import read_json, read_object, write_bytes
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.errors import StorageError
@@ -23,6 +15,14 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import status_of
 from worldsize.trust.directories import path_within
+from worldsize.wings.trials.agent.search import (
+    FAILED,
+    TrialResult,
+    best_result,
+    results_csv,
+    with_reports,
+    with_settings,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from test_job_file import FULL, WRONG_KEYS
 from worldsize.jobspec.dump import dump_job, job_tree
 from worldsize.jobspec.keys.job import JOB
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.schema import job_schema
+from worldsize.wings.project.schema import job_schema
 
 SCHEMA = job_schema()
 TYPES: dict[str, Any] = {

@@ -8,8 +8,20 @@ import time
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.outcome.verdict import Verdict
-from worldsize.agent.trials.record import read_results, record_file, trial_record, write_configuration, write_outputs
-from worldsize.agent.trials.search import (
+from worldsize.common.atomic_files import open_regular_file, try_unlink, write_json
+from worldsize.errors import WorldsizeError
+from worldsize.plan.array import array_of, read_array
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure, Reason
+from worldsize.wings.trials.agent.record import (
+    read_results,
+    record_file,
+    trial_record,
+    write_configuration,
+    write_outputs,
+)
+from worldsize.wings.trials.agent.search import (
     FAILED,
     LEFT_OUT,
     MEASURED,
@@ -18,12 +30,6 @@ from worldsize.agent.trials.search import (
     metric_values,
     reason_to_leave_out,
 )
-from worldsize.common.atomic_files import open_regular_file, try_unlink, write_json
-from worldsize.errors import WorldsizeError
-from worldsize.plan.array import array_of, read_array
-from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
-from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
