@@ -19,6 +19,7 @@ from worldsize.jobspec.distribution import (
 from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys import job as keys
 from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.registry import find_module
 
 fuzz = settings(
     max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),
@@ -119,6 +120,8 @@ def _with_words(job: Job, argv: tuple[str, ...]) -> Job:
     return job._replace(argv=argv, command=command_text(argv)) if argv and argv[0] else job
 
 
+searches = st.sampled_from([{}, {"search": {"a.b": (1, "x")}, "timeout": 1.5, "by": "worldsize"}])
+
 some_jobs = st.fixed_dictionaries(
     {"command": filled, "source": st.just("job.yml")},
     optional={
@@ -131,7 +134,7 @@ some_jobs = st.fixed_dictionaries(
         "environment": st.none() | st.sampled_from(["azureml:a@latest", "file:/p/env.yml", "/p/r.txt"]) | environments,
         "environment_variables": labels,
         "distribution": distributions,
-        "autotune": st.none() | st.sampled_from([{}, {"search": {"a.b": (1, "x")}, "timeout": 1.5, "by": "worldsize"}]),
+        **({"autotune": st.none() | searches} if find_module("wings.trials.keys") else {}),
         "compute": st.none() | filled,
         "resources": resources,
         "limits": made(Limits, st.none() | st.floats(1e-3, 1e6) | st.integers(1, 10**6)),

@@ -2,7 +2,8 @@
 
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
 launchers in `plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
-`jobspec/batch_script.py`, what a job needs in `service/providers.py`.
+`jobspec/batch_script.py`, what a job needs in `service/providers.py`, and of its keys those that a wing reads in
+`jobspec/keys/job.py`.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -13,6 +14,8 @@ from worldsize.errors import ConfigError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+
+MISSING = "is not part of this installation of worldsize"
 
 
 def load_module(name: str, what: str) -> ModuleType:
@@ -26,7 +29,7 @@ def load_module(name: str, what: str) -> ModuleType:
 
 def missing_error(what: str) -> ConfigError:
     """For what this installation is without."""
-    return ConfigError(f"{what} is not part of this installation of worldsize", None, "pip install worldsize")
+    return ConfigError(f"{what} {MISSING}", None, "pip install worldsize")
 
 
 def find_module(name: str) -> ModuleType | None:

@@ -61,7 +61,7 @@ VERBS = {
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
-    "schema": Verb("cli.project.settings", "the job file's JSON schema, for editors"),
+    "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
     "config": Verb("cli.project.settings", "the configuration, and where each value comes from"),
     "completion": Verb("cli.project.settings", "the shell's completion script"),
 }

@@ -111,8 +111,8 @@ class Job(NamedTuple):
     modules, setup   modules to load and shell lines to execute before the ranks start
     slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
     hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
-    stage            what is downloaded before the start: the keys of jobspec/keys/stage.py
-    autotune         find the best configuration by trials, one run for each: the keys of wings/trials/keys.py
+    stage            what is downloaded before the start; a wing reads it
+    autotune         find the best configuration by trials, one run for each; a wing reads it
     matrix           inputs that vary: one run for each combination of their values
     count            so many equal runs
     at_once          of several runs, at most so many at the same time

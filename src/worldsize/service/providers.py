@@ -14,6 +14,9 @@ Besides these the core calls
     images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)
     inputs          check_remote(name, value, path, origins)
     staging         check_downloads(job, origins)
+    searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
+                    find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement);
+                    open_progress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
 """
 
@@ -42,6 +45,7 @@ PROVIDERS = {
     "node_disk": Provider("wings.provisioning.agent.read_only", "getting the nodes' disks ready"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
+    "searches": Provider("wings.trials.extension", "`autotune:`"),
 }
 
 

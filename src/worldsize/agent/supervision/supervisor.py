@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.control.launcher_relay import MessageRelay
     from worldsize.agent.supervision.node_preparation import NodePreparation
-    from worldsize.wings.trials.agent.trial import Trial
+    from worldsize.agent.supervision.stop_rule import StopRule
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -102,12 +102,12 @@ class Supervisor:
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
-        self._trial: Trial | None = None
+        self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.wings.trials.agent.trial import Trial
+            from worldsize.agent.supervision.stop_rule import make_stop_rule
 
-            self._trial = trial = Trial(plan, paths)
-            self._parts.append(Part(trial.deadline, lambda now: self._adopt(trial.tick(now))))
+            self._rule = rule = make_stop_rule(plan, paths)
+            self._parts.append(Part(rule.deadline, lambda now: self._adopt(rule.tick(now))))
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -120,8 +120,8 @@ class Supervisor:
     def run(self) -> int:
         processes.become_subreaper()
         self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
-        if self._trial is not None:
-            obstacle = self._trial.prepare()
+        if self._rule is not None:
+            obstacle = self._rule.prepare()
             self._peers.expects_all = obstacle is not None
             self.end.decide_failure(obstacle, time.monotonic())
         self._gather()
@@ -158,8 +158,8 @@ class Supervisor:
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
         self._peers.spare_nodes = self.plan.spare
-        if self._trial is not None:
-            self._trial.start(time.monotonic())
+        if self._rule is not None:
+            self._rule.start(time.monotonic())
         self._joining.at = None
         if self.plan.timeout is not None:
             self.end.start_time_limit(self.plan.timeout, time.monotonic())
@@ -270,8 +270,8 @@ class Supervisor:
             self._recorder.write_event("agent_ended")
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
-        if self._trial is not None:
-            self._adopt(self._trial.conclude(self.end.verdict), final=True)
+        if self._rule is not None:
+            self._adopt(self._rule.conclude(self.end.verdict), final=True)
         found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
@@ -283,14 +283,14 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
-        recorded = self._trial if why != verdict.CANCEL and not self._recorder.is_deleted() else None
-        if recorded is not None:
-            recorded.write_record(failure)
+        rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
+        if rule is not None:
+            rule.write_record(failure)
         self._recorder.write_exit_record(
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
-        if recorded is not None:
-            recorded.write_outputs()  # reads all trials: who kills it now loses no exit record
+        if rule is not None:
+            rule.write_outputs()  # reads all trials: who kills it now loses no exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)

@@ -1,4 +1,4 @@
-"""schema, config, completion: about worldsize itself rather than about a run."""
+"""config, completion: about worldsize itself rather than about a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 
 _EXAMPLES = {
-    "schema": """examples:
-  worldsize schema > worldsize.schema.json      then, as the first line of a job file:
-                                                # yaml-language-server: $schema=worldsize.schema.json""",
     "config": """examples:
   worldsize config show --origin                every value with the file or variable that set it
   worldsize config trust worldsize.toml         this project's file may decide what is executed, as it is now
@@ -26,9 +23,7 @@ _EXAMPLES = {
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
-    if verb == "schema":
-        parser.set_defaults(act=show_schema)
-    elif verb == "config":
+    if verb == "config":
         what = "show: print the configuration in force; trust: files and directories that others could have written"
         parser.add_argument("what", choices=("show", "trust"), help=what)
         parser.add_argument("path", nargs="*", metavar="PATH", help="with trust: what is trusted; all that is, without")
@@ -39,13 +34,6 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     else:
         parser.add_argument("shell", choices=("bash", "zsh", "fish"))
         parser.set_defaults(act=show_completion)
-
-
-def show_schema(options: argparse.Namespace) -> int:
-    from worldsize.wings.project.schema import job_schema
-
-    show_json(job_schema())
-    return 0
 
 
 def run_config_action(options: argparse.Namespace) -> int:

@@ -116,9 +116,12 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
     from worldsize.cli.runs.array import ArrayProgress
 
     if runs.array.search:
-        from worldsize.wings.trials.progress import SearchProgress
+        from worldsize.service.providers import find_provider
 
-        return SearchProgress(runs, quiet)
+        searches = find_provider("searches")
+        if searches:
+            shown: ArrayProgress = searches.open_progress(runs, quiet)
+            return shown
     return ArrayProgress(runs, quiet)
 
 

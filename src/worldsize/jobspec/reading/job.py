@@ -168,16 +168,15 @@ def _read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> 
     return read_environment(node, path, key, report)
 
 
-def _read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    from worldsize.jobspec.reading.stage import read_stage
+def _read_by_wing(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
+    from worldsize.registry import MISSING, find_module
 
-    return read_stage(node, path, key, report)
-
-
-def _read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    from worldsize.wings.trials.job import read_autotune
-
-    return read_autotune(node, path, key, report)
+    wing = find_module(key.home)
+    if wing is None:
+        report.add(node, path, MISSING, "pip install worldsize")
+        return None
+    found: dict[str, Any] | None = wing.read(node, path, key, report)
+    return found
 
 
 JOB_READERS: Mapping[str, ValueReader] = {
@@ -185,8 +184,7 @@ JOB_READERS: Mapping[str, ValueReader] = {
     "inputs": _read_inputs,
     "outputs": _read_outputs,
     "environment": _read_environment,
-    "stage": _read_stage,
-    "autotune": _read_autotune,
+    "wing": _read_by_wing,
     "distribution": _read_distribution,
     "matrix": read_matrix,
 }

@@ -143,9 +143,10 @@ def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> A
         arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
     if job.autotune is None:
         return arrangement
-    from worldsize.wings.trials.job import with_own_tuning
+    from worldsize.service.providers import provider
 
-    return with_own_tuning(arrangement)
+    tuned: Arrangement = provider("searches").with_own_tuning(arrangement)
+    return tuned
 
 
 def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:

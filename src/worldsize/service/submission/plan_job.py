@@ -17,17 +17,16 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
-from worldsize.service.submission.preflight import offline_findings, preflight, search_findings
+from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.plan.node_disk import NodeDiskPlan
-    from worldsize.wings.trials.job import Search
+    from typing import Any
 
-_TRIAL_GRACE = 3.0
+    from worldsize.plan.node_disk import NodeDiskPlan
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
@@ -59,7 +58,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
     if search and not former:
-        findings += search_findings(job.code, search.options["config"], compute, request.origins)
+        findings += search.find_problems(job, compute, request.origins)
     environment, found = None, None
     if job.environment is not None:
         from worldsize.service.environments.in_plan import with_environment
@@ -82,22 +81,18 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
     if is_array_job(request.job):
         planned = _as_array(planned, search.at_once if search else request.job.at_once)
-    return plan_at(_with_search(planned, search) if search else planned, request, nowhere)
+    if search:
+        planned = planned._replace(plan=search.with_trials(planned.plan))
+    return plan_at(planned, request, nowhere)
 
 
-def _search(job: Job) -> Search | None:
+def _search(job: Job) -> Any:
+    """The Search of a job whose runs are trials; None of others. ConfigError where this installation is without it."""
     if not has_search(job):
         return None
-    from worldsize.wings.trials.job import make_search
+    from worldsize.service.providers import provider
 
-    return make_search(job)
-
-
-def _with_search(planned: PlannedJob, search: Search) -> PlannedJob:
-    """The same, whose runs are trials: they have nothing to save at their end."""
-    plan = planned.plan
-    plan = plan._replace(options={**plan.options, "search": search.options}, grace=min(plan.grace, _TRIAL_GRACE))
-    return planned._replace(plan=plan)
+    return provider("searches").make_search(job)
 
 
 def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:

@@ -60,29 +60,6 @@ def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return staging.check_downloads(job, origins) if staging else []
 
 
-def search_findings(code: str | None, name: str, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
-    """Of a search: its trials do not disturb each other, and the file that it varies is a part of the code."""
-    what, hint = "", "autotune.config says which JSON file of the code to vary"
-    if "array" not in compute.capabilities:
-        what, hint = "inside an allocation all trials would start at once", "leave the allocation's shell"
-    elif code and "://" in code:
-        return []
-    elif not code or not os.path.isfile(os.path.join(code, name)):
-        what = "there is no {} in {}".format(name, code or "the code: the job names none")
-    elif not _holds_object(os.path.join(code, name)):
-        what = f"{name} holds no JSON object"
-    return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
-
-
-def _holds_object(path: str) -> bool:
-    from worldsize.common.atomic_files import read_json
-
-    try:
-        return isinstance(read_json(path), dict)
-    except (OSError, ValueError):
-        return False
-
-
 def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:
     if not result.where:
         return result

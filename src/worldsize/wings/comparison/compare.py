@@ -24,7 +24,7 @@ def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
     return {
         "job": _changes(_job(old), _job(new)),
         "environment": _changes(_environment(old), _environment(new)),
-        "code": _code_changes(old, new),
+        "code": diff_trees(_manifest(old), _manifest(new)),
     }
 
 
@@ -70,11 +70,14 @@ def _record(paths: RunPaths) -> Mapping[str, Any]:
     return read_record(paths.record, record) or {}
 
 
-def _code_changes(old: RunPaths, new: RunPaths) -> dict[str, list[str]]:
-    from worldsize.snapshot.snapshot import diff_trees
-
-    trees = diff_trees(_manifest(old), _manifest(new))
-    return {"added": list(trees.added), "removed": list(trees.removed), "changed": list(trees.changed)}
+def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Paths, sorted, from one manifest to the other; `changed` in content, kind or target."""
+    before, after = old["files"], new["files"]
+    return {
+        "added": sorted(after.keys() - before.keys()),
+        "removed": sorted(before.keys() - after.keys()),
+        "changed": sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path])),
+    }
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""init: a job file and worldsize.toml for what is here."""
+"""init: a job file and worldsize.toml for what is here; schema: the job file's, for editors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from worldsize.cli.console import current_directory
-from worldsize.cli.output import report, show_question
+from worldsize.cli.output import report, show_json, show_question
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.trust.documents import open_document, write_document
 from worldsize.wings.project.detect import ScriptOption, SlurmCluster, TrainingScript
@@ -21,10 +21,15 @@ _MOST = 1_000_000
 
 Answer = TypeVar("Answer")
 
-_EXAMPLES = """examples:
+_EXAMPLES = {
+    "schema": """examples:
+  worldsize schema > worldsize.schema.json      then, as the first line of a job file:
+                                                # yaml-language-server: $schema=worldsize.schema.json""",
+    "init": """examples:
   worldsize init                  asks a few things; writes job.yml and worldsize.toml here
   worldsize init examples/mine --yes
-                                  takes what it finds, without asking (as it does without a terminal)"""
+                                  takes what it finds, without asking (as it does without a terminal)""",
+}
 
 
 class InitAnswers(NamedTuple):
@@ -36,11 +41,21 @@ class InitAnswers(NamedTuple):
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "schema":
+        parser.set_defaults(act=show_schema)
+        return
     parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="the project (default: here)")
     parser.add_argument("-y", "--yes", action="store_true", help="take the defaults; ask nothing")
     parser.add_argument("--force", action="store_true", help=f"overwrite {JOB} and {CONFIG}")
     parser.set_defaults(act=init)
+
+
+def show_schema(options: argparse.Namespace) -> int:
+    from worldsize.wings.project.schema import job_schema
+
+    show_json(job_schema())
+    return 0
 
 
 def init(options: argparse.Namespace) -> int:

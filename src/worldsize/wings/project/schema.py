@@ -8,6 +8,7 @@ from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT, STEP
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.registry import find_module
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
@@ -56,8 +57,11 @@ def _value(key: Key) -> dict[str, Any]:
         return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
     if kind in ("environment", "distribution"):
         return {"$ref": f"#/$defs/{kind}"}
-    if kind in ("object", "stage", "autotune"):
+    if kind == "object":
         return _mapping(key.keys)
+    if kind == "wing":
+        wing = find_module(key.home)
+        return _mapping(wing.KEYS) if wing else {"type": "object"}
     if kind == "objects":
         return {"type": "object", "additionalProperties": _mapping(key.keys)}
     if kind == "build":

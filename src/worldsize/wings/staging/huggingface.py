@@ -20,10 +20,10 @@ from urllib.parse import quote
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.jobspec.stage import HubRepo
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.fetch import DataStore
 from worldsize.wings.staging.http import display_url, download, read
+from worldsize.wings.staging.spec import HubRepo
 
 _ENDPOINT = "https://huggingface.co"
 _LISTING = 64 << 20

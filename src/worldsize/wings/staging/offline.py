@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.stage import StagingSpec, staging_spec_of
 from worldsize.plan.plan import Plan
 from worldsize.service.request import KeyOrigins, PlannedJob, Progress, SubmissionRequest
 from worldsize.service.secrets import staging_environ, variables_of_requirements
@@ -18,6 +17,7 @@ from worldsize.wings.staging.download_rules import Download
 from worldsize.wings.staging.download_scan import downloads_of
 from worldsize.wings.staging.fetch import DataStore
 from worldsize.wings.staging.http import display_url
+from worldsize.wings.staging.spec import StagingSpec, staging_spec_of
 from worldsize.wings.staging.stage import make_staging_directory
 
 _MAX_SHOWN = 8

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import storage_error, write_json
 from worldsize.errors import UsageError
-from worldsize.jobspec.stage import StagingSpec, TorchRepo
 from worldsize.plan.node_disk import DIRECTORY_MARK
 from worldsize.registry import load_module
 from worldsize.service.request import StagingDirectory
@@ -26,6 +25,7 @@ from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.fetch import DataStore, file_name
 from worldsize.wings.staging.http import read
 from worldsize.wings.staging.huggingface import Hub, HubSnapshot
+from worldsize.wings.staging.spec import StagingSpec, TorchRepo
 
 _GITHUB = "https://github.com"
 _HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")

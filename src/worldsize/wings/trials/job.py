@@ -7,29 +7,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from worldsize.compute.base import CheckResult, Compute
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement
 from worldsize.jobspec.job import ElementValues, Job, Literal
-from worldsize.jobspec.keys.key import Key
-from worldsize.jobspec.reading.matrix import read_matrix
-from worldsize.jobspec.reading.problems import Problems
-from worldsize.jobspec.reading.tree import YamlNode
-from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
 from worldsize.plan.launchers import launcher_facts
-from worldsize.wings.trials.keys import AUTOTUNE, MAX_TRIALS
+from worldsize.plan.plan import Plan
+from worldsize.service.request import KeyOrigins
+from worldsize.wings.trials.keys import MAX_TRIALS
 
-_READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
 _MICRO_BATCHES = ("micro_batch", "train_micro_batch_size_per_gpu")
 _SEARCH = {"zero_stage": (0, 1, 2, 3), "micro_batch": (1, 2, 4, 8, 16, 32, 64)}
+_GRACE = 3.0
 _DEFAULTS = {
     "config": "ds_config.json", "metric": "throughput", "goal": "max", "steps": 10, "reports": 3, "timeout": 600,
     "patience": None,
 }  # fmt: skip
-
-
-def read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    nodes = mapping_of(node, path, report)
-    return None if nodes is None else read_keys(nodes, path, AUTOTUNE, report, _READERS)
 
 
 class Search(NamedTuple):
@@ -43,6 +36,15 @@ class Search(NamedTuple):
     settings: tuple[ElementValues, ...]
     at_once: int
     options: Mapping[str, Any]
+
+    def find_problems(self, job: Job, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
+        from worldsize.wings.trials.preflight import search_problems
+
+        return search_problems(job.code, self.options["config"], compute, origins)
+
+    def with_trials(self, plan: Plan) -> Plan:
+        """`plan` of a run that is a trial: it has nothing to save at its end."""
+        return plan._replace(options={**plan.options, "search": self.options}, grace=min(plan.grace, _GRACE))
 
 
 def make_search(job: Job) -> Search:

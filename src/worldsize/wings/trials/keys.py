@@ -1,12 +1,19 @@
-"""What `autotune:` of a job may say."""
+"""What `autotune:` of a job may say, and how it is read; loaded only where somebody says it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.reading.matrix import read_matrix
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, read_keys
 
 MAX_TRIALS = 1000
 
-AUTOTUNE: Keys = {
+KEYS: Keys = {
     "search": Key("search", "Keys of the configuration (zero_optimization.stage, say), and the values to try; two of "
                   "DeepSpeed's have short names: micro_batch, zero_stage."),
     "config": Key("text", "The JSON file to vary, as the command finds it in the code: ds_config.json.", blank=False),
@@ -24,3 +31,10 @@ AUTOTUNE: Keys = {
     "by": Key("text", "worldsize; or deepspeed: its own --autotuning, on one node.",
               choices=("worldsize", "deepspeed")),
 }  # fmt: skip
+
+_READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
+
+
+def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
+    nodes = mapping_of(node, path, report)
+    return None if nodes is None else read_keys(nodes, path, KEYS, report, _READERS)

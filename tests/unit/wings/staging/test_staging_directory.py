@@ -17,11 +17,11 @@ from recorded_progress import RecordedProgress
 from webserver import Reply, Site, serve
 
 from worldsize.errors import BuildError, UsageError, WorldsizeError
-from worldsize.jobspec.stage import staging_spec_of
 from worldsize.plan.node_disk import DIRECTORY_MARK
 from worldsize.service.request import StagingDirectory
 from worldsize.wings.staging import http
 from worldsize.wings.staging.fetch import DataStore
+from worldsize.wings.staging.spec import staging_spec_of
 from worldsize.wings.staging.stage import make_staging_directory, write_staging_directory
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from worldsize.service.request import KeyOrigins
-from worldsize.service.submission.preflight import search_findings
+from worldsize.wings.trials.preflight import search_problems
 
 
 class _Compute:
@@ -19,7 +19,7 @@ class _Compute:
 
 def found(code: str | None, *capabilities: str, name: str = "ds.json") -> list[str]:
     compute = cast("Any", _Compute(*capabilities))
-    return [each.what for each in search_findings(code, name, compute, KeyOrigins("job.yml", {"autotune": 3}))]
+    return [each.what for each in search_problems(code, name, compute, KeyOrigins("job.yml", {"autotune": 3}))]
 
 
 def test_trials_that_would_start_at_once_are_refused(tmp_path: Path) -> None:
