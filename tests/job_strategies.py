@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from worldsize.errors import WorldsizeError
 from worldsize.jobspec.distribution import (
     MpiDistribution,
     PlainDistribution,
@@ -188,3 +190,27 @@ worded_jobs = st.builds(_with_words, several_jobs, st.lists(texts, max_size=4).m
 
 def jobs(test: Callable[[Any], None]) -> Callable[[], None]:
     return fuzz(given(worded_jobs)(test))
+
+
+objects = st.recursive(
+    scalars | st.floats() | st.binary(max_size=3) | st.just(object()) | st.dates() | st.builds(Path, st.just("x")),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.sets(st.integers(), max_size=2)
+        | st.dictionaries(texts | st.integers() | st.none(), inner, max_size=3)
+        | made(Input, inner, inner, inner, inner, inner)
+    ),
+    max_leaves=8,
+)
+"""What a program may say by mistake."""
+
+
+def only_ours(act: Callable[[], object]) -> None:
+    """Runs `act`; an error of ours must be one of use, with words that can be printed."""
+    try:
+        act()
+    except WorldsizeError as error:
+        assert error.exit_code == 2
+        assert error.what
+        str(error).encode("utf-8", "backslashreplace")

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from worldsize.jobspec.job import Data as Data
     from worldsize.jobspec.job import Input as Input
     from worldsize.jobspec.job import Output as Output
-    from worldsize.jobspec.python_builder import CommandJob as CommandJob
-    from worldsize.jobspec.python_builder import command as command
-    from worldsize.service.client import load_job as load_job
-    from worldsize.service.client import open_array as open_array
-    from worldsize.service.client import open_run as open_run
-    from worldsize.service.client import submit as submit
     from worldsize.service.runs.array import RunArray as RunArray
     from worldsize.service.runs.run import Run as Run
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
     from worldsize.wings.data_parallel.inrank.shard import shard as shard
+    from worldsize.wings.python_surface.client import load_job as load_job
+    from worldsize.wings.python_surface.client import open_array as open_array
+    from worldsize.wings.python_surface.client import open_run as open_run
+    from worldsize.wings.python_surface.client import submit as submit
+    from worldsize.wings.python_surface.command_job import CommandJob as CommandJob
+    from worldsize.wings.python_surface.command_job import command as command
 
 _HOMES = {
-    "command": "jobspec.python_builder",
-    "CommandJob": "jobspec.python_builder",
+    "command": "wings.python_surface.command_job",
+    "CommandJob": "wings.python_surface.command_job",
     "Input": "jobspec.job",
     "Output": "jobspec.job",
     "Data": "jobspec.job",
@@ -50,10 +50,10 @@ _HOMES = {
     "PyTorchDistribution": "jobspec.distribution",
     "MpiDistribution": "jobspec.distribution",
     "TensorFlowDistribution": "jobspec.distribution",
-    "submit": "service.client",
-    "load_job": "service.client",
-    "open_run": "service.client",
-    "open_array": "service.client",
+    "submit": "wings.python_surface.client",
+    "load_job": "wings.python_surface.client",
+    "open_run": "wings.python_surface.client",
+    "open_array": "wings.python_surface.client",
     "Run": "service.runs.run",
     "RunArray": "service.runs.array",
     "RunState": "state.records",

@@ -74,7 +74,7 @@ def test_every_module_of_the_core_can_be_imported(core):
 
 
 @pytest.mark.parametrize(
-    "words", ["convert train.py", "simulate hpcpack", "hpcpack check", "env list", "diff", "init", "schema"]
+    "words", ["convert train.py", "simulate hpcpack", "hpcpack check", "env list", "diff", "init", "schema", "requeue"]
 )
 def test_a_verb(worldsize, words):
     check_refused(worldsize(*words.split()), "`worldsize %s`" % words.split()[0])
@@ -116,9 +116,10 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     check_refused(worldsize(*words), what)
 
 
-def test_a_name_of_the_python_surface(core):
-    done = run_python(core, "-c", "import worldsize\nworldsize.shard")
-    assert "ConfigError: " + MISSING % "worldsize.shard" in done.stderr
+@pytest.mark.parametrize("name", ["shard", "command", "submit"])
+def test_a_name_of_the_python_surface(core, name):
+    done = run_python(core, "-c", "import worldsize\nworldsize.%s" % name)
+    assert "ConfigError: " + MISSING % "worldsize.%s" % name in done.stderr
 
 
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):

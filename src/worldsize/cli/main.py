@@ -48,7 +48,7 @@ VERBS = {
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
     "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),
     "cancel": Verb("cli.runs.status", "end a run"),
-    "requeue": Verb("cli.runs.status", "have the scheduler start a run again"),
+    "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),
     "prune": Verb("cli.runs.prune", "remove finished runs"),
     "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
     "nodes": Verb("cli.nodes.list_nodes", "a compute's nodes, and what is free"),

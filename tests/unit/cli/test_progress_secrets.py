@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import pytest
 
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-from worldsize.service.client import _LoggedProgress
 from worldsize.service.request import Progress
 
 TEXT = "fetching git+https://anna:Canary@host/x.git with --token Canary"
@@ -32,9 +30,3 @@ def test_what_is_said_for_the_moment(
     getattr(ticker, what)(TEXT, *([1, 2] if what != "show_activity" else []))
     said = capsys.readouterr().err
     assert "git+https://anna:***@" in said and "Canary" not in said
-
-
-def test_what_is_logged_for_a_program(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "worldsize"):
-        _LoggedProgress().notice(TEXT)
-    assert caplog.messages == [SHOWN]

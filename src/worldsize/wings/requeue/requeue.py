@@ -7,17 +7,24 @@ begin no attempt of a run that is settled or cancelled, so that has to happen be
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.capabilities import CanRequeue
 from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.array import array_of
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import remove_secrets
+from worldsize.plan.secrets_file import (
+    VARIABLES,
+    masked_variables,
+    read_secrets,
+    remove_secrets,
+    unmasked_variables,
+    write_secrets,
+)
 from worldsize.service.runs.run import Run
-from worldsize.service.secrets import renew_secrets
 from worldsize.state.records import RunState, Status
 
 _ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
@@ -60,6 +67,21 @@ def requeue(run: Run) -> int:
         _remove_renewed_secrets(run.paths, status)
         raise storage_error(error, run.paths.root) from None
     return attempt
+
+
+def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
+    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
+    here, or where another secret than a variable is gone; OSError."""
+    if not plan.hidden or read_secrets(paths) is not None:
+        return
+    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
+    lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
+    if lost:
+        raise UsageError(f"a secret in its {lost} is kept nowhere since it has ended", None, rerun)
+    missing = [name for name in masked_variables(plan) if name not in environ]
+    if missing:
+        raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")
+    write_secrets(paths, unmasked_variables(plan, environ))
 
 
 def _remove_renewed_secrets(paths: RunPaths, status: Status) -> None:

@@ -11,8 +11,8 @@ import pytest
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
 from worldsize.jobspec.job import AssetTypes, Data, Input, Job, Limits, Output, Resources
-from worldsize.jobspec.python_builder import command
 from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.wings.python_surface.command_job import command
 
 
 def test_the_guides_pytorch_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

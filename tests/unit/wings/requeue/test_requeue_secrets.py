@@ -15,9 +15,9 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_secrets
-from worldsize.service.runs.requeue import requeue
 from worldsize.service.secrets import split_secrets
 from worldsize.state.records import Observation, RunState, Status
+from worldsize.wings.requeue.requeue import requeue
 
 
 def run_of(tmp_path: Path, ask: Any) -> Any:

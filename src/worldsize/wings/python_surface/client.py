@@ -11,12 +11,12 @@ from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job, is_array_job
-from worldsize.jobspec.python_builder import CommandJob
 from worldsize.jobspec.reading.job_file import load_job as read_job_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
+from worldsize.wings.python_surface.command_job import CommandJob
 
 if TYPE_CHECKING:
     from worldsize.service.runs.array import RunArray
