@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
-    from worldsize.inrank.rank_info import RankInfo as RankInfo
-    from worldsize.inrank.rank_info import once_per_node as once_per_node
-    from worldsize.inrank.rank_info import rank_info as rank_info
     from worldsize.jobspec.distribution import MpiDistribution as MpiDistribution
     from worldsize.jobspec.distribution import PyTorchDistribution as PyTorchDistribution
     from worldsize.jobspec.distribution import TensorFlowDistribution as TensorFlowDistribution
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from worldsize.wings.python_surface.client import submit as submit
     from worldsize.wings.python_surface.command_job import CommandJob as CommandJob
     from worldsize.wings.python_surface.command_job import command as command
+    from worldsize.wings.python_surface.inrank.rank_info import RankInfo as RankInfo
+    from worldsize.wings.python_surface.inrank.rank_info import once_per_node as once_per_node
+    from worldsize.wings.python_surface.inrank.rank_info import rank_info as rank_info
 
 _HOMES = {
     "command": "wings.python_surface.command_job",
@@ -57,9 +57,9 @@ _HOMES = {
     "Run": "service.runs.run",
     "RunArray": "service.runs.array",
     "RunState": "state.records",
-    "rank_info": "inrank.rank_info",
-    "RankInfo": "inrank.rank_info",
-    "once_per_node": "inrank.rank_info",
+    "rank_info": "wings.python_surface.inrank.rank_info",
+    "RankInfo": "wings.python_surface.inrank.rank_info",
+    "once_per_node": "wings.python_surface.inrank.rank_info",
     "shard": "wings.data_parallel.inrank.shard",
     "WorldsizeError": "errors",
     "RunFailed": "errors",

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from worldsize.environment.sources import with_file_contents
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
+from worldsize.registry import load_module
 
 _DEEPEST = 8
 
@@ -47,7 +47,7 @@ def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int)
         return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
     if is_path(wanted):
         path = wanted.removeprefix("file:")
-        return ResolvedEnvironment(with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
+        return ResolvedEnvironment(_with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
     return ResolvedEnvironment(EnvironmentSpec(python=wanted))
 
 
@@ -57,8 +57,17 @@ def _spec_of_path(path: str) -> EnvironmentSpec:
     return EnvironmentSpec(file=path)
 
 
+def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """`spec` with what its file says in it. ConfigError where this installation builds no environments."""
+    if spec.file is None:
+        return spec
+    sources = load_module("wings.environments.sources", "building environments")
+    found: EnvironmentSpec = sources.with_file_contents(spec)
+    return found
+
+
 def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
-    spec = with_file_contents(spec_of(wanted))
+    spec = _with_file_contents(spec_of(wanted))
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"
         return ResolvedEnvironment(None, what if wanted else None)
@@ -75,7 +84,5 @@ def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnviro
 
 
 def _azure_spellings(name: str) -> list[str]:
-    from worldsize.registry import load_module
-
     found: list[str] = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
     return found

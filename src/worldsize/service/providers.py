@@ -8,7 +8,7 @@ Besides these the core calls
 
     environments    own_names(directory), plan_environment(spec, existing, config, compute, environ, secrets),
                     ensure_ready(environment, progress, start), build_record(environment, secrets),
-                    installed_packages(prefix), lost_variables(lock)
+                    installed_packages(prefix), lost_variables(path), None of what is no lock
     packs           packed_environment(spec, path),
                     with_packed_environment(plan, job, environment, packed, settings, facts)
     images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)

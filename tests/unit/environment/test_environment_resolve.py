@@ -12,8 +12,7 @@ from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.existing import ExistingEnvironment, find_existing, python_version
 from worldsize.environment.resolve import resolve_environment
-from worldsize.environment.sources import with_file_contents
-from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.job import Job
@@ -51,60 +50,6 @@ def test_a_name_of_nothing_else_is_one_that_exists_or_not() -> None:
     assert resolve_environment("torch", Config()).spec == EnvironmentSpec(python="torch")
     assert resolve_environment(None, Config()).spec is None
     assert resolve_environment({"name": "x", "version": "3"}, Config()).notice
-
-
-# files
-
-
-def test_a_conda_file_with_keys_of_ours(tmp_path: Path) -> None:
-    text = """\
-name: mine
-channels: [conda-forge, defaults]
-prefix: /ignored
-dependencies:
-- python=3.11
-- pip:
-  - torch
-  - -r more.txt
-  - ./pkg
-variables: {A: 1}
-modules: [cuda]
-"""
-    path = write(tmp_path / "environment.yml", text)
-    assert with_file_contents(EnvironmentSpec(file=path, pip=("extra",))) == EnvironmentSpec(
-        name="mine",
-        channels=("conda-forge", "defaults"),
-        conda=("python=3.11",),
-        pip=("torch", "-r %s/more.txt" % tmp_path, "%s/pkg" % tmp_path, "extra"),
-        variables={"A": "1"},
-        modules=("cuda",),
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("dependencis: [a]\n", "did you mean 'dependencies'"),
-        ("dependencies: python\n", "expected a list"),
-        ("dependencies: [{piip: [a]}]\n", "expected a package or `pip:`"),
-        ("dependencies: [a\n", "environment.yml:2"),
-        ("- a\n", "expected a mapping"),
-        ("colour: blue\n", "says nothing of an environment"),
-    ],
-)
-def test_what_is_wrong_with_a_conda_file(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises((JobError, UsageError)) as caught:
-        with_file_contents(EnvironmentSpec(file=write(tmp_path / "environment.yml", text)))
-    assert said in str(caught.value)
-
-
-def test_files_of_other_kinds(tmp_path: Path) -> None:
-    path = write(tmp_path / "requirements.txt", "a\n")
-    assert with_file_contents(EnvironmentSpec(file=path)).pip == ("-r " + path,)
-    with pytest.raises(NotFound):
-        with_file_contents(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
-    with pytest.raises(UsageError, match="is a directory"):
-        with_file_contents(EnvironmentSpec(file=str(tmp_path)))
 
 
 # what exists
@@ -304,11 +249,3 @@ def test_nodes_do_not_see_this_machines_tmp() -> None:
     assert unusable_reason(environment, ComputeFacts(shared_host=True)) is None
     packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
     assert unusable_reason(packed, ComputeFacts()) is None
-
-
-def test_files_that_name_themselves(tmp_path: Path) -> None:
-    """Found by review: a traceback."""
-    path = write(tmp_path / "a.yml", "file: b.yml\nname: a\n")
-    write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
-    with pytest.raises(UsageError, match="files name each other"):
-        with_file_contents(EnvironmentSpec(file=path))

@@ -148,11 +148,11 @@ def rerun(options: argparse.Namespace) -> int:
     elif job.code is not None:
         job = job._replace(code=former.code)
     if job.environment is not None:
-        from worldsize.environment.sources import is_lock
-        from worldsize.service.providers import provider
+        from worldsize.service.providers import find_provider
 
-        if is_lock(former.environment):
-            lost = provider("environments").lost_variables(former.environment)
+        environments = find_provider("environments")
+        lost = environments.lost_variables(former.environment) if environments else None
+        if lost is not None:
             names = dict.fromkeys((*job.secrets, *lost))
             job = job._replace(environment=former.environment, secrets=tuple(names))
     return _run_with_options(options, job, loaded.warnings, {}, again=True)

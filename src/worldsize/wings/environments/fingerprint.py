@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from worldsize.common.atomic_files import printable_text, read_file
-from worldsize.environment.sources import is_lock, is_project
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.paths import is_remote
@@ -17,6 +16,7 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
 from worldsize.wings.environments.pip.requirements import local_path, local_sources, parse_include
+from worldsize.wings.environments.sources import is_lock, is_project
 
 if TYPE_CHECKING:
     from worldsize.environment.recipe import Recipe

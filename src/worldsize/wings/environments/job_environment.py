@@ -9,7 +9,6 @@ from typing import Any
 
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.sources import is_lock
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec
@@ -20,6 +19,7 @@ from worldsize.service.environments.lookup import Environment, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.trust.secrets import mask_values
 from worldsize.wings.environments.location import find_prefix, read_probe
+from worldsize.wings.environments.sources import is_lock
 from worldsize.wings.environments.workspace.prefixes import entries, is_ready, read_description, touch
 
 DEFAULT_CHANNELS = ("conda-forge",)
@@ -217,8 +217,10 @@ def installed_packages(prefix: str) -> list[dict[str, Any]]:
     return [{"name": each.name, "version": each.version} for each in installed_distributions(prefix)]
 
 
-def lost_variables(lock: str) -> list[str]:
-    """The names of variables whose values a lock file does not hold, since they were secrets."""
+def lost_variables(path: str) -> list[str] | None:
+    """The names of variables whose values a lock file does not hold, since they were secrets; None of another file."""
+    if not is_lock(path):
+        return None
     from worldsize.wings.environments.locks import masked_lock_variables, read_lock
 
-    return masked_lock_variables(read_lock(lock))
+    return masked_lock_variables(read_lock(path))

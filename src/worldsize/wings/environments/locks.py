@@ -8,10 +8,10 @@ from typing import Any
 
 from worldsize.common.atomic_files import printable_text, read_json
 from worldsize.common.json_values import refuse_newer, tuple_of
-from worldsize.environment.sources import LOCK_FORMAT, merge_specs
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
 from worldsize.trust.secrets import MASK
+from worldsize.wings.environments.sources import LOCK_FORMAT, merge_specs
 
 _PACKAGE_KEYS = {
     "conda": frozenset(("name", "version", "url", "file_name", "size", "sha256", "md5", "channel")),

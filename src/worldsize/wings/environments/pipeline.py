@@ -10,7 +10,6 @@ from typing import Any
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.environment.existing import inspect_prefix
 from worldsize.environment.recipe import Recipe
-from worldsize.environment.sources import LOCK_FORMAT
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
@@ -30,6 +29,7 @@ from worldsize.wings.environments.native.steps import check_prerequisites, run_s
 from worldsize.wings.environments.native.toolchain import tools_from_conda
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.uv import Uv, make_layer, make_venv
+from worldsize.wings.environments.sources import LOCK_FORMAT
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import environ_after_modules, execute, without_active_environment
 

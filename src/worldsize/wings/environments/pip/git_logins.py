@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
-from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError, UsageError
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.requirement import absolute_requirement
@@ -29,6 +28,7 @@ from worldsize.wings.environments.pip.requirements import (
     toml_text_lines,
     with_variables,
 )
+from worldsize.wings.environments.sources import is_project
 
 _LOGIN = re.compile(
     r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE | re.ASCII

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import absolute_requirement
@@ -29,6 +28,7 @@ from worldsize.wings.environments.pip.requirements import (
     project_name,
 )
 from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")

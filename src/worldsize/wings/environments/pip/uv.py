@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from worldsize.environment.existing import ExistingEnvironment
-from worldsize.environment.sources import is_project
 from worldsize.errors import BuildError
 from worldsize.extras import missing_package_error
 from worldsize.trust.secrets import mask_channel
@@ -27,6 +26,7 @@ from worldsize.wings.environments.pip.uv_workspaces import (
     settings_files,
     write_isolated_copy,
 )
+from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import LineCallback, run, without_active_environment
 
