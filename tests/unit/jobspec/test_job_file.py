@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from job_texts import FULL, WRONG_KEYS
+from job_strategies import FULL, WRONG_KEYS
 
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import PyTorchDistribution

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from job_strategies import jobs
-from job_texts import FULL, WRONG_KEYS
+from job_strategies import FULL, WRONG_KEYS, jobs
 
 from worldsize.jobspec.dump import dump_job, job_tree
 from worldsize.jobspec.keys.job import JOB
