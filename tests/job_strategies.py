@@ -298,6 +298,6 @@ WRONG_KEYS = [
     ("bind: nonee", "bind: 'nonee' is none of the values allowed", "none"),
     ("conventions: [troch]", "conventions[0]: 'troch' is none of the values allowed", "torch"),
     ("inputs: {a: {type: uri_floder, path: x}}", "inputs.a.type: 'uri_floder' is none", "uri_folder"),
-    ("distribution: {type: tensorflw}", "distribution.type: 'tensorflw' is none", "tensorflow"),
+    ("distribution: {type: pytroch}", "distribution.type: 'pytroch' is none", "pytorch"),
 ]
 """A line, what is said of it, the nearest right word."""
