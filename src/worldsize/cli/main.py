@@ -62,8 +62,8 @@ VERBS = {
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
-    "config": Verb("cli.project.settings", "the configuration, and where each value comes from"),
-    "completion": Verb("cli.project.settings", "the shell's completion script"),
+    "config": Verb("cli.settings", "the configuration, and where each value comes from"),
+    "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
 _WITH_COMMAND = ("run", "submit", "rehearse", "exec")

@@ -38,7 +38,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def run_config_action(options: argparse.Namespace) -> int:
     if options.what == "trust":
-        from worldsize.cli.project.trust import trust
+        from worldsize.cli.trust import trust
 
         return trust(options)
     if options.path or options.remove:
