@@ -79,7 +79,6 @@ FILES = [
     Mistake("a rank variable by expression", OK + "inputs: {n: 5}\nenvironment_variables: {WORLD_SIZE: '${{inputs.n}}'}\n", ("job.yml:3", "WORLD_SIZE", "the job 5")),
     Mistake("a file for a folder", OK + "inputs:\n  d: {type: uri_folder, path: ./job.yml}\n", ("job.yml:3", "inputs.d.path", "is a file", "uri_file")),
     Mistake("a folder for a file", OK + "inputs:\n  d: {type: uri_file, path: .}\n", ("job.yml:3", "inputs.d.path", "is a directory", "uri_folder")),
-    Mistake("no environment file", OK + "environment: file:./env.yml\n", ("job.yml:2", "environment", "env.yml", "no such file")),
     Mistake("no conda file", OK + "environment:\n  image: x\n  conda_file: ./conda.yml\n", ("job.yml:4", "environment.conda_file", "conda.yml")),
     Mistake("no build directory", OK + "environment: {build: {path: ./docker}}\n", ("job.yml:2", "environment.build.path", "docker")),
     Mistake("another rank's number", OK + "environment_variables: {RANK: 0}\n", ("RANK",), ("-w", "1x2")),

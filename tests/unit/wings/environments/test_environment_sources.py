@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from in_process import InProcess
 
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
@@ -73,3 +74,10 @@ def test_files_that_name_themselves(tmp_path: Path) -> None:
     write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
     with pytest.raises(UsageError, match="files name each other"):
         with_file_contents(EnvironmentSpec(file=path))
+
+
+def test_a_job_whose_file_is_not_there_is_refused_with_its_line(tmp_path: Path) -> None:
+    cli = InProcess(str(tmp_path))
+    cli.write("job.yml", "command: echo $X\nenvironment: file:./env.yml\n")
+    done = cli("run", "job.yml")
+    assert done.code == 2 and "job.yml:2: environment: no such file" in done.err and "env.yml" in done.err, done
