@@ -110,7 +110,10 @@ def load_launchers(plan: Plan, paths: RunPaths) -> None:
     for name in external_launchers(plan):
         from worldsize.plan.external_launchers import file_name, load_file
 
-        _add(name, load_file(name, os.path.join(paths.root, file_name(name))))
+        file = os.path.join(paths.root, file_name(name))
+        if not os.path.lexists(file):
+            raise _unknown_launcher_error(name)
+        _add(name, load_file(name, file))
 
 
 def _add(name: str, module: ModuleType) -> LauncherFacts:

@@ -98,7 +98,7 @@ def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "the launcher toy cannot be loaded: FileNotFoundError"),
+        (None, "there is no launcher 'toy'"),
         ("1 / 0", "the launcher toy cannot be loaded: ZeroDivisionError: division by zero"),
         ("LAUNCHER = 1", "the launcher toy lacks FACTS"),
         ("FACTS = LAUNCHER = 1", "the FACTS of launcher toy are no LauncherFacts"),
