@@ -71,7 +71,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     )
 
 
-def path_mapping(settings: ComputeSettings) -> Mapped:
+def path_mapping_of(settings: ComputeSettings) -> Mapped:
     """The directories that the compute's nodes share with this machine and call otherwise, as its configuration says;
     nobody is asked."""
     if settings.type != "hpcpack":

@@ -6,7 +6,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
-from worldsize.service.computes import path_mapping
+from worldsize.service.computes import path_mapping_of
 from worldsize.service.submission.make_plan import with_client_paths
 
 _MANY = 16
@@ -26,7 +26,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
     if settings is not None:
-        mapped = path_mapping(settings)
+        mapped = path_mapping_of(settings)
         job = with_client_paths(job, mapped) if mapped else job
     if job.modules:
         said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
