@@ -13,9 +13,11 @@ from worldsize.errors import ConfigError, WorldsizeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.metadata import EntryPoint
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Made = TypeVar("Made")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -55,9 +57,17 @@ def load_entry_point(
     return loaded
 
 
-def bringing_package(group: str, name: str) -> str:
-    """Whose entry point this is, for messages; "" for nobody's."""
-    return " and ".join(_package_text(point) for point in _entry_points(group, tuple(sys.path)) if point.name == name)
+def call_external(group: str, name: str, what: str, make: Callable[[], Made]) -> Made:
+    """What `make`, code of the package that brings this name, returns. Raises ConfigError, one sentence that names the
+    package, for whatever it raises that is no error of worldsize's."""
+    try:
+        return make()
+    except WorldsizeError:
+        raise
+    except Exception as cause:
+        found = [_package_text(point) for point in _entry_points(group, tuple(sys.path)) if point.name == name]
+        why = f"{type(cause).__name__}: {cause}"
+        raise ConfigError(f"{what} {name} of {' and '.join(found)} failed: {why:.500}") from cause
 
 
 def _package_text(point: EntryPoint) -> str:

@@ -14,8 +14,6 @@ from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
-from worldsize.service.runs.open import open_runs
-from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
 
 TYPE_CHECKING = False
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from worldsize.service.runs.array import RunArray
+    from worldsize.service.runs.run import Run
     from worldsize.trust.projects import TrustQuestion
 
 
@@ -119,6 +118,8 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
 
 def find_run(text: str | None) -> Run:
     """UsageError for an array: whoever asks for one run can do nothing with many."""
+    from worldsize.service.runs.run import Run
+
     found = find_runs(text)
     if isinstance(found, Run):
         return found
@@ -128,6 +129,8 @@ def find_run(text: str | None) -> Run:
 
 def find_runs(text: str | None) -> Run | RunArray:
     """The run, or the array of runs, of that name; the latest for None."""
+    from worldsize.service.runs.open import open_runs
+
     return open_runs(find_run_paths(load_current_config().home, text), os.environ)
 
 
@@ -161,7 +164,7 @@ def size_text(runs: Run | RunArray) -> str:
     """ "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
     each = nodes_and_ranks_text(*runs.size)
     number = len(runs.runs())
-    several = "" if isinstance(runs, Run) else "{} run{} of ".format(number, "" if number == 1 else "s")
+    several = "" if runs.noun == "run" else "{} run{} of ".format(number, "" if number == 1 else "s")
     return f"{several}{each} on {runs.common.compute}"
 
 

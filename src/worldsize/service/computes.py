@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
-from worldsize.errors import ConfigError, WorldsizeError
+from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
 from worldsize.registry import load_module
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from worldsize.common.path_mapping import Mapped
-
-_LONGEST = 500
-"""Characters of a message that another package's code has made."""
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -61,7 +59,8 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     module = _find_compute_module(settings.type)
     if module is None:
         raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
-    return _call(settings.type, lambda: module.open_compute(settings, config.home, environ))
+    make: Callable[[], Compute] = partial(module.open_compute, settings, config.home, environ)
+    return make() if settings.type in COMPUTE_TYPES else _call_external(settings.type, make)
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
@@ -72,34 +71,23 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     module = _find_compute_module(found)
     if module is None:
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
-    return _call(found, lambda: module.compute_of_run(directory, handle, name, environ))
+    make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
+    return make() if found in COMPUTE_TYPES else _call_external(found, make)
 
 
 def path_mapping_of(settings: ComputeSettings) -> Mapped:
     """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
-    from worldsize.jobspec.config.compute_types import find_settings_module
+    from worldsize.jobspec.config.compute_types import call_settings
 
-    module = find_settings_module(settings.type)
-    if module is None or not hasattr(module, "path_mapping"):
-        return ()
-    mapped: Mapped = module.path_mapping(settings.options)
+    mapped: Mapped = call_settings(settings.type, "path_mapping", (), settings.options)
     return mapped
 
 
-def _call(kind: str, make: Callable[[], Compute]) -> Compute:
-    """What `make` makes; whatever the code of another package raises becomes a ConfigError that names the package."""
-    if kind in COMPUTE_TYPES:
-        return make()
-    try:
-        return make()
-    except WorldsizeError:
-        raise
-    except Exception as error:
-        from worldsize.entry_points import bringing_package
-        from worldsize.jobspec.config.compute_types import EXTERNAL, GROUP
+def _call_external(kind: str, make: Callable[[], Compute]) -> Compute:
+    from worldsize.entry_points import call_external
+    from worldsize.jobspec.config.compute_types import EXTERNAL, GROUP
 
-        what = f"{EXTERNAL} {kind} of {bringing_package(GROUP, kind)} cannot be opened"
-        raise ConfigError(f"{what}: {type(error).__name__}: {error}"[:_LONGEST]) from error
+    return call_external(GROUP, kind, EXTERNAL, make)
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:

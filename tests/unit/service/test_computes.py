@@ -34,14 +34,31 @@ def open_compute(settings, home, environ):
 def compute_of_run(directory, handle, name, environ):
     return Own(name, handle)
 """
+ODD = "open_compute = compute_of_run = print\nKEYS = 5\n"
+FAILING = (
+    OWN
+    + """
+
+def complete_settings(values):
+    return values["nothing"]
+"""
+)
 POINTS = """\
 [worldsize.computes]
 own = own_compute
 broken = broken_compute
 partial = partial_compute
+odd = odd_compute
+failing = failing_compute
 slurm = own_compute
 """
-MODULES = {"own_compute.py": OWN, "broken_compute.py": "1 / 0\n", "partial_compute.py": "KEYS = {}\n"}
+MODULES = {
+    "own_compute.py": OWN,
+    "broken_compute.py": "1 / 0\n",
+    "partial_compute.py": "KEYS = {}\n",
+    "odd_compute.py": ODD,
+    "failing_compute.py": FAILING,
+}
 
 
 class Project:
@@ -87,6 +104,8 @@ def test_a_type_of_another_package(project: Project) -> None:
         (['type = "owm"'], "did you mean 'own'?"),
         (['type = "broken"'], "broken of own-compute 1 (broken_compute) cannot be loaded: ZeroDivisionError: division"),
         (['type = "partial"'], "partial of own-compute 1 (partial_compute) lacks open_compute, compute_of_run"),
+        (['type = "odd"'], "KEYS of the compute type odd are no mapping"),
+        (['type = "failing"'], "failing of own-compute 1 (failing_compute) failed: KeyError: 'nothing'"),
     ],
 )
 def test_what_its_table_may_not_say(project: Project, lines: list[str], says: str) -> None:
@@ -100,7 +119,7 @@ def test_what_its_code_raises_is_a_sentence_that_names_the_package(project: Proj
     with pytest.raises(ConfigError) as caught:
         open_compute(config, "lab", project.environ)
     assert caught.value.what == (
-        "the compute type own of own-compute 1 (own_compute) cannot be opened: RuntimeError: no such queue"
+        "the compute type own of own-compute 1 (own_compute) failed: RuntimeError: no such queue"
     )
 
 

@@ -15,7 +15,6 @@ from worldsize.plan.array import element_id, slurm_array_variables
 from worldsize.plan.rank_environment import array_variables
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob
-from worldsize.service.runs.run import Run
 from worldsize.trust.secrets import mask_tree, mask_values
 
 _SHOWN = 10
@@ -39,6 +38,8 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
     """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
     started and has no code of its own, with the array's. Raises JobError for a trial of which that is so: its
     configuration is made as it starts."""
+    from worldsize.service.runs.run import Run
+
     plan = Run(paths, os.environ).plan
     code = paths.code
     if not os.path.isdir(code):

@@ -26,8 +26,6 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
-from worldsize.service.runs.open import open_runs
-from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 
 TYPE_CHECKING = False
@@ -205,6 +203,8 @@ def _run_with_options(
     if options.verb == "submit":
         paths = _start(request)
         if job.virtual_gpus is not None:
+            from worldsize.service.runs.run import Run
+
             plan = Run(paths, request.environ).plan
             report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
         _print_id(paths.run_id)
@@ -258,6 +258,7 @@ def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = 
 
 def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:
     from worldsize.cli.runs.follow import FollowSignals, follow_to_end
+    from worldsize.service.runs.open import open_runs
 
     signals = FollowSignals()
 

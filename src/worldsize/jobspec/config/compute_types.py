@@ -7,7 +7,9 @@ both the `compute` and the `settings` of `ComputeType`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
+from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL
 from worldsize.jobspec.keys.job import MAX_SECONDS
 from worldsize.jobspec.keys.key import Key, Keys
@@ -16,6 +18,7 @@ from worldsize.jobspec.keys.slurm import SETUP, SLURM
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 
 GROUP = "worldsize.computes"
@@ -50,9 +53,22 @@ _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
 """Of the types whose settings are no module's."""
 
 
-def find_settings_module(kind: str) -> ModuleType | None:
-    """The `settings` of a type; None where it needs none, or this installation is without the type's wing.
-    ConfigError for a type of another package that cannot be used."""
+def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
+    """What a function of the type's settings returns, `otherwise` where they have none of this name. ConfigError for
+    whatever the code of another package raises."""
+    module = _find_settings(kind)
+    called = getattr(module, function, None)
+    if called is None:
+        return otherwise
+    if kind in COMPUTE_TYPES:
+        return called(*given)
+    from worldsize.entry_points import call_external
+
+    return call_external(GROUP, kind, EXTERNAL, partial(called, *given))
+
+
+def _find_settings(kind: str) -> ModuleType | None:
+    """None where a type needs none, or this installation is without its wing."""
     if kind in COMPUTE_TYPES:
         from worldsize.registry import find_module
 
@@ -66,6 +82,8 @@ def find_external_type(kind: str) -> ModuleType | None:
     from worldsize.entry_points import load_entry_point
 
     module: ModuleType | None = load_entry_point(GROUP, kind, EXTERNAL, FUNCTIONS)
+    if module is not None and not isinstance(module.KEYS, Mapping):
+        raise ConfigError(f"KEYS of {EXTERNAL} {kind} are no mapping of names to keys")
     return module
 
 
@@ -73,7 +91,7 @@ def keys_of_type(kind: str) -> Keys | None:
     """What the table of a compute of this type has besides COMPUTE_KEYS; None: it takes what it is given."""
     if kind in _OWN_KEYS:
         return _OWN_KEYS[kind]
-    module = find_settings_module(kind)
+    module = _find_settings(kind)
     return module.KEYS if module is not None else None
 
 

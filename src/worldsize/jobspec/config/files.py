@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.compute_types import (
     COMPUTE_KEYS,
-    find_settings_module,
+    call_settings,
     is_harmless,
     keys_of_type,
     type_key,
@@ -230,15 +230,14 @@ def _with_type_options(
     kind = values.get("type")
     others = {key: node for key, node in entries.items() if key not in COMPUTE_KEYS}
     known = keys_of_type(kind) if kind else None
-    module = find_settings_module(kind) if kind else None
     if known is None:
         values["options"] = {key: plain_value(node) for key, node in others.items()}
     else:
-        _refuse_unknown(path, others, known, getattr(module, "key_hint", None), kind or "", report)
+        _refuse_unknown(path, others, known, kind or "", report)
         wanted = {key: node for key, node in others.items() if key in known}
         values["options"] = read_keys(wanted, path, known, report)
-    if module is not None and hasattr(module, "complete_settings"):
-        completed: dict[str, Any] = module.complete_settings(values)
+    completed: dict[str, Any] | None = call_settings(kind, "complete_settings", None, values) if kind else None
+    if completed is not None:
         return completed
     python = values.get("python")
     if python and (os.sep in python or python.startswith("~")):
@@ -246,16 +245,9 @@ def _with_type_options(
     return values
 
 
-def _refuse_unknown(
-    path: str,
-    entries: dict[str, YamlNode],
-    known: Keys,
-    hint_of: Callable[[str], str | None] | None,
-    kind: str,
-    report: Problems,
-) -> None:
+def _refuse_unknown(path: str, entries: dict[str, YamlNode], known: Keys, kind: str, report: Problems) -> None:
     for key, node in entries.items():
         if key not in known:
             what = f"is not a key of a {kind} compute"
-            hint = hint_of(key) if hint_of else None
+            hint = call_settings(kind, "key_hint", None, key)
             report.add(node, f"{path}.{key[:60]}", what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))

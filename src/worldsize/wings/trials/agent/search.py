@@ -169,13 +169,14 @@ def results_csv(results: Sequence[TrialResult], metric: str) -> str:
 
     rows = [(each, with_full_names(each.settings)) for each in sorted(results)]
     names = list(dict.fromkeys(name for _, settings in rows for name in settings))
+    table = [["trial", *names, metric, "state", "seconds", "why"]]
+    for each, settings in rows:
+        said = [_value_text(settings.get(name, "")) for name in names]
+        value = "" if each.value is None else f"{each.value:.6g}"
+        table.append([str(each.number), *said, value, each.state, f"{each.seconds:.1f}", each.why])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", *names, metric, "state", "seconds", "why"])
-    for each, settings in rows:
-        said = (_value_text(settings.get(name, "")) for name in names)
-        value = "" if each.value is None else f"{each.value:.6g}"
-        writer.writerow([each.number, *said, value, each.state, f"{each.seconds:.1f}", each.why])
+    writer.writerows([cell.replace("\0", "\\0") for cell in row] for row in table)  # Python < 3.11 refuses NULs
     return text.getvalue()
 
 
