@@ -112,7 +112,9 @@ def load_launchers(plan: Plan, paths: RunPaths) -> None:
 
         file = os.path.join(paths.root, file_name(name))
         if not os.path.lexists(file):
-            raise _unknown_launcher_error(name)
+            from worldsize.errors import PlanError
+
+            raise PlanError(f"there is no launcher {name!r:.40}", file)
         _add(name, load_file(name, file))
 
 
