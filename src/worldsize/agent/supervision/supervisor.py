@@ -174,7 +174,7 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
-            from worldsize.agent.node_programs.command_watcher import (
+            from worldsize.wings.node_commands.agent.command_watcher import (
                 watch_commands,  # few computes need them, and ranks come first
             )
 

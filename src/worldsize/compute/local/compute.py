@@ -122,12 +122,12 @@ class LocalCompute:
         return nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.local.node_commands import execute
+        from worldsize.wings.node_commands.local import execute
 
         return execute(handle, command, self._environ)
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.local.node_commands import open_shell
+        from worldsize.wings.node_commands.local import open_shell
 
         return open_shell(handle, command)
 

@@ -131,13 +131,11 @@ class AllocationCompute:
         return self._cluster.nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.slurm import node_commands
+        from worldsize.wings.node_commands import slurm
 
         if handle is not None:
-            return node_commands.execute(handle, command, self._environ)
-        return node_commands.execute_in_allocation(
-            command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
-        )
+            return slurm.execute(handle, command, self._environ)
+        return slurm.execute_in_allocation(command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
         return self._cluster.shell(handle, command)

@@ -202,14 +202,14 @@ class SlurmCompute:
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.slurm import node_commands
+        from worldsize.wings.node_commands import slurm
 
         if handle is not None:
-            return node_commands.execute(handle, command, self._environ)
-        return node_commands.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
+            return slurm.execute(handle, command, self._environ)
+        return slurm.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.slurm.node_commands import open_shell
+        from worldsize.wings.node_commands.slurm import open_shell
 
         return open_shell(handle, command, self._environ)
 

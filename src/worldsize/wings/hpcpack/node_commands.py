@@ -1,7 +1,7 @@
 """Commands on nodes. HPC Pack brings none to a node that a job holds, and nothing back: both go through the share.
 
-On a running run its agents find them (`agent.node_programs.command_watcher`); on nodes of their own they are a job
-with a task on each.
+On a running run its agents find them (`command_watcher` of the wing `node_commands`); on nodes of their own they are a
+job with a task on each.
 """
 
 from __future__ import annotations
@@ -12,15 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from worldsize.agent.node_programs.run_command import remove_directory
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
-from worldsize.compute.node_commands.by_process import command_spec
-from worldsize.compute.node_commands.files import (
-    ensure_commands_directory,
-    new_command_name,
-    write_command_directory,
-)
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
@@ -33,6 +25,14 @@ from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettin
 from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.wings.hpcpack.submission import NewJob, submit_all
+from worldsize.wings.node_commands.agent.run_command import remove_directory
+from worldsize.wings.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
+from worldsize.wings.node_commands.by_process import command_spec
+from worldsize.wings.node_commands.files import (
+    ensure_commands_directory,
+    new_command_name,
+    write_command_directory,
+)
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""

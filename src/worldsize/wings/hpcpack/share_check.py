@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream, NodeEvent
-from worldsize.compute.node_commands.files import ensure_commands_directory, new_command_name
 from worldsize.errors import ConfigError, SubmitRejected
-from worldsize.service.node_commands import execute_on_own_nodes, left_out_notice, usable_nodes
 from worldsize.wings.hpcpack.agent import share_probe
 from worldsize.wings.hpcpack.settings import Share
+from worldsize.wings.node_commands.files import ensure_commands_directory, new_command_name
+from worldsize.wings.node_commands.running_runs import execute_on_own_nodes, left_out_notice, usable_nodes
 
 ROUNDS = 4
 _PATIENCE = 90.0

@@ -139,7 +139,7 @@ def test_lines_of_setup_have_it_and_their_files_have_ours(tmp_path: Path, asked:
 
 
 def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
-    script = "import sys; from worldsize.agent.node_programs.run_command import main; main([])"
+    script = "import sys; from worldsize.wings.node_commands.agent.run_command import main; main([])"
     for keys, expected in (({"ranks_umask": 0o027}, "0027"), ({"ranks_umask": None}, "0077"), ({}, "0077")):
         plan = {"run_id": "none-such", "umask": 0o077, "path": [], "visible_devices": False, "environment": {}, **keys}
         (tmp_path / "plan.json").write_text(json.dumps(plan))

@@ -1,8 +1,8 @@
 """A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
 
 The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
-tells what happens (`agent.node_programs.run_command.FileTransport`), and `lease`, which we change every second for as
-long as somebody wants it. The program is started by the agents of a run, or as a job of the compute.
+tells what happens (`FileTransport` of `agent/run_command.py`), and `lease`, which we change every second for as long as
+somebody wants it. The program is started by the agents of a run, or as a job of the compute.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.command_watcher import trouble_log
 from worldsize.common.atomic_files import open_regular_file, read_tail
 from worldsize.compute.capabilities import NodeCommand, NodeEvent
-from worldsize.compute.node_commands.by_process import GRACE, command_spec, parse_event
-from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exits
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent.command_watcher import trouble_log
+from worldsize.wings.node_commands.by_process import GRACE, command_spec, parse_event
+from worldsize.wings.node_commands.files import new_command_name, write_command_directory, write_lease
 
 PATIENCE = 60.0
 """Seconds that a node may take to begin, once it should; file systems show new files late."""

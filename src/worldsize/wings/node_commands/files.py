@@ -8,9 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.agent.node_programs import run_command
 from worldsize.common.atomic_files import storage_error, write_text
-from worldsize.compute.node_commands.by_process import program
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.trust.directories import (
     make_directories,
@@ -18,6 +16,8 @@ from worldsize.trust.directories import (
     require_shared_directory,
     user_directory_in,
 )
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.by_process import program
 
 LEASE = 5.0
 """Seconds without a change of the lease after which nodes take us for gone."""
