@@ -74,7 +74,17 @@ def test_every_module_of_the_core_can_be_imported(core):
 
 
 @pytest.mark.parametrize(
-    "words", [("convert", "train.py"), ("simulate", "hpcpack"), ("hpcpack", "check"), ("env", "list")], ids="-".join
+    "words",
+    [
+        ("convert", "train.py"),
+        ("simulate", "hpcpack"),
+        ("hpcpack", "check"),
+        ("env", "list"),
+        ("nodes",),
+        ("exec", "--", "true"),
+        ("shell",),
+    ],
+    ids="-".join,
 )
 def test_a_verb(worldsize, words):
     check_refused(worldsize(*words), "`worldsize %s`" % words[0])
@@ -113,6 +123,12 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
     (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
     check_refused(worldsize(*words), what)
+
+
+def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):
+    sources = copy_without([os.path.join("worldsize", "wings", "node_commands")], tmp_path / "src")
+    done = run_python(sources, "-m", "worldsize", "env", "check", cwd=tmp_path, HOME=str(tmp_path))
+    check_refused(done, "executing commands on nodes")
 
 
 def test_a_name_of_the_python_surface(core):

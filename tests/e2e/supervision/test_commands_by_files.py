@@ -18,10 +18,10 @@ import pytest
 from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
-from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent, NodeStartStatus
 from worldsize.errors import SubmitRejected
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
-from worldsize.wings.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
+from worldsize.wings.node_commands.by_files import FileCommandStream, execute_on_run
 from worldsize.wings.node_commands.by_process import command_spec
 from worldsize.wings.node_commands.files import write_command_directory
 

@@ -131,11 +131,14 @@ class AllocationCompute:
         return self._cluster.nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.wings.node_commands import slurm
-
         if handle is not None:
-            return slurm.execute(handle, command, self._environ)
-        return slurm.execute_in_allocation(command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ)
+            return self._cluster.execute(handle, command)
+        from worldsize.compute.capabilities import load_node_commands
+
+        stream: NodeCommandStream = load_node_commands("slurm").execute_in_allocation(
+            command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
+        )
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
         return self._cluster.shell(handle, command)

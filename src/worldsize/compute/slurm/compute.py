@@ -202,16 +202,21 @@ class SlurmCompute:
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.wings.node_commands import slurm
+        from worldsize.compute.capabilities import load_node_commands
 
-        if handle is not None:
-            return slurm.execute(handle, command, self._environ)
-        return slurm.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
+        commands = load_node_commands("slurm")
+        stream: NodeCommandStream = (
+            commands.execute(handle, command, self._environ)
+            if handle is not None
+            else commands.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
+        )
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.wings.node_commands.slurm import open_shell
+        from worldsize.compute.capabilities import load_node_commands
 
-        return open_shell(handle, command, self._environ)
+        code: int = load_node_commands("slurm").open_shell(handle, command, self._environ)
+        return code
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
         from worldsize.compute.slurm.reports import explain

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
+from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
@@ -25,14 +26,6 @@ from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettin
 from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.wings.hpcpack.submission import NewJob, submit_all
-from worldsize.wings.node_commands.agent.run_command import remove_directory
-from worldsize.wings.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
-from worldsize.wings.node_commands.by_process import command_spec
-from worldsize.wings.node_commands.files import (
-    ensure_commands_directory,
-    new_command_name,
-    write_command_directory,
-)
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
@@ -48,25 +41,24 @@ def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
     seen = _require_local_share(share)
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
-    return execute_on_run(command, seen.to_node_path)
+    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, seen.to_node_path)
+    return stream
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
     share = _require_local_share(asked.share)
-    name = new_command_name()
-    directory = os.path.join(ensure_commands_directory(str(share.local)), name)
-    write_command_directory(directory, command_spec(command, there=share.to_node_path))
-    try:
-        made = _requests(command, asked, directory, name)
+
+    def submit(directory: str) -> CommandJob:
+        made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
-    except BaseException:
-        remove_directory(directory)
-        raise
-    made_job = CommandJob(heads, job, command.nodes, share)
-    return FileCommandStream(directory, command.nodes, made_job.start_status, made_job.release)
+        return CommandJob(heads, job, command.nodes, share)
+
+    commands = provider("node_commands")
+    stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
+    return stream
 
 
 def refuse_shell(command: NodeCommand) -> NoReturn:
@@ -140,9 +132,9 @@ def _require_local_share(share: Share | None) -> Share:
     return share
 
 
-def _requests(command: NodeCommand, asked: RequestSettings, directory: str, name: str) -> Requests:
+def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:
     plan = Plan(
-        run_id="exec " + name,
+        run_id="exec " + os.path.basename(directory),
         name="exec",
         compute="",
         created=0.0,

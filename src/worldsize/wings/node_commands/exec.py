@@ -134,7 +134,7 @@ def _start_on_own_nodes(
     options: argparse.Namespace, compute: Compute, everywhere: bool
 ) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
     """To get nodes may take a while, and is given up at once when it is interrupted."""
-    from worldsize.wings.node_commands.running_runs import execute_on_own_nodes
+    from worldsize.service.compute_nodes import execute_on_own_nodes
 
     names = _usable_node_names(compute) if everywhere else ()
     number = len(names) or options.world or 1
@@ -144,7 +144,7 @@ def _start_on_own_nodes(
 
 def _usable_node_names(compute: Compute) -> tuple[str, ...]:
     """The names of the compute's usable nodes; how many are left out is said."""
-    from worldsize.wings.node_commands.running_runs import left_out_notice, usable_nodes
+    from worldsize.service.compute_nodes import left_out_notice, usable_nodes
 
     names, left_out = usable_nodes(compute)
     if left_out:

@@ -36,6 +36,11 @@ def ensure_commands_directory(share: str) -> str:
         raise storage_error(error, path) from None
 
 
+def new_command_path(share: str, prefix: str = "") -> str:
+    """The path of a new directory in this user's own (`ensure_commands_directory`), which is not made. StorageError."""
+    return os.path.join(ensure_commands_directory(share), prefix + new_command_name())
+
+
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
     """Make the node command's directory, which is there as a whole or not at all. StorageError."""
     parent, name = os.path.split(directory)

@@ -9,15 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from clocks import Clock
 from slurm_fakes import FakeSlurm
 
-from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines
-from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
-from worldsize.compute.slurm import reports
+from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeEvent
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import scrub, scrub_rules
@@ -154,39 +151,6 @@ def test_nodes_that_are_alike_share_a_row() -> None:
     ]
     assert row_of([ComputeNode("vm", "up", cpus=2, gpus=0)]) == ["vm", "up", "none", "2", "", ""]
     assert row_of([ComputeNode("vm", "up", gpus=1)]) == ["vm", "up", "1 × GPU", "", "", ""]
-
-
-@pytest.mark.parametrize(
-    ("usage", "text"),
-    [
-        (None, ""),
-        (Usage(2, 0, 8, 0.0, 0.0, None), ""),
-        (Usage(2, 180, 8, 0.4, 1.6, 0.87), "0.4 GPU-hours, CPU 87 % busy"),
-        (Usage(2, 3, 8, 0.0067, 0.01, None), "0.4 GPU-minutes"),
-        (Usage(2, 3600, None, None, 250.4, 0.5), "250 CPU-hours, CPU 50 % busy"),
-        (Usage(2, 3600, None, None, None, None), ""),
-    ],
-)
-def test_what_a_run_used_in_words(usage: Usage | None, text: str) -> None:
-    assert usage_text(usage) == text
-
-
-def test_why_a_run_waits_in_words_and_as_data() -> None:
-    change = Change({"slurm.partition": "short"}, "slurm.partition short: at once", 5.0, 60.0)
-    waiting = WaitExplanation("Resources", "waits for free nodes", 100.0, False, (change,))
-    assert waiting_lines(waiting) == [
-        "waits for free nodes",
-        "it would start sooner with",
-        "  slurm.partition short: at once",
-    ]
-    assert waiting_data(waiting) == {
-        "reason": "Resources",
-        "words": "waits for free nodes",
-        "expected": 100.0,
-        "stuck": False,
-        "sooner": [change._asdict()],
-    }
-    assert waiting_lines(WaitExplanation("JobHeldUser", "is held")) == ["is held"] and waiting_data(None) is None
 
 
 # the environment on a node
@@ -443,53 +407,3 @@ def test_a_process_that_has_reported_a_fatal_error_is_ended_soon() -> None:
     assert said_by(stream, _OVERTIME - 0.1, clock) == [] and stream.read_events(0.05) is not None
     clock.now += 0.1
     assert heard(stream) == []
-
-
-# what Slurm counts
-
-
-def asked_for_usage(fake: FakeSlurm, patience: float = 0.0) -> list[Usage | None]:
-    return reports.usages(["1"], patience, fake.environ)
-
-
-def test_usage_comes_from_accounting_else_from_the_queue(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.job("1", "COMPLETED")
-    fake.mode("sacct", "disabled")
-    (found,) = asked_for_usage(fake)
-    assert found is not None and found.gpu_hours == pytest.approx(4 / 60) and found.cpu_efficiency is None
-    fake.mode("sacct", "")
-    fake.record("1", "COMPLETED")
-    (found,) = asked_for_usage(fake)
-    assert found is not None and found.cpu_efficiency == pytest.approx(0.75, abs=0.01)
-
-
-def test_accounting_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.mode("sacct", "disabled")
-    started = time.monotonic()
-    assert asked_for_usage(fake, patience=300.0) == [None]
-    assert time.monotonic() - started < 60
-
-
-def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(reports, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
-    monkeypatch.setattr(reports, "_SHORTEST_ANSWER", 30.0)
-    fake = FakeSlurm(tmp_path)
-    fake.record("1", "RUNNING", End="Unknown")
-    assert asked_for_usage(fake, patience=0.5) == [None]
-    assert len(fake.calls("sacct")) > 1 and 0 < sum(slept) <= 0.5
-
-
-def test_a_job_that_waits_is_explained(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.job("1", "PENDING", reason="Priority", starttime=int(time.time()) + 7200, nodelist="")
-    found = reports.explain("1", "#!/bin/bash\n", 5.0, fake.environ)
-    assert found is not None
-    assert found.reason == "Priority" and "higher priority" in found.words and not found.stuck
-    fake.job("2", "RUNNING")
-    assert reports.explain("2", "", 5.0, fake.environ) is None
-    fake.mode("squeue", "away")
-    with pytest.raises(SubmitAgain):
-        reports.explain("1", "", 5.0, fake.environ)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.compute.capabilities import NodeEvent
+from worldsize.compute.capabilities import NodeEvent, NodeStartStatus
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.wings.node_commands import by_files
@@ -21,7 +21,6 @@ from worldsize.wings.node_commands.by_files import (
     PATIENCE,
     SILENCE,
     FileCommandStream,
-    NodeStartStatus,
     is_lost,
 )
 from worldsize.wings.node_commands.by_process import GRACE

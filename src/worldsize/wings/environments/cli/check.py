@@ -33,11 +33,11 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> int:
     from worldsize.jobspec.job import Job
+    from worldsize.service.compute_nodes import left_out_notice
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.service.environments.lookup import find_environment
     from worldsize.wings.environments.check import check_on_nodes
     from worldsize.wings.environments.inspect.node_check import find_problems
-    from worldsize.wings.node_commands.running_runs import left_out_notice
 
     config = load_current_config()
     name = choose_compute(config, options.compute, None)
