@@ -196,7 +196,7 @@ class SlurmCompute:
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[ComputeNode]:
-        from worldsize.compute.slurm.reports import nodes
+        from worldsize.wings.slurm_reports.reports import nodes
 
         said = self._settings.options.get("partition", ())
         return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
@@ -219,12 +219,12 @@ class SlurmCompute:
         return code
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
-        from worldsize.compute.slurm.reports import explain
+        from worldsize.wings.slurm_reports.reports import explain
 
         return explain(handle["job"], script, seconds, without_variables(self._environ, secrets))
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.compute.slurm.reports import usages
+        from worldsize.wings.slurm_reports.reports import usages
 
         return usages([handle["job"] for handle in handles], patience, self._environ)
 

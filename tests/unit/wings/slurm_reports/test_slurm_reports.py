@@ -10,8 +10,8 @@ import pytest
 from slurm_fakes import FakeSlurm
 
 from worldsize.compute.capabilities import Usage
-from worldsize.compute.slurm import reports
 from worldsize.errors import SubmitAgain
+from worldsize.wings.slurm_reports import reports
 
 
 def asked_for_usage(fake: FakeSlurm, patience: float = 0.0) -> list[Usage | None]:
