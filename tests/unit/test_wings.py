@@ -136,6 +136,18 @@ def test_a_name_of_the_python_surface(core):
     assert "ConfigError: " + MISSING % "worldsize.shard" in done.stderr
 
 
+def test_what_slurm_tells_people(core):
+    program = (
+        "from worldsize.compute.slurm.compute import compute_of_run\n"
+        "cluster = compute_of_run('/', None, 'lab', {})\n"
+        "print(cluster.explain({'job': '7'}, '', 1.0, ()), cluster.usage([{'job': '7'}], 1.0))\n"
+        "cluster.nodes()"
+    )
+    done = run_python(core, "-c", program)
+    assert done.stdout == "None [None]\n"
+    assert "ConfigError: " + MISSING % "telling of Slurm's nodes" in done.stderr
+
+
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):
     cluster = ["[compute.head]", 'type = "hpcpack"', 'url = "https://127.0.0.1:9"', 'node_group = "GPU"']
     (tmp_path / "worldsize.toml").write_text("\n".join(cluster))

@@ -25,6 +25,7 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.registry import find_module, load_module
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import without_variables
 from worldsize.trust.secrets import mask_argv, mask_text, mask_values
@@ -32,6 +33,9 @@ from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream, Usage, WaitExplanation
+
+_REPORTS = "wings.slurm_reports.reports"
+"""`nodes`, `explain`, `usages`: runs without it go on, and nothing is told of why they wait and what they used."""
 
 _JOBS_PER_SCANCEL = 500
 
@@ -196,10 +200,10 @@ class SlurmCompute:
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[ComputeNode]:
-        from worldsize.wings.slurm_reports.reports import nodes
-
         said = self._settings.options.get("partition", ())
-        return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
+        partitions = said.split(",") if isinstance(said, str) else said
+        found: list[ComputeNode] = load_module(_REPORTS, "telling of Slurm's nodes").nodes(self._environ, partitions)
+        return found
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         from worldsize.compute.capabilities import load_node_commands
@@ -219,14 +223,19 @@ class SlurmCompute:
         return code
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
-        from worldsize.wings.slurm_reports.reports import explain
-
-        return explain(handle["job"], script, seconds, without_variables(self._environ, secrets))
+        reports = find_module(_REPORTS)
+        if reports is None:
+            return None
+        environ = without_variables(self._environ, secrets)
+        found: WaitExplanation | None = reports.explain(handle["job"], script, seconds, environ)
+        return found
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.wings.slurm_reports.reports import usages
-
-        return usages([handle["job"] for handle in handles], patience, self._environ)
+        reports = find_module(_REPORTS)
+        if reports is None:
+            return [None] * len(handles)
+        used: list[Usage | None] = reports.usages([handle["job"] for handle in handles], patience, self._environ)
+        return used
 
     def _scancel(self, *words: str) -> None:
         try:
