@@ -288,7 +288,7 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
     cluster = SlurmCompute(settings, home, environ)
     if "SLURM_JOB_ID" not in environ:
         return cluster
-    from worldsize.compute.slurm.allocation import AllocationCompute, is_inside_allocation
+    from worldsize.wings.slurm_allocation.compute import AllocationCompute, is_inside_allocation
 
     return AllocationCompute(cluster, environ) if is_inside_allocation(environ) else cluster
 
@@ -297,6 +297,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     cluster = SlurmCompute(ComputeSettings(name, "slurm"), "", environ)
     if handle is None or handle["type"] == "slurm":
         return cluster
-    from worldsize.compute.slurm.allocation import AllocationCompute
+    from worldsize.wings.slurm_allocation.compute import AllocationCompute
 
     return AllocationCompute(cluster, environ)
