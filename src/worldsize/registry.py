@@ -3,7 +3,7 @@
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
 launchers in `plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
 `jobspec/batch_script.py`, commands on nodes in `compute/capabilities.py` and `agent/supervision/supervisor.py`, what
-Slurm tells people in `compute/slurm/compute.py`, what a job or another wing needs in `service/providers.py`.
+few users of Slurm need in `compute/slurm/compute.py`, what a job or another wing needs in `service/providers.py`.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 

@@ -148,6 +148,13 @@ def test_what_slurm_tells_people(core):
     assert "ConfigError: " + MISSING % "telling of Slurm's nodes" in done.stderr
 
 
+def test_a_run_inside_an_allocation(core):
+    handle = "{'type': 'slurm-step', 'job': '7', 'run_id': 'r'}"
+    program = "from worldsize.compute.slurm.compute import compute_of_run\ncompute_of_run('/', %s, 'lab', {})" % handle
+    done = run_python(core, "-c", program)
+    assert "ConfigError: " + MISSING % "running inside an allocation of Slurm's" in done.stderr
+
+
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):
     cluster = ["[compute.head]", 'type = "hpcpack"', 'url = "https://127.0.0.1:9"', 'node_group = "GPU"']
     (tmp_path / "worldsize.toml").write_text("\n".join(cluster))

@@ -13,7 +13,7 @@ from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.queue import query_jobs, query_pause
+from worldsize.compute.slurm.queue import is_inside_allocation, query_jobs, query_pause
 from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.compute.slurm.script_trust import trusted_components
 from worldsize.compute.slurm.submission import submit_once
@@ -286,17 +286,17 @@ def _dependency_option(submission: Submission) -> list[str]:
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
     """The cluster, or the allocation that this shell belongs to."""
     cluster = SlurmCompute(settings, home, environ)
-    if "SLURM_JOB_ID" not in environ:
-        return cluster
-    from worldsize.wings.slurm_allocation.compute import AllocationCompute, is_inside_allocation
-
-    return AllocationCompute(cluster, environ) if is_inside_allocation(environ) else cluster
+    inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
+    return _allocation_of(cluster, environ) if inside else cluster
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
     cluster = SlurmCompute(ComputeSettings(name, "slurm"), "", environ)
-    if handle is None or handle["type"] == "slurm":
-        return cluster
-    from worldsize.wings.slurm_allocation.compute import AllocationCompute
+    return cluster if handle is None or handle["type"] == "slurm" else _allocation_of(cluster, environ)
 
-    return AllocationCompute(cluster, environ)
+
+def _allocation_of(cluster: SlurmCompute, environ: Mapping[str, str]) -> Compute:
+    """The compute of steps in an allocation. ConfigError where this installation is without it."""
+    module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")
+    found: Compute = module.AllocationCompute(cluster, environ)
+    return found
