@@ -83,6 +83,7 @@ def test_every_module_of_the_core_can_be_imported(core):
         ("nodes",),
         ("exec", "--", "true"),
         ("shell",),
+        ("prune", "--keep", "1"),
     ],
     ids="-".join,
 )

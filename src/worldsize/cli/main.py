@@ -49,7 +49,7 @@ VERBS = {
     "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),
     "cancel": Verb("cli.runs.status", "end a run"),
     "requeue": Verb("cli.runs.status", "have the scheduler start a run again"),
-    "prune": Verb("cli.runs.prune", "remove finished runs"),
+    "prune": Verb("wings.prune.command", "remove finished runs"),
     "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
     "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("wings.node_commands.exec", "a command on every node of a run"),
