@@ -192,8 +192,6 @@ WORDS = [
     ("cancel", ("there is no run yet",)),
     ("rerun", ("there is no run yet",)),
     ("diff", ("two runs",)),
-    ("prune", ("which runs",)),
-    ("prune --older-than yesterday", ("--older-than", "30d")),
     ("config", ("what",)),
     ("config hide", ("hide", "show")),
     ("completion tcsh", ("tcsh", "bash")),

@@ -6,6 +6,7 @@ import os
 
 import msgspec
 import pytest
+from in_process import InProcess
 
 from worldsize.common import atomic_files
 from worldsize.errors import NotFound
@@ -117,3 +118,18 @@ def test_prune_finishes_what_was_interrupted_and_leaves_strangers_alone(home, tm
     os.symlink(tmp_path / "gone", os.path.join(home, "runs", runs.new_run_id(NOW, os.urandom)))
     assert removal.prune(home, now=NOW) == []
     assert len(os.listdir(os.path.join(home, "runs"))) == 2 and os.path.exists(tmp_path / "precious/result.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("prune", "which runs"),
+        ("prune --older-than yesterday", "30d"),
+        ("prune --older-than yesterday", "--older-than"),
+    ],
+)
+def test_words_that_choose_no_runs(tmp_path, words, says):
+    cli = InProcess(str(tmp_path))
+    result = cli(*words.split())
+    assert (result.code, result.out) == (2, "") and says in result.err, result
+    assert not os.path.exists(cli.home)
