@@ -74,7 +74,11 @@ def test_every_module_of_the_core_can_be_imported(core):
 
 
 @pytest.mark.parametrize(
-    "words", ["convert train.py", "simulate hpcpack", "hpcpack check", "env list", "diff", "init", "schema", "requeue"]
+    "words",
+    [
+        "convert train.py", "simulate hpcpack", "hpcpack check", "env list", "diff", "init", "schema", "requeue", "nodes",
+        "exec -- true", "shell", "prune --keep 1",
+    ],
 )
 def test_a_verb(worldsize, words):
     check_refused(worldsize(*words.split()), "`worldsize %s`" % words.split()[0])
@@ -116,10 +120,35 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     check_refused(worldsize(*words), what)
 
 
+def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):
+    sources = copy_without([os.path.join("worldsize", "wings", "node_commands")], tmp_path / "src")
+    done = run_python(sources, "-m", "worldsize", "env", "check", cwd=tmp_path, HOME=str(tmp_path))
+    check_refused(done, "executing commands on nodes")
+
+
 @pytest.mark.parametrize("name", ["shard", "command", "submit"])
 def test_a_name_of_the_python_surface(core, name):
     done = run_python(core, "-c", "import worldsize\nworldsize.%s" % name)
     assert "ConfigError: " + MISSING % "worldsize.%s" % name in done.stderr
+
+
+def test_what_slurm_tells_people(core):
+    program = (
+        "from worldsize.compute.slurm.compute import compute_of_run\n"
+        "cluster = compute_of_run('/', None, 'lab', {})\n"
+        "print(cluster.explain({'job': '7'}, '', 1.0, ()), cluster.usage([{'job': '7'}], 1.0))\n"
+        "cluster.nodes()"
+    )
+    done = run_python(core, "-c", program)
+    assert done.stdout == "None [None]\n"
+    assert "ConfigError: " + MISSING % "telling of Slurm's nodes" in done.stderr
+
+
+def test_a_run_inside_an_allocation(core):
+    handle = "{'type': 'slurm-step', 'job': '7', 'run_id': 'r'}"
+    program = "from worldsize.compute.slurm.compute import compute_of_run\ncompute_of_run('/', %s, 'lab', {})" % handle
+    done = run_python(core, "-c", program)
+    assert "ConfigError: " + MISSING % "running inside an allocation of Slurm's" in done.stderr
 
 
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):

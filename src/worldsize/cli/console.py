@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from worldsize.trust.projects import TrustQuestion
 
 
+_AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
 def current_directory() -> str:
     """The current directory. UsageError where it is no more."""
     try:
@@ -93,6 +96,16 @@ def parse_seconds(text: str) -> float:
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"{text} is no time")
     return value
+
+
+def parse_age(text: str, where: str = "--older-than") -> float:
+    """Seconds. UsageError for what is no age."""
+    import re
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
+    return float(match[1]) * _AGE_UNITS[match[2]]
 
 
 def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:

@@ -47,8 +47,8 @@ from worldsize.common.numbers import parse_digits
 
 _ATTEMPT = "attempt-"
 NODE_PROGRAM_FILE = "visit.py"
-"""The name in `errands/ID/` of the program that each node executes (`agent.node_programs.run_command`). It is protocol:
-agents of running runs start the program by this name."""
+"""The name in `errands/ID/` of the program that each node executes (`wings.node_commands.agent.run_command`). It is
+protocol: agents of running runs start the program by this name."""
 
 
 class RunPaths:

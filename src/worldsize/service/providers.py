@@ -1,4 +1,4 @@
-"""What a job may need that is not in the core: each kind is provided by a module of a wing, which may be missing.
+"""What a job, or another wing, may need that is not in the core: a module of a wing, which may be missing, for each.
 
 Every provider that fetches or makes something before the run is created has
 
@@ -18,6 +18,8 @@ Besides these the core calls
                     find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement);
                     open_progress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
+    node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
+                    new_command_path(share, prefix): of computes whose nodes files alone lead to
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ PROVIDERS = {
     "packs": Provider("wings.provisioning.packed_environments", "unpacking environments on nodes"),
     "images": Provider("wings.provisioning.job_image", "running ranks in container images"),
     "node_disk": Provider("wings.provisioning.agent.read_only", "getting the nodes' disks ready"),
+    "node_commands": Provider("wings.node_commands.by_files", "executing commands on nodes"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
     "searches": Provider("wings.trials.extension", "`autotune:`"),

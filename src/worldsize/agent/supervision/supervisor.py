@@ -35,6 +35,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
+from worldsize.registry import find_module
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
@@ -174,11 +175,9 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
-            from worldsize.agent.node_programs.command_watcher import (
-                watch_commands,  # few computes need them, and ranks come first
-            )
-
-            watch_commands(self.paths, self.node.node_rank, self.environ)
+            commands = find_module("wings.node_commands.agent.command_watcher")  # few need it, and ranks come first
+            if commands is not None:
+                commands.watch_commands(self.paths, self.node.node_rank, self.environ)
 
     # what ends a run
 

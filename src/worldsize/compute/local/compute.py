@@ -122,14 +122,16 @@ class LocalCompute:
         return nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.local.node_commands import execute
+        from worldsize.compute.capabilities import load_node_commands
 
-        return execute(handle, command, self._environ)
+        stream: NodeCommandStream = load_node_commands("local").execute(handle, command, self._environ)
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.local.node_commands import open_shell
+        from worldsize.compute.capabilities import load_node_commands
 
-        return open_shell(handle, command)
+        code: int = load_node_commands("local").open_shell(handle, command)
+        return code
 
     def _requested_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from worldsize.compute.slurm.accounting import account_rows, find_ended_jobs
 from worldsize.compute.slurm.cluster import gpus_of
@@ -209,6 +209,14 @@ def _state_before_restart(queued: JobRow, account: JobRow) -> str:
     """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
+
+
+def is_inside_allocation(environ: Mapping[str, str], run: SlurmRunner) -> bool:
+    """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
+    allocation left in a shell (tmux) does too."""
+    if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
+        return False
+    return query_jobs([environ["SLURM_JOB_ID"]], run)[environ["SLURM_JOB_ID"]].state == "RUNNING"
 
 
 def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:

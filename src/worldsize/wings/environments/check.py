@@ -11,7 +11,7 @@ from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.environment.activation import Activation
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
-from worldsize.service import node_commands
+from worldsize.service.compute_nodes import execute_on_own_nodes, usable_nodes
 from worldsize.service.computes import python_path
 from worldsize.service.environments.loaded_paths import without_secrets
 from worldsize.service.environments.lookup import Environment
@@ -38,13 +38,13 @@ def check_on_nodes(
     if environment is not None and not environment.ready:
         what = "is not built, so there is nothing to check yet"
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
-    names, left_out = ((), 0) if count is not None else node_commands.usable_nodes(compute)
+    names, left_out = ((), 0) if count is not None else usable_nodes(compute)
     number = count if count is not None else len(names)
     found = environment.activation(environ) if environment else None
     secrets = _secrets(environment, found, environ) if environment and found else []
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
-    asked = node_commands.execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
+    asked = execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
     return [NodeReport(*mask_values(row, secrets)) for row in _collect_rows(asked, number)], left_out
 
 

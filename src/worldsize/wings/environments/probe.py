@@ -9,7 +9,7 @@ from typing import NamedTuple
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.errors import WorldsizeError
-from worldsize.service.node_commands import execute_on_own_nodes
+from worldsize.service.compute_nodes import execute_on_own_nodes
 
 _TICK = 0.2
 _LIMIT = 60.0

@@ -253,9 +253,9 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
     """The configured compute with the handle's head node and account, for a run of this user's own."""
-    from worldsize.compute.unreachable import UnreachableCompute
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
+    from worldsize.wings.hpcpack.unreachable import UnreachableCompute
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:

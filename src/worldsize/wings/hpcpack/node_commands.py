@@ -1,7 +1,7 @@
 """Commands on nodes. HPC Pack brings none to a node that a job holds, and nothing back: both go through the share.
 
-On a running run its agents find them (`agent.node_programs.command_watcher`); on nodes of their own they are a job
-with a task on each.
+On a running run its agents find them (`command_watcher` of the wing `node_commands`); on nodes of their own they are a
+job with a task on each.
 """
 
 from __future__ import annotations
@@ -12,19 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from worldsize.agent.node_programs.run_command import remove_directory
-from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
-from worldsize.compute.node_commands.by_process import command_spec
-from worldsize.compute.node_commands.files import (
-    ensure_commands_directory,
-    new_command_name,
-    write_command_directory,
-)
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
+from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
@@ -48,25 +41,24 @@ def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
     seen = _require_local_share(share)
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
-    return execute_on_run(command, seen.to_node_path)
+    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, seen.to_node_path)
+    return stream
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
     share = _require_local_share(asked.share)
-    name = new_command_name()
-    directory = os.path.join(ensure_commands_directory(str(share.local)), name)
-    write_command_directory(directory, command_spec(command, there=share.to_node_path))
-    try:
-        made = _requests(command, asked, directory, name)
+
+    def submit(directory: str) -> CommandJob:
+        made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
-    except BaseException:
-        remove_directory(directory)
-        raise
-    made_job = CommandJob(heads, job, command.nodes, share)
-    return FileCommandStream(directory, command.nodes, made_job.start_status, made_job.release)
+        return CommandJob(heads, job, command.nodes, share)
+
+    commands = provider("node_commands")
+    stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
+    return stream
 
 
 def refuse_shell(command: NodeCommand) -> NoReturn:
@@ -140,9 +132,9 @@ def _require_local_share(share: Share | None) -> Share:
     return share
 
 
-def _requests(command: NodeCommand, asked: RequestSettings, directory: str, name: str) -> Requests:
+def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:
     plan = Plan(
-        run_id="exec " + name,
+        run_id="exec " + os.path.basename(directory),
         name="exec",
         compute="",
         created=0.0,

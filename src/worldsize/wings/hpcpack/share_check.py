@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import storage_error
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream, NodeEvent
-from worldsize.compute.node_commands.files import ensure_commands_directory, new_command_name
 from worldsize.errors import ConfigError, SubmitRejected
-from worldsize.service.node_commands import execute_on_own_nodes, left_out_notice, usable_nodes
+from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
+from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.agent import share_probe
 from worldsize.wings.hpcpack.settings import Share
 
@@ -113,7 +113,7 @@ def check_share(
     names, left_out = usable_nodes(compute)
     if left_out:
         tell(left_out_notice(left_out))
-    directory = os.path.join(ensure_commands_directory(share.local), f"check-{new_command_name()}")
+    directory = provider("node_commands").new_command_path(share.local, "check-")
     try:
         os.mkdir(directory, 0o700)
         found = probe_share_features(directory)

@@ -33,9 +33,9 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> int:
     from worldsize.jobspec.job import Job
+    from worldsize.service.compute_nodes import left_out_notice
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.service.environments.lookup import find_environment
-    from worldsize.service.node_commands import left_out_notice
     from worldsize.wings.environments.check import check_on_nodes
     from worldsize.wings.environments.inspect.node_check import find_problems
 

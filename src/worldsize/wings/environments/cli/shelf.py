@@ -108,7 +108,7 @@ def remove(options: argparse.Namespace) -> int:
 
 
 def collect_garbage(options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.prune import parse_age
+    from worldsize.cli.console import parse_age
     from worldsize.wings.environments.shelf import remove_unused
 
     gone = remove_unused(load_current_config(), time.time() - parse_age(options.unused, "--unused"), options.dry_run)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from worldsize.compute.capabilities import Change, ComputeNode, Usage, WaitExplanation
-from worldsize.compute.slurm import cluster, pending
+from worldsize.compute.slurm import cluster
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
 from worldsize.compute.slurm.queue import query_jobs
 from worldsize.compute.slurm.states import state_of
-from worldsize.compute.slurm.usage import JobUsage, usage, usage_of_row
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.wings.slurm_reports import pending
+from worldsize.wings.slurm_reports.usage import JobUsage, usage, usage_of_row
 
 StartEstimator = Callable[[Mapping[str, str]], "pending.StartEstimate | None"]
 

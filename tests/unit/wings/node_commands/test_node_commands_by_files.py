@@ -10,22 +10,21 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.run_command import line_of, node_file_name
-from worldsize.compute.capabilities import NodeEvent
-from worldsize.compute.node_commands import by_files
-from worldsize.compute.node_commands.by_files import (
+from worldsize.compute.capabilities import NodeEvent, NodeStartStatus
+from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE
+from worldsize.wings.node_commands import by_files
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent.run_command import line_of, node_file_name
+from worldsize.wings.node_commands.by_files import (
     LAG,
     PATIENCE,
     SILENCE,
     FileCommandStream,
-    NodeStartStatus,
     is_lost,
 )
-from worldsize.compute.node_commands.by_process import GRACE
-from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
-from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
-from worldsize.plan.run_paths import NODE_PROGRAM_FILE
+from worldsize.wings.node_commands.by_process import GRACE
+from worldsize.wings.node_commands.files import new_command_name, write_command_directory, write_lease
 
 
 @pytest.fixture

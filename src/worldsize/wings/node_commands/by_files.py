@@ -1,8 +1,8 @@
 """A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
 
 The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
-tells what happens (`agent.node_programs.run_command.FileTransport`), and `lease`, which we change every second for as
-long as somebody wants it. The program is started by the agents of a run, or as a job of the compute.
+tells what happens (`FileTransport` of `agent/run_command.py`), and `lease`, which we change every second for as long as
+somebody wants it. The program is started by the agents of a run, or as a job of the compute.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.command_watcher import trouble_log
 from worldsize.common.atomic_files import open_regular_file, read_tail
-from worldsize.compute.capabilities import NodeCommand, NodeEvent
-from worldsize.compute.node_commands.by_process import GRACE, command_spec, parse_event
-from worldsize.compute.node_commands.files import new_command_name, write_command_directory, write_lease
+from worldsize.compute.capabilities import NodeCommand, NodeEvent, NodeStartStatus
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exits
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent.command_watcher import trouble_log
+from worldsize.wings.node_commands.by_process import GRACE, command_spec, parse_event
+from worldsize.wings.node_commands.files import (
+    new_command_name,
+    new_command_path,
+    write_command_directory,
+    write_lease,
+)
 
 PATIENCE = 60.0
 """Seconds that a node may take to begin, once it should; file systems show new files late."""
@@ -42,17 +47,12 @@ _WORDS = 1000
 _HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
 
 
-class NodeStartStatus(NamedTuple):
-    """What is known beside the files.
+class CommandJob(Protocol):
+    """What a scheduler executes node programs for. Its functions are those that `FileCommandStream` calls."""
 
-    begun  whether nodes should be telling by now
-    gone   the nodes that will tell nothing more, and why
-    note   what people may want to know; it is told when it is another one than before
-    """
+    def start_status(self) -> NodeStartStatus: ...
 
-    begun: bool = True
-    gone: Mapping[int, str] = {}
-    note: str = ""
+    def release(self, ended: bool) -> None: ...
 
 
 def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
@@ -63,6 +63,22 @@ def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCom
     directory = os.path.join(paths.errands, new_command_name())
     write_command_directory(directory, command_spec(command, there=there))
     return FileCommandStream(directory, command.nodes, lambda: _start_status(directory, paths, command.nodes))
+
+
+def execute_by_job(
+    command: NodeCommand, share: str, there: Callable[[str], str], submit: Callable[[str], CommandJob]
+) -> FileCommandStream:
+    """On nodes of its own: `submit` is given the command's directory, below `share`, and has a job execute the node
+    program that lies there, with that directory and its number as words, on each node. `there` as above. StorageError,
+    and what `submit` raises."""
+    directory = new_command_path(share)
+    write_command_directory(directory, command_spec(command, there=there))
+    try:
+        job = submit(directory)
+    except BaseException:
+        run_command.remove_directory(directory)
+        raise
+    return FileCommandStream(directory, command.nodes, job.start_status, job.release)
 
 
 def _start_status(directory: str, paths: RunPaths, nodes: Sequence[int]) -> NodeStartStatus:

@@ -9,19 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from clocks import Clock
 from slurm_fakes import FakeSlurm
 
-from worldsize.agent.node_programs import run_command
-from worldsize.cli.nodes.list_nodes import _row as row_of
-from worldsize.cli.nodes.list_nodes import group_equal_nodes
-from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
-from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines
-from worldsize.compute.capabilities import Change, ComputeNode, NodeCommand, NodeEvent, Usage, WaitExplanation
-from worldsize.compute.node_commands.by_process import (
+from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeEvent
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import scrub, scrub_rules
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.node_commands import slurm
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.by_process import (
     _OVERTIME,
     GRACE,
     OutputRules,
@@ -29,13 +30,10 @@ from worldsize.compute.node_commands.by_process import (
     command_spec,
     program,
 )
-from worldsize.compute.slurm import node_commands, reports
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import scrub, scrub_rules
-from worldsize.plan.rank_layout import node_major_layout
-from worldsize.plan.run_paths import RunPaths
-from worldsize.service.node_commands import choose_nodes
+from worldsize.wings.node_commands.list_nodes import _row as row_of
+from worldsize.wings.node_commands.list_nodes import group_equal_nodes
+from worldsize.wings.node_commands.node_output import CollectedOutput, FoldedOutput, NodeResults
+from worldsize.wings.node_commands.running_runs import choose_nodes
 
 
 def plan(nodes: int = 3, **changes: object) -> Plan:
@@ -155,39 +153,6 @@ def test_nodes_that_are_alike_share_a_row() -> None:
     assert row_of([ComputeNode("vm", "up", gpus=1)]) == ["vm", "up", "1 × GPU", "", "", ""]
 
 
-@pytest.mark.parametrize(
-    ("usage", "text"),
-    [
-        (None, ""),
-        (Usage(2, 0, 8, 0.0, 0.0, None), ""),
-        (Usage(2, 180, 8, 0.4, 1.6, 0.87), "0.4 GPU-hours, CPU 87 % busy"),
-        (Usage(2, 3, 8, 0.0067, 0.01, None), "0.4 GPU-minutes"),
-        (Usage(2, 3600, None, None, 250.4, 0.5), "250 CPU-hours, CPU 50 % busy"),
-        (Usage(2, 3600, None, None, None, None), ""),
-    ],
-)
-def test_what_a_run_used_in_words(usage: Usage | None, text: str) -> None:
-    assert usage_text(usage) == text
-
-
-def test_why_a_run_waits_in_words_and_as_data() -> None:
-    change = Change({"slurm.partition": "short"}, "slurm.partition short: at once", 5.0, 60.0)
-    waiting = WaitExplanation("Resources", "waits for free nodes", 100.0, False, (change,))
-    assert waiting_lines(waiting) == [
-        "waits for free nodes",
-        "it would start sooner with",
-        "  slurm.partition short: at once",
-    ]
-    assert waiting_data(waiting) == {
-        "reason": "Resources",
-        "words": "waits for free nodes",
-        "expected": 100.0,
-        "stuck": False,
-        "sooner": [change._asdict()],
-    }
-    assert waiting_lines(WaitExplanation("JobHeldUser", "is held")) == ["is held"] and waiting_data(None) is None
-
-
 # the environment on a node
 
 
@@ -245,35 +210,33 @@ def command(nodes: Sequence[int], hosts: Mapping[int, str], count: int = 3) -> N
 
 
 def test_slurms_names_of_the_runs_nodes() -> None:
-    place = node_commands.RunningJob("7", ("a1", "a2", "a3"))
-    assert node_commands.numbers_of(place, command([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
-    assert node_commands.numbers_of(place, command([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
+    place = slurm.RunningJob("7", ("a1", "a2", "a3"))
+    assert slurm.numbers_of(place, command([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
+    assert slurm.numbers_of(place, command([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
     with pytest.raises(UsageError, match="node 1 has not told its name"):
-        node_commands.numbers_of(place, command([1], {}, count=2))
+        slurm.numbers_of(place, command([1], {}, count=2))
 
 
 def test_a_step_beside_the_runs() -> None:
-    place = node_commands.RunningJob("7", ("a1", "a2", "a3"))
-    argv = node_commands.step_argv(place, ["a1", "a3"], (22, 5))
+    place = slurm.RunningJob("7", ("a1", "a2", "a3"))
+    argv = slurm.step_argv(place, ["a1", "a3"], (22, 5))
     assert argv[:2] == ["srun", "--jobid=7"] and "--overlap" in argv and "--nodelist=a[1,3]" in argv
     assert "--gres=none" not in argv
-    assert "--gres=none" in node_commands.step_argv(place, ["a1"], (21, 8)), (
-        "there --overlap shares CPUs alone: it would wait"
-    )
+    assert "--gres=none" in slurm.step_argv(place, ["a1"], (21, 8)), "there --overlap shares CPUs alone: it would wait"
 
 
 def test_the_job_is_asked_for_its_plain_number(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
     fake.job("12_3", jobid="15", nodelist="a[1-2]")
-    assert node_commands.find_running_job("12_3", fake.run) == node_commands.RunningJob("15", ("a1", "a2"))
+    assert slurm.find_running_job("12_3", fake.run) == slurm.RunningJob("15", ("a1", "a2"))
     fake.job("16", "COMPLETED", jobid="16")
     with pytest.raises(UsageError, match="does not run now"):
-        node_commands.find_running_job("16", fake.run)
+        slurm.find_running_job("16", fake.run)
     with pytest.raises(UsageError, match="no job 99"):
-        node_commands.find_running_job("99", fake.run)
+        slurm.find_running_job("99", fake.run)
     fake.mode("squeue", "away")
     with pytest.raises(SubmitAgain):
-        node_commands.find_running_job("12_3", fake.run)
+        slurm.find_running_job("12_3", fake.run)
 
 
 def srun(folder: Path, script: str) -> dict[str, str]:
@@ -289,7 +252,7 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
     environ = {**srun(tmp_path, 'printf "%%s\\n" "$@" >%s; exit 0' % said), "SLURM_JOB_ID": "5", "LANG": "de"}
     asked = {"partition": "gpu", "account": "a,b", "gpus_per_node": "4", "requeue": True, "signal": "120"}
     alone = NodeCommand(("true",), (0, 1), "/", limit=30.0)
-    stream = node_commands.execute_on_own_nodes(alone, asked, "/env/python", environ)
+    stream = slurm.execute_on_own_nodes(alone, asked, "/env/python", environ)
     with pytest.raises(SubmitRejected, match="ended with code 0"):
         while stream.read_events(1) is not None:
             pass
@@ -310,12 +273,12 @@ def test_srun_gets_the_computes_options_for_nodes_of_its_own(tmp_path: Path) -> 
 def test_what_srun_says_when_it_reaches_nobody(tmp_path: Path, text: str, kind: type, message: str) -> None:
     environ = srun(tmp_path, "echo '%s' >&2; exit 1" % text)
     with pytest.raises(kind, match=message):
-        heard(node_commands.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", environ))
+        heard(slurm.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", environ))
 
 
 def test_no_srun_at_all(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="srun is not found"):
-        node_commands.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
+        slurm.execute_on_own_nodes(NodeCommand(("true",), (0,), "/"), {}, "python3", {"PATH": str(tmp_path)})
 
 
 # the process that reaches the nodes
@@ -421,7 +384,7 @@ def test_a_second_stop_gives_no_more_time() -> None:
 def test_at_once_is_said_on_the_lifeline_and_output_nobody_reads_does_not_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worldsize.compute.node_commands.by_process._AT_ONCE", 30)
+    monkeypatch.setattr("worldsize.wings.node_commands.by_process._AT_ONCE", 30)
     words = str(tmp_path / "words")
     stream = up("words = input(), input(); print('x' * 1_000_000); print(*words, file=open(%r, 'w'))" % words)
     stream.stop()
@@ -444,53 +407,3 @@ def test_a_process_that_has_reported_a_fatal_error_is_ended_soon() -> None:
     assert said_by(stream, _OVERTIME - 0.1, clock) == [] and stream.read_events(0.05) is not None
     clock.now += 0.1
     assert heard(stream) == []
-
-
-# what Slurm counts
-
-
-def asked_for_usage(fake: FakeSlurm, patience: float = 0.0) -> list[Usage | None]:
-    return reports.usages(["1"], patience, fake.environ)
-
-
-def test_usage_comes_from_accounting_else_from_the_queue(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.job("1", "COMPLETED")
-    fake.mode("sacct", "disabled")
-    (found,) = asked_for_usage(fake)
-    assert found is not None and found.gpu_hours == pytest.approx(4 / 60) and found.cpu_efficiency is None
-    fake.mode("sacct", "")
-    fake.record("1", "COMPLETED")
-    (found,) = asked_for_usage(fake)
-    assert found is not None and found.cpu_efficiency == pytest.approx(0.75, abs=0.01)
-
-
-def test_accounting_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.mode("sacct", "disabled")
-    started = time.monotonic()
-    assert asked_for_usage(fake, patience=300.0) == [None]
-    assert time.monotonic() - started < 60
-
-
-def test_accounting_that_lags_is_waited_for_a_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(reports, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
-    monkeypatch.setattr(reports, "_SHORTEST_ANSWER", 30.0)
-    fake = FakeSlurm(tmp_path)
-    fake.record("1", "RUNNING", End="Unknown")
-    assert asked_for_usage(fake, patience=0.5) == [None]
-    assert len(fake.calls("sacct")) > 1 and 0 < sum(slept) <= 0.5
-
-
-def test_a_job_that_waits_is_explained(tmp_path: Path) -> None:
-    fake = FakeSlurm(tmp_path)
-    fake.job("1", "PENDING", reason="Priority", starttime=int(time.time()) + 7200, nodelist="")
-    found = reports.explain("1", "#!/bin/bash\n", 5.0, fake.environ)
-    assert found is not None
-    assert found.reason == "Priority" and "higher priority" in found.words and not found.stuck
-    fake.job("2", "RUNNING")
-    assert reports.explain("2", "", 5.0, fake.environ) is None
-    fake.mode("squeue", "away")
-    with pytest.raises(SubmitAgain):
-        reports.explain("1", "", 5.0, fake.environ)

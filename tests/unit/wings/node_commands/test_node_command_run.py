@@ -12,8 +12,8 @@ import pytest
 from clocks import Clock
 from driver import wait_for
 
-from worldsize.agent.node_programs.run_command import NOW, STOP, NodeCommandRun, shell_argv
 from worldsize.agent.posix import processes
+from worldsize.wings.node_commands.agent.run_command import NOW, STOP, NodeCommandRun, shell_argv
 
 GRACE = 5.0
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"

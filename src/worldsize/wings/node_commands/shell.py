@@ -26,7 +26,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def open_shell(options: argparse.Namespace) -> int:
-    from worldsize.service.node_commands import choose_nodes, find_running, require_newest_running
+    from worldsize.wings.node_commands.running_runs import choose_nodes, find_running, require_newest_running
 
     if options.run:
         reached = find_running(find_run(options.run), "shell")

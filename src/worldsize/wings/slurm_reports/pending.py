@@ -12,8 +12,8 @@ from worldsize.compute.slurm.job_rows import JobRow, span, time_of
 from worldsize.compute.slurm.observe import waiting_words
 from worldsize.compute.slurm.reasons import wait_reason
 from worldsize.compute.slurm.states import state_of
-from worldsize.compute.slurm.usage import gpus_of_tres
 from worldsize.errors import ConfigError, SubmitAgain
+from worldsize.wings.slurm_reports.usage import gpus_of_tres
 
 MAX_ESTIMATES = 6
 """So many calls of sbatch at most: each costs slurmctld about what a submission does."""

@@ -7,17 +7,17 @@ import socket
 import sys
 from collections.abc import Mapping
 
-from worldsize.agent.node_programs import run_command
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.node_commands.by_process import (
+from worldsize.errors import SubmitRejected, UsageError
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.by_process import (
     OutputRules,
     ProcessCommandStream,
     command_spec,
     program,
     with_command_spec,
 )
-from worldsize.errors import SubmitRejected, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

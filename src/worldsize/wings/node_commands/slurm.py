@@ -17,16 +17,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.agent.node_programs import run_command
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
-from worldsize.compute.node_commands.by_process import (
-    OutputRules,
-    ProcessCommandStream,
-    command_spec,
-    program,
-    with_command_spec,
-)
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
 from worldsize.compute.slurm.errors import slurm_error
 from worldsize.compute.slurm.job_rows import SEPARATOR
@@ -39,6 +31,14 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.setup_script import REPLACEABLE_EXIT_CODE
 from worldsize.plan.slurm.hostlist import expand_hostlist, fold_hostlist
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.by_process import (
+    OutputRules,
+    ProcessCommandStream,
+    command_spec,
+    program,
+    with_command_spec,
+)
 
 _COLUMNS = ("jobid", "state", "nodelist")
 _GPU_SHARING_VERSION = (22, 5)

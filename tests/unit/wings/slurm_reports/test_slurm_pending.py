@@ -10,7 +10,7 @@ from slurm_fakes import FakeSlurm
 
 from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
-from worldsize.compute.slurm.pending import (
+from worldsize.wings.slurm_reports.pending import (
     MAX_ESTIMATES,
     StartEstimate,
     candidates,

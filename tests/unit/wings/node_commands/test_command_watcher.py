@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.agent.node_programs.command_watcher import poll_node_commands, start_command, trouble_log
 from worldsize.common.atomic_files import access_of
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.node_commands.agent.command_watcher import poll_node_commands, start_command, trouble_log
 
 PROGRAM = "import os, sys; print(sys.argv[1:], os.environ['OF_RANK'], flush=True)\n"
 

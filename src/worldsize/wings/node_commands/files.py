@@ -8,9 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.agent.node_programs import run_command
 from worldsize.common.atomic_files import storage_error, write_text
-from worldsize.compute.node_commands.by_process import program
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.trust.directories import (
     make_directories,
@@ -18,6 +16,8 @@ from worldsize.trust.directories import (
     require_shared_directory,
     user_directory_in,
 )
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.by_process import program
 
 LEASE = 5.0
 """Seconds without a change of the lease after which nodes take us for gone."""
@@ -34,6 +34,11 @@ def ensure_commands_directory(share: str) -> str:
         return make_private_directory(path)
     except OSError as error:
         raise storage_error(error, path) from None
+
+
+def new_command_path(share: str, prefix: str = "") -> str:
+    """The path of a new directory in this user's own (`ensure_commands_directory`), which is not made. StorageError."""
+    return os.path.join(ensure_commands_directory(share), prefix + new_command_name())
 
 
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:

@@ -1,29 +1,23 @@
-"""Commands and shells on the nodes of a run, or of a compute."""
+"""Runs that run, whose nodes can be reached."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple, cast
-from worldsize.compute.base import Compute, Handle
-from worldsize.compute.capabilities import CanExecute, HasNodes, NodeCommand, NodeCommandStream
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.compute.base import Handle
+from worldsize.compute.capabilities import CanExecute, NodeCommand, NodeCommandStream
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.compute_nodes import require_exec
 from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import read_events
 from worldsize.state.records import RunState, Status
 
 _SEARCH_LIMIT = 100
 _RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
-
-
-def require_node_listing(compute: Compute) -> HasNodes:
-    """The same compute. UsageError for one that does not know its nodes."""
-    if "nodes" not in compute.capabilities:
-        raise UsageError(f"compute {compute.name} does not tell of its nodes")
-    return cast(HasNodes, compute)
 
 
 class RunningRun(NamedTuple):
@@ -56,43 +50,7 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     handle = run.native()
     if handle is None:
         raise UsageError(f"{run.id} is not submitted yet", None, "try again in a moment")
-    return RunningRun(run, _require_exec(run.compute), handle, _hosts(run.paths, run.plan))
-
-
-def execute_on_own_nodes(
-    compute: Compute,
-    argv: Sequence[str],
-    count: int,
-    cwd: str,
-    limit: float | None,
-    names: Sequence[str] = (),
-    variables: Mapping[str, str] = {},
-    named: Sequence[str] = (),
-) -> NodeCommandStream:
-    """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
-    what it is meant to take. Nodes are to see what is `named` as this machine does."""
-    hosts = dict(enumerate(names))
-    command = NodeCommand(
-        tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)
-    )
-    return _require_exec(compute).execute(None, command)
-
-
-def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
-    """The names of the nodes that a run goes to by default, and how many of those it cannot go to now. UsageError where
-    there are none."""
-    nodes = require_node_listing(compute).nodes()
-    ours = [node for node in nodes if node.default_groups] or nodes
-    names = tuple(node.name for node in ours if node.usable)
-    if not names:
-        raise UsageError(f"compute {compute.name} has no usable node", None, "`worldsize nodes --all` says why")
-    return names, len(ours) - len(names)
-
-
-def left_out_notice(left_out: int) -> str:
-    """That so many nodes cannot be used."""
-    said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
-    return f"{said} left out: `worldsize nodes --all` says why"
+    return RunningRun(run, require_exec(run.compute), handle, _hosts(run.paths, run.plan))
 
 
 def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
@@ -128,12 +86,6 @@ def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> 
     for each in ",".join(words).split(","):
         found.update((names[each],) if each in names else parse_node_numbers(each, len(plan.nodes)))
     return tuple(sorted(found))
-
-
-def _require_exec(compute: Compute) -> CanExecute:
-    if "exec" not in compute.capabilities:
-        raise UsageError(f"compute {compute.name} cannot execute commands on its nodes")
-    return cast(CanExecute, compute)
 
 
 def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[tuple[Run, Status]]:

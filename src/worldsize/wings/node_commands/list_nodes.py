@@ -28,8 +28,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_nodes(options: argparse.Namespace) -> int:
+    from worldsize.service.compute_nodes import require_node_listing
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.service.node_commands import require_node_listing
 
     config = load_current_config()
     compute = require_node_listing(open_compute(config, choose_compute(config, options.compute, None), os.environ))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
 
 from worldsize.cli.console import (
@@ -12,6 +11,7 @@ from worldsize.cli.console import (
     complete_runs,
     find_runs,
     load_current_config,
+    parse_age,
     parse_count,
     set_completer,
 )
@@ -26,8 +26,6 @@ _EXAMPLES = """examples:
   worldsize prune --older-than 30d --dry-run
   worldsize prune --keep 100 --state FAILED
   worldsize prune 417k 9f2c                   these, also where one is damaged"""
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -45,16 +43,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run_prune)
 
 
-def parse_age(text: str, where: str = "--older-than") -> float:
-    """Seconds. UsageError for what is no age."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if match is None:
-        raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
-    return float(match[1]) * _UNITS[match[2]]
-
-
 def run_prune(options: argparse.Namespace) -> int:
-    from worldsize.store.prune import prune
+    from worldsize.wings.prune.removal import prune
 
     chosen = options.older_than is not None or options.keep is not None or bool(options.state)
     if options.runs:
@@ -77,8 +67,8 @@ def run_prune(options: argparse.Namespace) -> int:
 def _remove(text: str, dry_run: bool) -> tuple[str, int]:
     """UsageError for a run that has not ended, and one that is not this user's own."""
     from worldsize.service.ownership import danger_of_run
-    from worldsize.store.prune import remove
     from worldsize.trust.directories import refuse_foreign
+    from worldsize.wings.prune.removal import remove
 
     run = find_runs(text)
     refuse_foreign(run.paths.root, danger_of_run(run.paths), "prune")

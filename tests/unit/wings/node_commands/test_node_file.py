@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.node_programs.run_command import UNREADABLE, line_of, node_file_name
-from worldsize.compute.node_commands.by_files import SILENCE, NodeFile, is_lost
+from worldsize.wings.node_commands.agent.run_command import UNREADABLE, line_of, node_file_name
+from worldsize.wings.node_commands.by_files import SILENCE, NodeFile, is_lost
 
 UP = line_of(0, "up", b"host-0")
 

@@ -1,5 +1,5 @@
 """A command on nodes, on its way: one process here (srun, or the node program itself) that tells of all nodes in
-the lines of `agent.node_programs.run_command`. Its standard input is the lifeline of what it started."""
+the lines of `wings.node_commands.agent.run_command`. Its standard input is the lifeline of what it started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-from worldsize.agent.node_programs import run_command
 from worldsize.agent.posix.child_termination import terminate_child
 from worldsize.common import termination
 from worldsize.common.named_tuple import NamedTuple
@@ -22,6 +21,7 @@ from worldsize.common.termination import Termination
 from worldsize.compute.capabilities import NodeCommand, NodeEvent
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub_rules
+from worldsize.wings.node_commands.agent import run_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 from clocks import Clock
 
-from worldsize.agent.node_programs import run_command
-from worldsize.agent.node_programs.run_command import NOW, PIECE, STOP, FileTransport, Silence, line_of
-from worldsize.compute.node_commands.by_files import NodeFile
-from worldsize.compute.node_commands.files import write_command_directory, write_lease
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent.run_command import NOW, PIECE, STOP, FileTransport, Silence, line_of
+from worldsize.wings.node_commands.by_files import NodeFile
+from worldsize.wings.node_commands.files import write_command_directory, write_lease
 
 LEASE = 5.0
 

@@ -35,18 +35,9 @@ if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
     from worldsize.compute.slurm.compute import SlurmCompute
 
-KIND = "slurm-step"
+_KIND = "slurm-step"
 _LOOK_EVERY = 0.25
 _STARTS_WITHIN = 5.0
-
-
-def is_inside_allocation(environ: Mapping[str, str]) -> bool:
-    """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
-    allocation left in a shell (tmux) does too."""
-    if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
-        return False
-    row = query_jobs([environ["SLURM_JOB_ID"]], partial(run_slurm, environ=environ))[environ["SLURM_JOB_ID"]]
-    return row.state == "RUNNING"
 
 
 class AllocationCompute:
@@ -131,13 +122,14 @@ class AllocationCompute:
         return self._cluster.nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.slurm import node_commands
-
         if handle is not None:
-            return node_commands.execute(handle, command, self._environ)
-        return node_commands.execute_in_allocation(
+            return self._cluster.execute(handle, command)
+        from worldsize.compute.capabilities import load_node_commands
+
+        stream: NodeCommandStream = load_node_commands("slurm").execute_in_allocation(
             command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
         )
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
         return self._cluster.shell(handle, command)
@@ -181,7 +173,7 @@ class AllocationCompute:
             )
         remember_child(child.pid)
         return {
-            "type": KIND,
+            "type": _KIND,
             "job": self._environ["SLURM_JOB_ID"],
             "python": self._cluster.python,
             "pid": child.pid,

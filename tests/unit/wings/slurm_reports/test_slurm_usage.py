@@ -8,7 +8,7 @@ import pytest
 from slurm_fakes import VERSIONS, FakeSlurm
 
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
-from worldsize.compute.slurm.usage import gpus_of_tres, usage, usage_of_row
+from worldsize.wings.slurm_reports.usage import gpus_of_tres, usage, usage_of_row
 
 
 @pytest.fixture(params=VERSIONS)

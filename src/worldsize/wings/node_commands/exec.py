@@ -95,7 +95,7 @@ def _has_own_nodes(options: argparse.Namespace) -> bool:
 
 def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
     """What has begun on a run's nodes is ended by an interrupt as `_follow` does it, however early that comes."""
-    from worldsize.service import node_commands
+    from worldsize.wings.node_commands import running_runs
 
     if _has_own_nodes(options):
         compute = _open_compute(options)
@@ -104,17 +104,17 @@ def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], NodeCommandStr
         )
     home = load_current_config().home
     reached = (
-        node_commands.find_running(find_run(options.run), "exec")
+        running_runs.find_running(find_run(options.run), "exec")
         if options.run
-        else node_commands.find_newest_running(home, os.environ, "exec")
+        else running_runs.find_newest_running(home, os.environ, "exec")
     )
     if reached is None:
         compute = _open_compute(options)
         if options.node or not _may_run_everywhere(compute):
-            raise node_commands.no_running_run_error()
+            raise running_runs.no_running_run_error()
         report(f"no run is running: on every node of {compute.name}")
         return _start_on_own_nodes(options, compute, True)
-    nodes = node_commands.choose_nodes(options.node, reached.run.plan, reached.hosts)
+    nodes = running_runs.choose_nodes(options.node, reached.run.plan, reached.hosts)
     interrupts = _Interrupts()
     return nodes, reached.execute(options.words, nodes), interrupts
 
@@ -134,7 +134,7 @@ def _start_on_own_nodes(
     options: argparse.Namespace, compute: Compute, everywhere: bool
 ) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
     """To get nodes may take a while, and is given up at once when it is interrupted."""
-    from worldsize.service.node_commands import execute_on_own_nodes
+    from worldsize.service.compute_nodes import execute_on_own_nodes
 
     names = _usable_node_names(compute) if everywhere else ()
     number = len(names) or options.world or 1
@@ -144,7 +144,7 @@ def _start_on_own_nodes(
 
 def _usable_node_names(compute: Compute) -> tuple[str, ...]:
     """The names of the compute's usable nodes; how many are left out is said."""
-    from worldsize.service.node_commands import left_out_notice, usable_nodes
+    from worldsize.service.compute_nodes import left_out_notice, usable_nodes
 
     names, left_out = usable_nodes(compute)
     if left_out:
@@ -165,7 +165,7 @@ class _Interrupts:
 def _follow(
     options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCommandStream, interrupts: _Interrupts
 ) -> int:
-    from worldsize.cli.nodes.node_output import CollectedOutput, FoldedOutput, NodeResults
+    from worldsize.wings.node_commands.node_output import CollectedOutput, FoldedOutput, NodeResults
 
     output = CollectedOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
     gathered = NodeResults(nodes, output)
