@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from worldsize.inrank.rank_info import RankInfo as RankInfo
     from worldsize.inrank.rank_info import once_per_node as once_per_node
     from worldsize.inrank.rank_info import rank_info as rank_info
-    from worldsize.jobspec.distribution import MpiDistribution as MpiDistribution
-    from worldsize.jobspec.distribution import PyTorchDistribution as PyTorchDistribution
-    from worldsize.jobspec.distribution import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.jobspec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
     from worldsize.jobspec.job import AssetTypes as AssetTypes
     from worldsize.jobspec.job import Data as Data
     from worldsize.jobspec.job import Input as Input
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
     from worldsize.wings.data_parallel.inrank.shard import shard as shard
+    from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.wings.mpi.distribution import MpiDistribution as MpiDistribution
 
 _HOMES = {
     "command": "jobspec.python_builder",
@@ -47,9 +47,9 @@ _HOMES = {
     "Output": "jobspec.job",
     "Data": "jobspec.job",
     "AssetTypes": "jobspec.job",
-    "PyTorchDistribution": "jobspec.distribution",
-    "MpiDistribution": "jobspec.distribution",
-    "TensorFlowDistribution": "jobspec.distribution",
+    "PyTorchDistribution": "jobspec.distributions.pytorch",
+    "MpiDistribution": "wings.mpi.distribution",
+    "TensorFlowDistribution": "wings.frameworks.tensorflow",
     "submit": "service.client",
     "load_job": "service.client",
     "open_run": "service.client",

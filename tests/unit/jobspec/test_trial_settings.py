@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution
 from worldsize.jobspec.job import Job, Resources, has_search, is_array_job
 from worldsize.jobspec.reading.autotune import make_search, trial_settings, with_own_tuning
+from worldsize.wings.deepspeed.distribution import DeepSpeedDistribution
 
 JOB = Job(command="python t.py", resources=Resources(instance_count=4), autotune={"nodes": 2, "patience": 5})
 

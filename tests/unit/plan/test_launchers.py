@@ -26,7 +26,7 @@ WORDS_OF_COMMANDS = {
         "first.by == 'srun'", "launch.by == 'mpirun'"},
     "worldsize/wings/batch_scripts/script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
-    "worldsize/jobspec/distributions/deepspeed.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
+    "worldsize/wings/deepspeed/distribution.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
     "worldsize/jobspec/job.py": {"job.autotune.get('by') != 'deepspeed'"},
     "worldsize/service/submission/make_plan.py": {"'deepspeed' in job.command"},
 }  # fmt: skip

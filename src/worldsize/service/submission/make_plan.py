@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from worldsize.common.path_mapping import to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.base import program_name
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
-from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_environment import convention_prefix
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
     from worldsize.jobspec.distribution import Distribution
     from worldsize.jobspec.distributions.base import Arrangement
+
+_PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
+"""Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
+gpus_per_node)`, which returns the arrangement for such a command."""
 
 
 def make_plan(
@@ -137,10 +143,11 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
     """As the distribution says, unless the command is a launcher that starts a node's ranks itself."""
     arrangement = distribution.arrange(job.resources.instance_count)
-    if "deepspeed" in job.command and job.batch_script is None:
-        from worldsize.jobspec.distributions.deepspeed import with_deepspeed_launcher
-
-        arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+    for program, module in _PROGRAMS.items() if job.batch_script is None else ():
+        if program in job.command and program_name(program, job.command, job.argv):
+            wing = load_module(module, f"the launcher {program}")
+            arrangement = wing.with_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+    require_launcher(arrangement.launcher)
     if job.autotune is None:
         return arrangement
     from worldsize.jobspec.reading.autotune import with_own_tuning

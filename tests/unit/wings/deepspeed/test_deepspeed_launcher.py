@@ -10,20 +10,20 @@ import sys
 import pytest
 
 from worldsize.agent.launchers.base import find_launcher, node_processes
-from worldsize.agent.launchers.deepspeed import deepspeed_environment, rank_exit_code, write_launch_files
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.deepspeed import (
-    DeepSpeedDistribution,
-    is_deepspeed_command,
-    with_deepspeed_launcher,
-)
-from worldsize.jobspec.distributions.mpi import MpiDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.deepspeed.agent.launcher import deepspeed_environment, rank_exit_code, write_launch_files
+from worldsize.wings.deepspeed.distribution import (
+    DeepSpeedDistribution,
+    is_deepspeed_command,
+    with_deepspeed_launcher,
+)
+from worldsize.wings.mpi.distribution import MpiDistribution
 
 SITE = os.path.join(os.path.dirname(__file__), *[".."] * 4, "src", "worldsize", "inrank", "sitecustomize.py")
 
