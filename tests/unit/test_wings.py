@@ -90,6 +90,10 @@ def test_a_verb(worldsize, words):
         ("inputs: {data: {path: 'https://localhost/data'}}", "downloading inputs"),
         ("inputs: {data: {path: '.', mode: ro_mount}}", "getting the nodes' disks ready"),
         ("stage: {data: {a: 'https://localhost/data'}}", "`stage:`"),
+        *(
+            ("distribution: {type: %s}" % name, "the distribution " + name)
+            for name in ("mpi", "horovod", "deepspeed", "tensorflow", "jax", "ray")
+        ),
     ],
 )
 def test_a_job(worldsize, job, what, option, tmp_path):
@@ -107,6 +111,7 @@ def test_a_job(worldsize, job, what, option, tmp_path):
         (["rehearse", "--dry-run", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--data-parallel", "--", "true"], "`data_parallel`"),
+        (["run", "--dry-run", "--", "deepspeed", "train.py"], "the launcher deepspeed"),
     ],
 )
 def test_a_way_to_start(worldsize, words, what, tmp_path):
@@ -115,9 +120,23 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     check_refused(worldsize(*words), what)
 
 
-def test_a_name_of_the_python_surface(core):
-    done = run_python(core, "-c", "import worldsize\nworldsize.shard")
-    assert "ConfigError: " + MISSING % "worldsize.shard" in done.stderr
+@pytest.mark.parametrize("name", ["shard", "MpiDistribution", "TensorFlowDistribution"])
+def test_a_name_of_the_python_surface(core, name):
+    done = run_python(core, "-c", "import worldsize\nworldsize." + name)
+    assert "ConfigError: " + MISSING % ("worldsize." + name) in done.stderr
+
+
+def test_a_launcher_of_another_wing(tmp_path):
+    sources = copy_without(["worldsize/wings/mpi"], tmp_path / "src")
+    (tmp_path / "job.yml").write_text("command: 'true'\ndistribution: {type: horovod, launcher: mpirun}\n")
+    home = str(tmp_path / "home")
+    done = run_python(sources, "-m", "worldsize", "run", "job.yml", cwd=tmp_path, HOME=home, WORLDSIZE_HOME=home)
+    check_refused(done, "the launcher mpirun")
+
+
+def test_a_word_of_a_launcher_in_a_command_and_that_it_goes_on(worldsize):
+    done = worldsize("run", "--", "echo", "--deepspeed", "ds.json")
+    assert (done.returncode, done.stdout) == (0, "0:0: --deepspeed ds.json\n"), done
 
 
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):

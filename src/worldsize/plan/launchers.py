@@ -59,7 +59,9 @@ class LauncherFacts(NamedTuple):
 _WINGS = "worldsize.wings."
 
 LAUNCHERS = {
-    "direct": LauncherFacts("worldsize.agent.launchers.direct", by_agent=True, horovod_library="gloo", binds_ranks=True),
+    "direct": LauncherFacts(
+        "worldsize.agent.launchers.direct", by_agent=True, horovod_library="gloo", binds_ranks=True,
+    ),
     "torchrun": LauncherFacts(
         "worldsize.agent.launchers.torchrun", sets_umask=True, own_meeting=True, in_image=False,
         options=("min_nodes", "max_restarts", "rdzv_backend"),
