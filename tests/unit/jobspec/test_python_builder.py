@@ -142,8 +142,10 @@ def test_the_callers_values_are_left_alone() -> None:
 
 
 def test_the_same_job_as_a_file_and_as_python() -> None:
-    text = "command: x\nresources: {instance_count: 2}\ndistribution: {type: none}\n"
+    text = (
+        "command: x\nresources: {instance_count: 2}\ndistribution: {type: none}\n"
         "inputs: {a: 1, b: {path: /d}}\ngrace: 3"
+    )
     in_python = command(
         command="x", instance_count=2, distribution={"type": "none"}, inputs={"a": 1, "b": {"path": "/d"}}, grace=3
     )
