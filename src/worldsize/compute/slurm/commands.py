@@ -21,17 +21,8 @@ _OWN_UMASK = -1
 """This process's."""
 _KEPT_VARIABLES = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED_PREFIXES = (
-    "SLURM",
-    "SBATCH_",
-    "SALLOC_",
-    "SRUN_",
-    "SQUEUE_",
-    "SACCT_",
-    "SINFO_",
-    "SCANCEL_",
-    "SCONTROL_",
-    "PMI",
-)
+    "SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI",
+)  # fmt: skip
 _PYXIS_OPTION = "--container-image"
 
 
@@ -49,11 +40,8 @@ def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[s
     Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
     environment becomes the job's.
     """
-    cleaned = {
-        name: value
-        for name, value in environ.items()
-        if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES)
-    }
+    stay = (name for name in environ if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES))
+    cleaned = {name: environ[name] for name in stay}
     cleaned.pop(PASSWORD_VARIABLE, None)
     if program != "sbatch":
         cleaned.update(LC_ALL="C", SLURM_TIME_FORMAT="%s", SLURM_BITSTR_LEN="0")
