@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
+from worldsize.errors import ConfigError, SubmitAgain
 from worldsize.trust.procfs import PASSWORD_VARIABLE
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ _KEPT_VARIABLES = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED_PREFIXES = (
     "SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI",
 )  # fmt: skip
-_PYXIS_OPTION = "--container-image"
 
 
 class ProgramOutput(NamedTuple):
@@ -153,10 +152,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-
-
-def has_pyxis(environ: Mapping[str, str]) -> bool:
-    try:
-        return _PYXIS_OPTION in call(["srun", "--help"], environ=environ).out
-    except WorldsizeError:
-        return False

@@ -66,12 +66,6 @@ def processes_key() -> Key:
     return count_key("Processes on each node; usually its number of GPUs.")
 
 
-def port_key(doc: str) -> Key:
-    from worldsize.jobspec.keys.key import Key
-
-    return Key("int", doc, minimum=1, maximum=65535)
-
-
 def program_name(program: str, command: str, argv: Sequence[str]) -> str:
     """How a command names `program`, if it starts it: by a path, or by its name alone. "" where it does not."""
     if argv:
