@@ -1,8 +1,10 @@
 """Modules that the core knows by name alone: those of wings (`worldsize.wings`), any of which may be missing.
 
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
-launchers in `plan/launchers.py`, what ranks load in `service/submission/rank_packages.py`, batch scripts in
-`jobspec/batch_script.py`, what a job needs in `service/providers.py`.
+launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
+`agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
+`service/submission/rank_packages.py`, batch scripts in `jobspec/batch_script.py`, what a job needs in
+`service/providers.py`.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
