@@ -49,7 +49,7 @@ def make_plan(
     distribution = job.distribution or PlainDistribution()
     arrangement = _arrangement(job, distribution, facts)
     nodes = arrangement.nodes
-    _refuse_shared_gpus(job, facts, max(map(_device_rank_count, nodes)))
+    _refuse_shared_gpus(job, facts, max(sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks) for node in nodes))
     _refuse_data_parallel(job, distribution.type, arrangement.launcher)
     plan = Plan(
         run_id=paths.run_id,
@@ -182,7 +182,9 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    return {**_thread_variables(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
+    """What the job asks for wins over what a shell left behind; a share of threads worked out by us does not."""
+    threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
+    return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
 
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
@@ -251,11 +253,6 @@ def _name(job: Job) -> str:
     return os.path.splitext(os.path.basename(script))[0][:40]
 
 
-def _thread_variables(job: Job) -> dict[str, str]:
-    """What the job asks for wins over what a shell left behind; a share worked out by us does not."""
-    return {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
-
-
 def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
     """The job's; else the cores of a shared host over all its ranks; else None, and each node shares out its own."""
     if job.threads:
@@ -271,10 +268,6 @@ def _bind(job: Job, facts: ComputeFacts) -> str:
     """Not on a machine that other runs share, where two runs would land on the same cores: the kernel balances better.
     A node of a run's own knows best which CPUs it was given."""
     return "none" if job.bind == "none" or facts.shared_host else "node"
-
-
-def _device_rank_count(node: NodePlan) -> int:
-    return sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks)
 
 
 def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:
