@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError, WorldsizeError
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, Config
 from worldsize.registry import load_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from worldsize.common.path_mapping import Mapped
 
 _LONGEST = 500
 """Characters of a message that another package's code has made."""
@@ -73,17 +71,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     if module is None:
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
     return _call(found, lambda: module.compute_of_run(directory, handle, name, environ))
-
-
-def path_mapping_of(settings: ComputeSettings) -> Mapped:
-    """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
-    from worldsize.jobspec.config.compute_types import find_settings_module
-
-    module = find_settings_module(settings.type)
-    if module is None or not hasattr(module, "path_mapping"):
-        return ()
-    mapped: Mapped = module.path_mapping(settings.options)
-    return mapped
 
 
 def _call(kind: str, make: Callable[[], Compute]) -> Compute:
