@@ -86,9 +86,9 @@ def test_classes_without_extras_say_nothing() -> None:
         made = PyTorchDistribution(2, launcher="torchrun")
         assert made._replace(process_count_per_instance=4) == PyTorchDistribution(4, "torchrun")
         assert pickle.loads(pickle.dumps(made)) == made
-        assert str(inspect.signature(PlainDistribution)).startswith("(process_count_per_instance")
+        assert str(inspect.signature(PyTorchDistribution)).startswith("(process_count_per_instance")
     with pytest.raises(TypeError):
-        PlainDistribution(1, "none", 4)  # type: ignore[call-arg]
+        PyTorchDistribution(1, "direct", None, 0, "c10d", "pytorch", 4)  # type: ignore[call-arg]
 
 
 KIND = """
