@@ -12,13 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.distribution import (
-    MpiDistribution,
-    PlainDistribution,
-    PyTorchDistribution,
-    RayDistribution,
-    TensorFlowDistribution,
-)
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys import job as keys
 from worldsize.plan.rank_environment import CONVENTIONS
@@ -51,13 +47,16 @@ trees = st.recursive(
 options = st.dictionaries(texts, trees, max_size=3)
 paths = st.sampled_from(["/data/a b", "azureml:x:1", "https://h/p", "/é"])
 processes = st.integers(1, 1000)
+OF_WINGS = {
+    "mpi": (processes,),
+    "tensorflow": (st.integers(0, 9), st.none() | processes),
+    "ray": (st.none() | st.integers(1, 65535), st.none() | texts, st.none() | st.booleans()),
+}
 distributions = st.one_of(
     st.none(),
     made(PlainDistribution, processes),
     made(PyTorchDistribution, processes, st.sampled_from(["direct", "torchrun"])),
-    made(MpiDistribution, processes),
-    made(TensorFlowDistribution, st.integers(0, 9), st.none() | processes),
-    made(RayDistribution, st.none() | st.integers(1, 65535), st.none() | texts, st.none() | st.booleans()),
+    *(made(DISTRIBUTIONS[name], *fields) for name, fields in OF_WINGS.items() if name in tuple(DISTRIBUTIONS)),
 )
 inputs = (
     st.booleans()

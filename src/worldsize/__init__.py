@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
-    from worldsize.jobspec.distribution import MpiDistribution as MpiDistribution
-    from worldsize.jobspec.distribution import PyTorchDistribution as PyTorchDistribution
-    from worldsize.jobspec.distribution import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.jobspec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
     from worldsize.jobspec.job import AssetTypes as AssetTypes
     from worldsize.jobspec.job import Data as Data
     from worldsize.jobspec.job import Input as Input
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
     from worldsize.wings.data_parallel.inrank.shard import shard as shard
+    from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.wings.mpi.distribution import MpiDistribution as MpiDistribution
     from worldsize.wings.python_surface.client import load_job as load_job
     from worldsize.wings.python_surface.client import open_array as open_array
     from worldsize.wings.python_surface.client import open_run as open_run
@@ -47,9 +47,9 @@ _HOMES = {
     "Output": "jobspec.job",
     "Data": "jobspec.job",
     "AssetTypes": "jobspec.job",
-    "PyTorchDistribution": "jobspec.distribution",
-    "MpiDistribution": "jobspec.distribution",
-    "TensorFlowDistribution": "jobspec.distribution",
+    "PyTorchDistribution": "jobspec.distributions.pytorch",
+    "MpiDistribution": "wings.mpi.distribution",
+    "TensorFlowDistribution": "wings.frameworks.tensorflow",
     "submit": "wings.python_surface.client",
     "load_job": "wings.python_surface.client",
     "open_run": "wings.python_surface.client",

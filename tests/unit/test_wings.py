@@ -76,8 +76,18 @@ def test_every_module_of_the_core_can_be_imported(core):
 @pytest.mark.parametrize(
     "words",
     [
-        "convert train.py", "simulate hpcpack", "hpcpack check", "env list", "diff", "init", "schema", "requeue", "nodes",
-        "exec -- true", "shell", "prune --keep 1",
+        "convert train.py",
+        "simulate hpcpack",
+        "hpcpack check",
+        "env list",
+        "diff",
+        "init",
+        "schema",
+        "requeue",
+        "nodes",
+        "exec -- true",
+        "shell",
+        "prune --keep 1",
     ],
 )
 def test_a_verb(worldsize, words):
@@ -95,6 +105,10 @@ def test_a_verb(worldsize, words):
         ("inputs: {data: {path: '.', mode: ro_mount}}", "getting the nodes' disks ready"),
         ("stage: {data: {a: 'https://localhost/data'}}", "job.yml:2: stage:"),
         ("autotune: {}", "job.yml:2: autotune:"),
+        *(
+            ("distribution: {type: %s}" % name, "the distribution " + name)
+            for name in ("mpi", "horovod", "deepspeed", "tensorflow", "jax", "ray")
+        ),
     ],
 )
 def test_a_job(worldsize, job, what, option, tmp_path):
@@ -112,6 +126,7 @@ def test_a_job(worldsize, job, what, option, tmp_path):
         (["rehearse", "--dry-run", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--data-parallel", "--", "true"], "`data_parallel`"),
+        (["run", "--dry-run", "--", "deepspeed", "train.py"], "the launcher deepspeed"),
     ],
 )
 def test_a_way_to_start(worldsize, words, what, tmp_path):
@@ -126,7 +141,7 @@ def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):
     check_refused(done, "executing commands on nodes")
 
 
-@pytest.mark.parametrize("name", ["shard", "command", "submit"])
+@pytest.mark.parametrize("name", ["shard", "command", "submit", "MpiDistribution", "TensorFlowDistribution"])
 def test_a_name_of_the_python_surface(core, name):
     done = run_python(core, "-c", "import worldsize\nworldsize.%s" % name)
     assert "ConfigError: " + MISSING % "worldsize.%s" % name in done.stderr
@@ -149,6 +164,19 @@ def test_a_run_inside_an_allocation(core):
     program = "from worldsize.compute.slurm.compute import compute_of_run\ncompute_of_run('/', %s, 'lab', {})" % handle
     done = run_python(core, "-c", program)
     assert "ConfigError: " + MISSING % "running inside an allocation of Slurm's" in done.stderr
+
+
+def test_a_launcher_of_another_wing(tmp_path):
+    sources = copy_without(["worldsize/wings/mpi"], tmp_path / "src")
+    (tmp_path / "job.yml").write_text("command: 'true'\ndistribution: {type: horovod, launcher: mpirun}\n")
+    home = str(tmp_path / "home")
+    done = run_python(sources, "-m", "worldsize", "run", "job.yml", cwd=tmp_path, HOME=home, WORLDSIZE_HOME=home)
+    check_refused(done, "the launcher mpirun")
+
+
+def test_a_word_of_a_launcher_in_a_command_and_that_it_goes_on(worldsize):
+    done = worldsize("run", "--", "echo", "--deepspeed", "ds.json")
+    assert (done.returncode, done.stdout) == (0, "0:0: --deepspeed ds.json\n"), done
 
 
 def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):

@@ -56,23 +56,26 @@ class LauncherFacts(NamedTuple):
     title: str = "rank {first} on node {node}"
 
 
-_HERE = "worldsize.agent.launchers."
+_WINGS = "worldsize.wings."
 
 LAUNCHERS = {
-    "direct": LauncherFacts(_HERE + "direct", by_agent=True, horovod_library="gloo", binds_ranks=True),
+    "direct": LauncherFacts(
+        "worldsize.agent.launchers.direct", by_agent=True, horovod_library="gloo", binds_ranks=True,
+    ),
     "torchrun": LauncherFacts(
-        _HERE + "torchrun", sets_umask=True, own_meeting=True, in_image=False,
+        "worldsize.agent.launchers.torchrun", sets_umask=True, own_meeting=True, in_image=False,
         options=("min_nodes", "max_restarts", "rdzv_backend"),
         title="torchrun on node {node}, for ranks {first} to {last}",
     ),
     "mpirun": LauncherFacts(
-        _HERE + "mpirun", hostfile=True, own_variables=("PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
-    ),
-    "srun": LauncherFacts(
-        _HERE + "slurm_srun", step_program="srun", hostfile=True, own_variables=("SLURM", "PMIX_", "PMI_"), relay=True,
+        "worldsize.wings.mpi.agent.mpirun", hostfile=True, own_variables=("PMIX_", "PMI_"), relay=True,
         binds_ranks=True, sets_umask=True,
     ),
-    "deepspeed": LauncherFacts(_HERE + "deepspeed", hostfile=True, own_tuning=True),
+    "srun": LauncherFacts(
+        "worldsize.wings.mpi.agent.slurm_srun", step_program="srun", hostfile=True,
+        own_variables=("SLURM", "PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
+    ),
+    "deepspeed": LauncherFacts("worldsize.wings.deepspeed.agent.launcher", hostfile=True, own_tuning=True),
     "batch": LauncherFacts(
         "worldsize.wings.batch_scripts.agent.launcher",
         title="the batch script, once, on node {node}: its srun starts {world} ranks",
@@ -96,6 +99,15 @@ def launcher_facts(name: str) -> LauncherFacts:
             raise _unknown_launcher_error(name)
         facts = _add(name, module)
     return facts
+
+
+def require_launcher(name: str) -> None:
+    """PlanError as of `launcher_facts`; ConfigError where the launcher is a wing's that is not installed."""
+    module = launcher_facts(name).module
+    if module.startswith(_WINGS):
+        from worldsize.registry import load_module
+
+        load_module(module[len("worldsize.") :], f"the launcher {name}")
 
 
 def external_launchers(plan: Plan) -> List[str]:

@@ -10,14 +10,12 @@ from functools import partial
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, Config
 from worldsize.registry import load_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from worldsize.common.path_mapping import Mapped
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -73,14 +71,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
     make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
     return make() if found in COMPUTE_TYPES else _call_external(found, make)
-
-
-def path_mapping_of(settings: ComputeSettings) -> Mapped:
-    """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
-    from worldsize.jobspec.config.compute_types import call_settings
-
-    mapped: Mapped = call_settings(settings.type, "path_mapping", (), settings.options)
-    return mapped
 
 
 def _call_external(kind: str, make: Callable[[], Compute]) -> Compute:

@@ -60,7 +60,6 @@ FILES = [
     Mistake("absurd size", OK + "resources:\n  instance_count: 99999999999\n", ("job.yml:3", "at most")),
     Mistake("too many ranks", OK + "resources: {instance_count: 5000}\ndistribution: {type: pytorch, process_count_per_instance: 5000}\n", ("ranks",)),
     Mistake("unknown distribution", OK + "distribution: {type: pytorhc}\n", ("job.yml:2", "distribution.type", "pytorch")),
-    Mistake("a distribution that cannot run yet", OK + "distribution: {type: ray}\n", ("ray", "distribution.type", "tensorflow")),
     Mistake("a pipeline", "type: pipeline\njobs: {}\n", ("pipeline", "command jobs")),
     Mistake("unresolved input", "command: echo ${{inputs.lr}}\n", ("job.yml:1", "inputs.lr")),
     Mistake("misspelt input", "command: echo ${{inputs.lrr}}\ninputs: {lr: 1}\n", ("job.yml:1", "did you mean 'lr'")),

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from worldsize.jobspec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
 from worldsize.plan.rank_environment import CONVENTIONS
@@ -57,7 +59,7 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
 
 def test_distributions_take_keywords_and_tell_their_type() -> None:
     assert PyTorchDistribution(process_count_per_instance=2).type == "pytorch"
-    assert PyTorchDistribution(2) != MpiDistribution(2)
+    assert PyTorchDistribution(2) != PlainDistribution(2)
 
 
 def test_the_words_of_a_command_line_are_shown_so_that_a_shell_would_read_the_same() -> None:

@@ -9,7 +9,7 @@ import pytest
 from job_strategies import FULL, WRONG_KEYS
 
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import PyTorchDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Limits, LoadedJob, Output, Resources
 from worldsize.jobspec.reading.job_file import load_job, parse_job
 
@@ -284,7 +284,7 @@ WRONG_VALUES = [
     ("distribution: pytorch", "distribution: expected a mapping of keys"),
     ("distribution: {process_count_per_instance: 2}", "distribution.type: is missing"),
     ("distribution: {type: pytorch, process_count_per_instance: 0}", "is 0, must be at least 1"),
-    ("distribution: {type: tensorflow, worker_count: 0}", "is 0, must be at least 1"),
+    ("distribution: {type: pytorch, max_restarts: -1}", "is -1, must be at least 0"),
     ("environment: ''", "environment: is empty"),
     ("environment: [a]", "environment: expected text"),
     ("services: {a: 3}", "services.a: expected a mapping of keys"),
@@ -306,7 +306,7 @@ def test_a_wrong_value_is_named_with_its_line(text: str, message: str) -> None:
 
 def test_more_ranks_than_the_limit_are_refused_as_a_product() -> None:
     text = (
-        "command: x\nresources: {instance_count: 2000}\ndistribution: {type: mpi, process_count_per_instance: 2000}\n"
+        "command: x\nresources: {instance_count: 2000}\ndistribution: {type: none, process_count_per_instance: 2000}\n"
     )
     with pytest.raises(JobError, match="4000000 ranks") as caught:
         parse_job(text, "job.yml")

@@ -20,15 +20,13 @@ from worldsize.plan.rank_environment import VARIABLES, has_hostfile
 from worldsize.plan.rank_layout import node_major_layout
 
 SOURCE = Path(worldsize.__file__).parents[1]
-OF_LAUNCHERS = ("worldsize/agent/launchers/", "worldsize/plan/launchers.py")
+OF_LAUNCHERS = ("worldsize/agent/launchers/", "worldsize/plan/launchers.py", "worldsize/wings/mpi/agent/")
 WORDS_OF_COMMANDS = {
     "worldsize/wings/batch_scripts/script/check.py": {"launch.by == 'srun'", "launch.by != 'srun'",
         "first.by == 'srun'", "launch.by == 'mpirun'"},
     "worldsize/wings/batch_scripts/script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
-    "worldsize/jobspec/distributions/deepspeed.py": {"argv[0].rpartition('/')[2] == 'deepspeed'"},
     "worldsize/jobspec/job.py": {"job.autotune.get('by') != 'deepspeed'"},
-    "worldsize/service/submission/make_plan.py": {"'deepspeed' in job.command"},
 }  # fmt: skip
 """Comparisons with what a command, a script or a key says: a program of a launcher's name, and no plan's launcher."""
 

@@ -12,7 +12,7 @@ from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.errors import ConfigError, JobError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
-from worldsize.service.computes import compute_of_run, open_compute, path_mapping_of
+from worldsize.service.computes import compute_of_run, open_compute
 
 OWN = """
 from worldsize.jobspec.keys.key import Key
@@ -84,7 +84,6 @@ def test_our_own_types_come_first(project: Project) -> None:
     assert isinstance(open_compute(config, "lab", project.environ), SlurmCompute)
     assert isinstance(open_compute(config, "local", project.environ), LocalCompute)
     assert isinstance(compute_of_run("/nowhere", None, "x", {}), LocalCompute)
-    assert path_mapping_of(config.computes["lab"]) == ()
 
 
 def test_a_type_of_another_package(project: Project) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.common.named_tuple import Protocol
-from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import NodeEnd, Process, Shares
     from worldsize.state.records import Failure, RunWarning
 
-_WINGS = "worldsize.wings."
+_FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
+"""What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it, and returns the environment
+that the ranks inherit. It raises OSError."""
 
 
 class Launcher(Protocol):
@@ -53,14 +55,8 @@ class Launcher(Protocol):
 def find_launcher(name: str) -> Launcher:
     """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known, ConfigError
     where its wing is not installed."""
-    module = launcher_facts(name).module
-    if module.startswith(_WINGS):
-        from worldsize.registry import load_module
-
-        found = load_module(module[len("worldsize.") :], f"the launcher {name}")
-    else:
-        found = __import__(module, fromlist=("LAUNCHER",))
-    launcher: Launcher = found.LAUNCHER
+    require_launcher(name)
+    launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     return launcher
 
 
@@ -87,11 +83,13 @@ def prepare_launch(
 def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
     if has_hostfile(launch.plan):
         write_hostfile(launch.plan, launch.world, launch.paths)
-    if launch.plan.framework != "horovod":
+    if launch.plan.framework not in _FRAMEWORKS:
         return launch.environ
-    from worldsize.agent.launchers.horovod import prepare_horovod
+    from worldsize.registry import load_module
 
-    return prepare_horovod(launch)
+    what = f"the distribution {launch.plan.framework}"
+    environ: Mapping[str, str] = load_module(_FRAMEWORKS[launch.plan.framework], what).prepare(launch)
+    return environ
 
 
 def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:

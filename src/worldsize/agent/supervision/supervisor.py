@@ -40,12 +40,14 @@ from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.agent.control.launcher_relay import MessageRelay
+    from typing import Any
+
     from worldsize.agent.supervision.node_preparation import NodePreparation
     from worldsize.agent.supervision.stop_rule import StopRule
 
 TICK = 1.0
 BUSY_TICK = 0.02
+_RELAY = "wings.mpi.agent.launcher_relay"
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
 
@@ -87,11 +89,12 @@ class Supervisor:
             from worldsize.agent.control.early_completion import LeaderTracker
 
             self._peers.leading = LeaderTracker(plan)
-        self._relay: MessageRelay | None = None
+        self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
-            from worldsize.agent.control.launcher_relay import MessageRelay
+            from worldsize.registry import load_module
 
-            self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
+            relay = load_module(_RELAY, f"the launcher {plan.launcher}").MessageRelay
+            self._relay = relay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._ended_ranks = EndedRanks(plan, paths, node_rank)

@@ -147,14 +147,8 @@ class SlurmCompute:
         payload, place = first.payload, first.plan.array
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
-        argv = [
-            "sbatch",
-            "--parsable",
-            "--open-mode=append",
-            "--output=" + log,
-            *_array_option(place),
-            *_dependency_option(first),
-        ]
+        argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log]
+        argv += [*_array_option(place), *_dependency_option(first)]
         environ = without_variables(self._environ, first.plan.secrets)
         job = submit_once(argv, payload.script, name, environ, first.plan.umask)
         jobs = [f"{job}_{element}" for element in range(len(submissions))] if place else [job]
@@ -246,9 +240,7 @@ class SlurmCompute:
     def _options(self, job: Job, plan: Plan) -> list[options.Option]:
         if plan.batch is None:
             return options.sbatch_options(self._merged_options(job), plan)
-        from worldsize.compute.slurm.options import script_options
-
-        return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
+        return options.script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
 
     def _merged_options(self, job: Job) -> dict[str, Any]:
         return options.merge_options(self._settings.options, job, self._settings.gpus_per_node)

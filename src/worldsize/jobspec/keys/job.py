@@ -23,10 +23,6 @@ def _count(doc: str, minimum: int = 1) -> Key:
     return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
 
 
-def _port(doc: str) -> Key:
-    return Key("int", doc, minimum=1, maximum=65535)
-
-
 INPUT: Keys = {
     "type": Key("text", "What the path holds.", choices=ASSET_TYPES),
     "path": Key("path", "A local path, relative to the job file, or a URI.", blank=False),
@@ -68,7 +64,7 @@ SERVICE: Keys = {
     ),
     "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
     "nodes": Key("as_text", "all, or a node's index."),
-    "port": _port("The port of the service."),
+    "port": Key("int", "The port of the service.", minimum=1, maximum=65535),
     "log_dir": Key("text", "TensorBoard's log directory."),
     "ssh_public_keys": Key("text", "Keys that may log in."),
     "properties": Key("any", "Properties of the service."),

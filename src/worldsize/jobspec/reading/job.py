@@ -88,7 +88,7 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
         report.add(node, path, f"{ranks} ranks are more than the limit of {MAX_RANKS}")
 
 
-def read_distribution(node: YamlNode, path: str, report: Problems) -> Distribution | None:
+def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
     """Keys that the kind does not know only warn; a wrong type or size is a problem."""
     if node.value is None:
         return None
@@ -104,15 +104,11 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
     if name is None:
         return None
     keys = DISTRIBUTIONS[name].keys()
-    known = {key: item for key, item in nodes.items() if key in keys}
-    for key, item in nodes.items():
-        if key not in keys and key != "type":
-            report.warn(item, join(path, key), f"is not a key of {name}; ignored")
+    known = {each: item for each, item in nodes.items() if each in keys}
+    for each, item in nodes.items():
+        if each not in keys and each != "type":
+            report.warn(item, join(path, each), f"is not a key of {name}; ignored")
     return DISTRIBUTIONS[name](**read_keys(known, path, keys, report))
-
-
-def _read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
-    return read_distribution(node, path, report)
 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
@@ -185,6 +181,6 @@ JOB_READERS: Mapping[str, ValueReader] = {
     "outputs": _read_outputs,
     "environment": _read_environment,
     "wing": _read_by_wing,
-    "distribution": _read_distribution,
+    "distribution": read_distribution,
     "matrix": read_matrix,
 }

@@ -1,4 +1,4 @@
-"""Where environments lie: the directory of a compute."""
+"""Where environments and data lie: directories of a compute."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from worldsize.trust.directories import require_reliable_directory
 def envs_dir(config: Config, settings: ComputeSettings) -> str:
     """Where environments are built for a compute: where its nodes see them. StorageError where somebody else could
     change it."""
-    return require_reliable_directory(_envs_dir(config, settings), make=False)
+    return shared_directory(config, settings, settings.envs_dir or config.envs_dir, "envs")
 
 
-def _envs_dir(config: Config, settings: ComputeSettings) -> str:
-    if settings.envs_dir or config.envs_dir:
-        return settings.envs_dir or config.envs_dir or ""
-    if settings.own_runs_dir:
-        return os.path.join(settings.own_runs_dir, f".envs-{os.getuid()}")
-    return os.path.join(config.home, "envs")
+def shared_directory(config: Config, settings: ComputeSettings, said: str | None, kind: str) -> str:
+    """The directory `said`, else one of this `kind` where the compute's runs are. StorageError where somebody else
+    could change it."""
+    own = None if said else settings.own_runs_dir
+    path = said or (os.path.join(own, f".{kind}-{os.getuid()}") if own else os.path.join(config.home, kind))
+    return require_reliable_directory(path, make=False)

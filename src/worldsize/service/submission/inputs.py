@@ -11,7 +11,7 @@ from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan
-from worldsize.trust.directories import require_reliable_directory
+from worldsize.service.environments.location import shared_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +22,7 @@ def data_directory(config: Config, compute: str) -> str:
     """Where fetched data of this user lies for a compute: where its nodes see it. StorageError where somebody else
     could change it."""
     settings = config.computes[compute]
-    if settings.data_dir:
-        return require_reliable_directory(settings.data_dir, make=False)
-    if settings.own_runs_dir:
-        return require_reliable_directory(os.path.join(settings.own_runs_dir, f".data-{os.getuid()}"), make=False)
-    return require_reliable_directory(os.path.join(config.home, "data"), make=False)
+    return shared_directory(config, settings, settings.data_dir, "data")
 
 
 def locate_inputs(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from worldsize.common.path_mapping import is_mapped, to_client_path
 from worldsize.compute.base import CheckResult, Compute
 from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.paths import is_remote
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.registry import find_module
@@ -92,7 +93,7 @@ def script_of_command(job: Job) -> str | None:
 def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
-    if _is_remote(job.code):
+    if is_remote(job.code):
         what, hint = "code must be a local directory here", "clone it, and name the directory"
     elif os.path.exists(job.code):
         what, hint = f"{job.code} is not a directory", "name the directory that holds the script"
@@ -139,7 +140,7 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return [
         CheckResult("error", f"no such file or directory: {path}", origins.of(key), "mend it, or leave it out")
         for key, path in named.items()
-        if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
+        if isinstance(path, str) and not is_remote(path) and not os.path.exists(path)
     ]
 
 
@@ -166,12 +167,6 @@ def _azure_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
         return []
     module = find_module("wings.azure.notices")
     return list(module.notices(job, origins)) if module is not None else []
-
-
-def _is_remote(path: str) -> bool:
-    from worldsize.jobspec.paths import is_remote
-
-    return is_remote(path)
 
 
 def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:

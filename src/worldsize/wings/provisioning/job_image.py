@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
-from worldsize.errors import UsageError
+from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.array import array_of
@@ -25,6 +25,7 @@ from worldsize.wings.provisioning import image as container_image
 from worldsize.wings.provisioning.image import APPTAINER, NONE, PYXIS, SINGULARITY
 
 _DRIVER = "/proc/driver/nvidia/version"
+_PYXIS_OPTION = "--container-image"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
 
 
@@ -49,10 +50,13 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
         if found or asked:
             return ContainerRuntime(APPTAINER, program)
     if settings.type == "slurm":
-        from worldsize.compute.slurm.commands import has_pyxis
+        from worldsize.compute.slurm.commands import call
 
-        if has_pyxis(environ):
-            return ContainerRuntime(PYXIS, "")
+        try:
+            if _PYXIS_OPTION in call(["srun", "--help"], environ=environ).out:
+                return ContainerRuntime(PYXIS, "")
+        except WorldsizeError:
+            pass
     return None
 
 

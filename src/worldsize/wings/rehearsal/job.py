@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from worldsize.common.numbers import parse_digits
-from worldsize.jobspec.config.config import LOCAL, Config
+from worldsize.jobspec.config.compute_types import find_settings_module
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
-from worldsize.service.computes import path_mapping_of
 from worldsize.service.submission.make_plan import with_client_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
 
 _MANY = 16
 """So many ranks that import torch are much for one machine."""
@@ -26,7 +30,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     if settings is not None and settings.offline:
         job = job._replace(offline=True)
     if settings is not None:
-        mapped = path_mapping_of(settings)
+        mapped = _path_mapping(settings)
         job = with_client_paths(job, mapped) if mapped else job
     if job.modules:
         said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
@@ -40,6 +44,13 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         said.append(f"{ranks} ranks on this machine; most mistakes show with -w 2x2 too")
     here = name if settings is not None and settings.type == LOCAL else LOCAL
     return job._replace(compute=here), said
+
+
+def _path_mapping(settings: ComputeSettings) -> Mapped:
+    """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
+    module = find_settings_module(settings.type)
+    mapped: Mapped = module.path_mapping(settings.options) if module and hasattr(module, "path_mapping") else ()
+    return mapped
 
 
 def _requested_gpus(job: Job) -> int | None:

@@ -11,7 +11,8 @@ import pytest
 from worldsize.compute.base import ComputeFacts
 from worldsize.compute.slurm.options import script_options
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import PlainDistribution, PyTorchDistribution
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.reading.job_file import load_job, parse_job

@@ -17,7 +17,6 @@ from types import FrameType
 import pytest
 from in_process import InProcess
 
-from worldsize.agent.launchers import mpirun, slurm_srun
 from worldsize.agent.launchers.torchrun import root_cause
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError, UsageError
@@ -47,6 +46,7 @@ from worldsize.wings.batch_scripts.script.size import (
     parse_sbatch_array,
 )
 from worldsize.wings.batch_scripts.script.variables import sbatch_variables
+from worldsize.wings.mpi.agent import mpirun, slurm_srun
 
 SECONDS = 10
 """Of CPU time for one input, where an endless loop takes for ever."""

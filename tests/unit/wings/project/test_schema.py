@@ -85,7 +85,7 @@ def test_misspelt_words_do_not(line: str, message: str, nearest: str) -> None:
         "{command: x, resources: {instance_count: 0}}",
         "{command: x, limits: {timeout: 0}}",
         "{command: x, distribution: {process_count_per_instance: 1}}",
-        "{command: x, distribution: {type: mpi, process_count_per_instance: 0}}",
+        "{command: x, distribution: {type: none, process_count_per_instance: 0}}",
         "{command: x, inputs: {a b: 1}}",
         "{command: x, share_gpus: 1}",
     ],
@@ -94,7 +94,7 @@ def test_wrong_values_do_not(text: str) -> None:
     assert not satisfies(yaml.safe_load(text), SCHEMA)
 
 
-@pytest.mark.parametrize("distribution", ["{type: PyTorch, added: {deep: 1}}", "{type: MPI}", "{type: TensorFlow}", ""])
+@pytest.mark.parametrize("distribution", ["{type: PyTorch, added: {deep: 1}}", "{type: NONE}", "{type: pyTorch}", ""])
 def test_distributions_in_any_case_and_with_extras_do(distribution: str) -> None:
     assert satisfies(yaml.safe_load("command: x\ndistribution: %s" % distribution), SCHEMA)
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import AssetTypes, Data, Input, Job, Limits, Output, Resources
 from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.wings.python_surface.command_job import command
@@ -50,27 +52,9 @@ def test_the_guides_pytorch_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_the_guides_tensorflow_sample() -> None:
-    job = command(
-        code="./src",
-        command="python main.py --epochs ${{inputs.epochs}} --model-dir ${{inputs.model_dir}}",
-        inputs={"epochs": 1, "model_dir": "outputs/keras-model"},
-        environment="AzureML-tensorflow-2.4-ubuntu18.04-py37-cuda11-gpu@latest",
-        compute="cpu-cluster",
-        instance_count=2,
-        distribution={"type": "tensorflow", "parameter_server_count": 1, "worker_count": 2, "added_property": 7},
-        display_name="tensorflow-mnist-distributed-example",
-    )
-    built, warnings = job.build()
-    assert built.distribution == TensorFlowDistribution(1, 2)
-    assert warnings == ["command(): distribution.added_property: is not a key of tensorflow; ignored"]
-    job.distribution = TensorFlowDistribution(parameter_server_count=1, worker_count=2)
-    assert job.build() == (built, [])
-
-
 def test_attributes_may_be_set_afterwards() -> None:
     job = command(command="x", inputs={"lr": 0.1})
-    job.distribution = MpiDistribution(process_count_per_instance=2)
+    job.distribution = PlainDistribution(process_count_per_instance=2)
     job.instance_count = 4
     job.inputs["lr"] = 0.2
     job.inputs["more"] = True
@@ -81,7 +65,7 @@ def test_attributes_may_be_set_afterwards() -> None:
     job.slurm = {"partition": "gpu"}
     assert job.build()[0] == Job(
         command="x",
-        distribution=MpiDistribution(2),
+        distribution=PlainDistribution(2),
         resources=Resources(4),
         inputs={"lr": 0.2, "more": True},
         outputs={"model": Output(), "log": Output()},
@@ -159,10 +143,11 @@ def test_the_callers_values_are_left_alone() -> None:
 
 def test_the_same_job_as_a_file_and_as_python() -> None:
     text = (
-        "command: x\nresources: {instance_count: 2}\ndistribution: {type: mpi}\ninputs: {a: 1, b: {path: /d}}\ngrace: 3"
+        "command: x\nresources: {instance_count: 2}\ndistribution: {type: none}\n"
+        "inputs: {a: 1, b: {path: /d}}\ngrace: 3"
     )
     in_python = command(
-        command="x", instance_count=2, distribution={"type": "mpi"}, inputs={"a": 1, "b": {"path": "/d"}}, grace=3
+        command="x", instance_count=2, distribution={"type": "none"}, inputs={"a": 1, "b": {"path": "/d"}}, grace=3
     )
     assert in_python.build()[0] == parse_job(text, "job.yml").job._replace(source="python")
 
@@ -197,7 +182,7 @@ ITSELF["a"] = ITSELF
         ({"inputs": {"a": Input()}}, "inputs.a.path: is missing"),
         ({"inputs": {"a": 10**400}}, "more than 300 digits"),
         ({"slurm": ITSELF}, "nested more than 60 deep"),
-        ({"distribution": {"type": "gossip"}}, "one of: pytorch, tensorflow, mpi, horovod, deepspeed, jax, ray, none"),
+        ({"distribution": {"type": "gossip"}}, "one of: " + ", ".join(DISTRIBUTIONS)),
         ({"distribution": "pytorch"}, "distribution: expected a mapping of keys"),
         ({"environment_variables": {"A": None}}, "environment_variables.A: expected text"),
         ({"resources": 3}, "resources: expected a mapping of keys"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Job, Resources, has_search, is_array_job
 from worldsize.wings.trials.job import make_search, trial_settings, with_own_tuning
 
@@ -68,11 +68,11 @@ def test_a_configuration_is_named_within_the_code(name: str) -> None:
 def test_deepspeeds_own_search_is_one_run() -> None:
     own = JOB._replace(autotune={"by": "deepspeed"})
     assert has_search(JOB) and is_array_job(JOB) and not has_search(own) and not is_array_job(own)
-    arranged = DeepSpeedDistribution(2).arrange(1)._replace(launcher="deepspeed")
+    arranged = PyTorchDistribution(2).arrange(1)._replace(launcher="deepspeed")
     assert with_own_tuning(arranged).options["autotuning"] == "tune"
     for wrong, message in (
         (arranged._replace(launcher="direct"), "a part of its launcher"),
-        (DeepSpeedDistribution(2).arrange(2)._replace(launcher="deepspeed"), "needs ssh and pdsh"),
+        (PyTorchDistribution(2).arrange(2)._replace(launcher="deepspeed"), "needs ssh and pdsh"),
     ):
         with pytest.raises(PlanError, match=message):
             with_own_tuning(wrong)

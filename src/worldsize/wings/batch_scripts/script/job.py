@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import PlainDistribution, processes_per_instance
+from worldsize.jobspec.distribution import processes_per_instance
+from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.job import Job, LoadedJob, Resources
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.jobspec.paths import printable_path

@@ -11,6 +11,12 @@ from collections.abc import Sequence
 
 from worldsize.agent.posix import mounts
 
+_SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
+"""nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
+
+_ST_RELATIME = 4096
+_CHANGED = "it was exchanged for something else meanwhile"
+
 
 def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
     """Why not, in words, for each path where it was not possible. `needed` must stay writable: what holds it is left.
@@ -58,9 +64,36 @@ def _bind_read_only(path: str, needed: str | None = None) -> None:
     try:
         if needed is not None and _is_above(place.path, needed):
             raise OSError(errno.EBUSY, _in_use_text(path))
-        mounts.bind_read_only(place)
+        _remount_read_only(place)
     finally:
         place.close()
+
+
+def _remount_read_only(place: mounts.OpenPath) -> None:
+    """The place can be read and no longer written, but for what is mounted below it. Raises OSError."""
+    mounts.bind(place, place)
+    top = _open_mount_on(place)
+    try:
+        found = os.statvfs(top.fd).f_flag
+        kept = found & _SAME_FLAGS | (mounts.RELATIME if found & _ST_RELATIME else 0)
+        mounts.mount("none", top.name, "", mounts.BIND | mounts.REMOUNT | mounts.READ_ONLY | kept)
+    finally:
+        top.close()
+
+
+def _open_mount_on(place: mounts.OpenPath) -> mounts.OpenPath:
+    """The mount that has just been made on a place, which itself goes on to show what was there before."""
+    top = mounts.open_path(place.path)
+    there, here = os.fstat(top.fd), os.fstat(place.fd)
+    if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
+        top.close()
+        raise OSError(116, _CHANGED)
+    return top
+
+
+def _mount_id(place: mounts.OpenPath) -> bytes:
+    with open(f"/proc/self/fdinfo/{place.fd}", "rb") as file:
+        return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
 def _contains_needed(path: str, needed: str) -> bool:

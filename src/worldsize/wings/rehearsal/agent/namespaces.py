@@ -8,6 +8,7 @@ starts inherits it, and everything is gone with the last of them. Standard libra
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix import mounts
@@ -75,11 +76,28 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
     for seen, path in zip(kept, lying):
         for place in places:
             if _is_inside(path, place):
-                target = mounts.open_below(place, path)
+                target = _open_below(place, path)
                 mounts.bind(seen, target)
                 target.close()
         seen.close()
     memory.close()
+
+
+def _open_below(top: str, path: str) -> mounts.OpenPath:
+    """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
+    place = mounts.open_path(top)
+    for name in os.path.relpath(path, top).split(os.sep):
+        if name == os.curdir:
+            continue
+        try:
+            following = os.open(name, mounts.NO_ACCESS | os.O_NOFOLLOW, dir_fd=place.fd)
+        finally:
+            place.close()
+        place = mounts.OpenPath(following)
+        if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
+            place.close()
+            raise OSError(40, f"{name} is a link")
+    return place
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.agent.launchers.horovod import INTERFACE, interface_of, with_interface
 from worldsize.agent.launchers.rank_process import rank_processes
-from worldsize.jobspec.distributions.horovod import HorovodDistribution
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult, scrub
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.horovod.agent.rendezvous_server import INTERFACE, interface_of, with_interface
+from worldsize.wings.horovod.distribution import HorovodDistribution
 
 WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
 

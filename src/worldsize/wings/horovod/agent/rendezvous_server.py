@@ -46,7 +46,7 @@ server.serve_forever()
 """
 
 
-def prepare_horovod(launch: NodeLaunch) -> Mapping[str, str]:
+def prepare(launch: NodeLaunch) -> Mapping[str, str]:
     """Start the server, on the head. Returns the environment that this node's ranks inherit. Raises OSError."""
     environ = with_interface(launch.plan, launch.world, launch.node.node_rank, launch.environ)
     if launch.node.node_rank == 0:

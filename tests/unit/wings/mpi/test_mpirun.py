@@ -7,16 +7,7 @@ import subprocess
 
 import pytest
 
-from worldsize.agent.launchers import slurm_srun
 from worldsize.agent.launchers.base import find_launcher, node_processes
-from worldsize.agent.launchers.mpirun import (
-    first_cause,
-    has_open_mpi,
-    hosts_lines,
-    mpirun_argv,
-    mpirun_environment,
-    open_mpi_generation,
-)
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.plan.node_names import node_names
@@ -24,6 +15,15 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.mpi.agent import slurm_srun
+from worldsize.wings.mpi.agent.mpirun import (
+    first_cause,
+    has_open_mpi,
+    hosts_lines,
+    mpirun_argv,
+    mpirun_environment,
+    open_mpi_generation,
+)
 
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:

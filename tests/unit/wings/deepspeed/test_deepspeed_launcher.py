@@ -10,20 +10,20 @@ import sys
 import pytest
 
 from worldsize.agent.launchers.base import find_launcher, node_processes
-from worldsize.agent.launchers.deepspeed import deepspeed_environment, rank_exit_code, write_launch_files
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.deepspeed import (
-    DeepSpeedDistribution,
-    is_deepspeed_command,
-    with_deepspeed_launcher,
-)
-from worldsize.jobspec.distributions.mpi import MpiDistribution
+from worldsize.jobspec.distributions.base import program_name
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.deepspeed.agent.launcher import deepspeed_environment, rank_exit_code, write_launch_files
+from worldsize.wings.deepspeed.distribution import (
+    DeepSpeedDistribution,
+    with_launcher,
+)
+from worldsize.wings.mpi.distribution import MpiDistribution
 
 SITE = os.path.join(os.path.dirname(__file__), *[".."] * 4, "src", "worldsize", "inrank", "sitecustomize.py")
 
@@ -44,14 +44,13 @@ SITE = os.path.join(os.path.dirname(__file__), *[".."] * 4, "src", "worldsize", 
     ],
 )
 def test_commands_of_deepspeeds_launcher(command, found):
-    assert is_deepspeed_command(command, ()) == found
+    assert bool(program_name("deepspeed", command, ())) == found
 
 
 def test_words_of_deepspeeds_launcher():
-    assert is_deepspeed_command("", ("deepspeed", "train.py")) and is_deepspeed_command(
-        "", ("/e/bin/deepspeed", "t.py")
-    )
-    assert not is_deepspeed_command("deepspeed x", ("python", "deepspeed"))
+    assert program_name("deepspeed", "", ("deepspeed", "train.py")) == "deepspeed"
+    assert program_name("deepspeed", "", ("/e/bin/deepspeed", "t.py")) == "/e/bin/deepspeed"
+    assert program_name("deepspeed", "deepspeed x", ("python", "deepspeed")) == ""
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,9 @@ def test_words_of_deepspeeds_launcher():
     ],
 )
 def test_it_is_started_once_per_node_unless_another_launcher_is_asked_for(distribution, gpus, found):
-    arrangement = with_deepspeed_launcher(distribution.arrange(2), "deepspeed train.py", (), gpus)
+    arrangement = with_launcher(distribution.arrange(2), "deepspeed train.py", (), gpus)
     assert (arrangement.launcher, [len(node.ranks) for node in arrangement.nodes]) == found
-    assert with_deepspeed_launcher(distribution.arrange(2), "python train.py", (), gpus) == distribution.arrange(2)
+    assert with_launcher(distribution.arrange(2), "python train.py", (), gpus) == distribution.arrange(2)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_it_is_started_once_per_node_unless_another_launcher_is_asked_for(distri
 )
 def test_a_launcher_that_could_not_be_told_of_the_other_nodes_is_refused(command, argv):
     with pytest.raises(PlanError, match="named by a path"):
-        with_deepspeed_launcher(PyTorchDistribution(2).arrange(2), command, argv, None)
+        with_launcher(PyTorchDistribution(2).arrange(2), command, argv, None)
 
 
 def plan_of(**fields) -> Plan:

@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.launchers.head_launcher import HeadLauncher
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_file import to_shell_word
 from worldsize.agent.posix.processes import find_program
@@ -23,6 +22,7 @@ from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import RendezvousResult, scrub
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

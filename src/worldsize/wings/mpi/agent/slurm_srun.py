@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.head_launcher import HeadLauncher
 from worldsize.agent.launchers.launcher_failures import FailedRank
-from worldsize.agent.launchers.mpirun import mpirun_environment
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
+from worldsize.wings.mpi.agent.mpirun import mpirun_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,14 +25,13 @@ class RayDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import port_key
         from worldsize.jobspec.keys.key import Key
 
         return {
-            "port": port_key("The head's port."),
+            "port": Key("int", "The head's port.", minimum=1, maximum=65535),
             "address": Key("text", "The address of a cluster that runs already."),
             "include_dashboard": Key("flag", "Whether to start the dashboard."),
-            "dashboard_port": port_key("The dashboard's port."),
+            "dashboard_port": Key("int", "The dashboard's port.", minimum=1, maximum=65535),
             "head_node_additional_args": Key("text", "Extra arguments of the head."),
             "worker_node_additional_args": Key("text", "Extra arguments of the workers."),
         }

@@ -10,16 +10,16 @@ import os
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.base import Launcher
-from worldsize.agent.launchers.launcher_failures import daemon_failure, launcher_failure, rank_errors
+from worldsize.agent.launchers.launcher_failures import last_line, launcher_failure, rank_errors
 from worldsize.agent.launchers.rank_file import write_rank_files
 from worldsize.agent.outcome.rank_failure import rank_failure
 from worldsize.plan.plan import Plan
+from worldsize.state.records import Failure, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.launcher_failures import FailedRank
     from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-    from worldsize.state.records import Failure
 
 _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
@@ -60,13 +60,25 @@ class HeadLauncher(Launcher):
 
     def failures(self, end: NodeEnd) -> list[Failure]:
         if end.node_rank:
-            return [daemon_failure(end)]
+            return [_daemon_failure(end)]
         return _all_ranks_failures(end, self.first_cause(end)) or [launcher_failure(end)]
 
 
 def waiting_argv(plan: Plan) -> tuple[str, ...]:
     """What waits on every other node for the line that the head may send."""
     return ("/bin/sh", "-c", _WAIT, plan.options.get("source", "<the head's word>"))
+
+
+def _daemon_failure(end: NodeEnd) -> Failure:
+    """The failure of the process that a launcher has on a node besides the head. It is rarely the first one, since the
+    process ends with the launcher; the words "remote process exited" let other failures come first."""
+    process, code, time = end.ended
+    launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
+    if code in (126, 127):
+        what = f"{launcher}'s daemon cannot be started on {where}: {last_line(process.log)}"
+    else:
+        what = f"{launcher}'s daemon on {where} ended with code {code} (remote process exited)"
+    return Failure(Reason.EXIT_CODE, what, end.node_rank, None, code, time)
 
 
 def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:

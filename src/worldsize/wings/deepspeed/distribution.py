@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, program_name
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.rank_layout import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
-
-_COMMAND = re.compile(r"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?(\S*/)?deepspeed\s")
 
 
 @ignore_unknown_keywords
@@ -37,16 +34,17 @@ class DeepSpeedDistribution(NamedTuple):
         return Arrangement(node_major_layout(instances, self.process_count_per_instance), conventions=("torch",))
 
 
-def with_deepspeed_launcher(
+def with_launcher(
     arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
 ) -> Arrangement:
     """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
     other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
     named by a path, so that nothing can tell it of the allocation."""
     asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
-    if asked or not is_deepspeed_command(command, argv):
+    named = program_name("deepspeed", command, argv)
+    if asked or not named:
         return arrangement
-    if has_launcher_path(command, argv):
+    if "/" in named:
         from worldsize.errors import PlanError
 
         what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
@@ -56,15 +54,3 @@ def with_deepspeed_launcher(
         nodes = node_major_layout(len(nodes), gpus_per_node)
     conventions = (*arrangement.conventions, "torch")
     return arrangement._replace(nodes=nodes, launcher="deepspeed", options={}, conventions=conventions)
-
-
-def is_deepspeed_command(command: str, argv: Sequence[str]) -> bool:
-    """Whether a command is one of DeepSpeed's own launcher, which starts a node's ranks itself."""
-    return argv[0].rpartition("/")[2] == "deepspeed" if argv else _COMMAND.search(command) is not None
-
-
-def has_launcher_path(command: str, argv: Sequence[str]) -> bool:
-    """Whether such a command says where the launcher is, rather than its name alone."""
-    if argv:
-        return "/" in argv[0]
-    return any(found[1] for found in _COMMAND.finditer(command))
