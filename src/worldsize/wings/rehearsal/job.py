@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.common.numbers import parse_digits
-from worldsize.jobspec.config.compute_types import find_settings_module
+from worldsize.jobspec.config.compute_types import call_settings
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
@@ -48,8 +48,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 def _path_mapping(settings: ComputeSettings) -> Mapped:
     """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
-    module = find_settings_module(settings.type)
-    mapped: Mapped = module.path_mapping(settings.options) if module and hasattr(module, "path_mapping") else ()
+    mapped: Mapped = call_settings(settings.type, "path_mapping", (), settings.options)
     return mapped
 
 
