@@ -12,7 +12,6 @@ from worldsize.errors import JobError, PlanError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, Resources
-from worldsize.jobspec.python_builder import command
 from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.jobspec.reading.overrides import with_world
 from worldsize.plan.run_paths import RunPaths
@@ -20,6 +19,7 @@ from worldsize.service.submission.make_plan import make_plan
 from worldsize.wings.frameworks.jax import JaxDistribution
 from worldsize.wings.frameworks.ray import RayDistribution
 from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution
+from worldsize.wings.python_surface.command_job import command
 
 SHARED = ComputeFacts(None, 8, shared_host=True)
 
