@@ -1,24 +1,24 @@
-"""Jobs, and the values they are made of, as hypothesis strategies; how many examples the property tests take."""
+"""Jobs, and the values they are made of, as hypothesis strategies; the number of examples of a test; a job file
+with every key of a commandJob, and lines with a misspelt word."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worldsize.jobspec.distribution import (
-    MpiDistribution,
-    PlainDistribution,
-    PyTorchDistribution,
-    RayDistribution,
-    TensorFlowDistribution,
-)
+from worldsize.errors import WorldsizeError
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys import job as keys
 from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.registry import find_module
 
 fuzz = settings(
     max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),
@@ -47,13 +47,16 @@ trees = st.recursive(
 options = st.dictionaries(texts, trees, max_size=3)
 paths = st.sampled_from(["/data/a b", "azureml:x:1", "https://h/p", "/é"])
 processes = st.integers(1, 1000)
+OF_WINGS = {
+    "mpi": (processes,),
+    "tensorflow": (st.integers(0, 9), st.none() | processes),
+    "ray": (st.none() | st.integers(1, 65535), st.none() | texts, st.none() | st.booleans()),
+}
 distributions = st.one_of(
     st.none(),
     made(PlainDistribution, processes),
     made(PyTorchDistribution, processes, st.sampled_from(["direct", "torchrun"])),
-    made(MpiDistribution, processes),
-    made(TensorFlowDistribution, st.integers(0, 9), st.none() | processes),
-    made(RayDistribution, st.none() | st.integers(1, 65535), st.none() | texts, st.none() | st.booleans()),
+    *(made(DISTRIBUTIONS[name], *fields) for name, fields in OF_WINGS.items() if name in tuple(DISTRIBUTIONS)),
 )
 inputs = (
     st.booleans()
@@ -119,6 +122,8 @@ def _with_words(job: Job, argv: tuple[str, ...]) -> Job:
     return job._replace(argv=argv, command=command_text(argv)) if argv and argv[0] else job
 
 
+searches = st.sampled_from([{}, {"search": {"a.b": (1, "x")}, "timeout": 1.5, "by": "worldsize"}])
+
 some_jobs = st.fixed_dictionaries(
     {"command": filled, "source": st.just("job.yml")},
     optional={
@@ -131,7 +136,7 @@ some_jobs = st.fixed_dictionaries(
         "environment": st.none() | st.sampled_from(["azureml:a@latest", "file:/p/env.yml", "/p/r.txt"]) | environments,
         "environment_variables": labels,
         "distribution": distributions,
-        "autotune": st.none() | st.sampled_from([{}, {"search": {"a.b": (1, "x")}, "timeout": 1.5, "by": "worldsize"}]),
+        **({"autotune": st.none() | searches} if find_module("wings.trials.keys") else {}),
         "compute": st.none() | filled,
         "resources": resources,
         "limits": made(Limits, st.none() | st.floats(1e-3, 1e6) | st.integers(1, 10**6)),
@@ -185,3 +190,113 @@ worded_jobs = st.builds(_with_words, several_jobs, st.lists(texts, max_size=4).m
 
 def jobs(test: Callable[[Any], None]) -> Callable[[], None]:
     return fuzz(given(worded_jobs)(test))
+
+
+objects = st.recursive(
+    scalars | st.floats() | st.binary(max_size=3) | st.just(object()) | st.dates() | st.builds(Path, st.just("x")),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.sets(st.integers(), max_size=2)
+        | st.dictionaries(texts | st.integers() | st.none(), inner, max_size=3)
+        | made(Input, inner, inner, inner, inner, inner)
+    ),
+    max_leaves=8,
+)
+"""What a program may say by mistake."""
+
+
+def only_ours(act: Callable[[], object]) -> None:
+    """Runs `act`; an error of ours must be one of use, with words that can be printed."""
+    try:
+        act()
+    except WorldsizeError as error:
+        assert error.exit_code == 2
+        assert error.what
+        str(error).encode("utf-8", "backslashreplace")
+
+
+FULL = """\
+$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
+type: command
+name: mnist-1
+display_name: MNIST on two nodes
+experiment_name: mnist
+description: |
+  Several
+  lines.
+tags: {team: vision, version: 1.0, empty: }
+properties: {origin: "guide"}
+command: >-
+  python train.py --data ${{inputs.data}}
+  --lr ${{inputs.lr}}
+code: src
+environment: azureml:AzureML-pytorch-1.9-ubuntu18.04-py37-cuda11-gpu:6
+environment_variables:
+  NCCL_DEBUG: INFO
+  DEBUG: true
+  RATE: 1.50
+  MODE: 010
+  DAY: 2024-01-01
+  EMPTY: ""
+distribution:
+  type: PyTorch
+  process_count_per_instance: 2
+  added_property: 7
+compute: azureml:gpu-cluster
+resources:
+  instance_count: 2
+  instance_type: STANDARD_NC6
+  shm_size: 2g
+  docker_args: [--ipc=host, --shm-size 4g]
+  locations: [westeurope]
+  max_instance_count: 4
+  properties: {AISuperComputer: {interactive: true}}
+limits: {timeout: 3600}
+inputs:
+  data: {type: uri_folder, path: ../data, mode: ro_mount}
+  store: {path: "azureml://datastores/a/paths/b"}
+  maybe: {type: uri_file, optional: true}
+  lr: 0.1
+  count: 010
+  on_: yes
+  day: 2024-01-01
+  text: two words
+  huge: .inf
+outputs:
+  model: {type: custom_model, mode: rw_mount, name: best, version: 3}
+  log:
+queue_settings: {job_tier: Spot, priority: medium}
+services:
+  board: {type: tensor_board, log_dir: logs, nodes: all, port: 6006}
+identity: {type: user_identity}
+parent_job_name: sweep_7
+conventions: [torch, AzureML]
+grace: 5
+threads: 4
+bind: none
+share: group
+share_gpus: true
+visible_devices: false
+modules: [gcc/12, "cuda/12.4"]
+setup: [ulimit -n 4096]
+slurm: {partition: [gpu, big], time: 1:30:00, gpus_per_node: 4, requeue: false, exclusive: true}
+hpcpack: {node_group: GPU, nodes: [n1, n2], exclusive: true, priority: Highest}
+"""
+
+WRONG_KEYS = [
+    ("comand: x", "comand: is not a key of a job", "command"),
+    ("resources: {instanc_count: 2}", "resources.instanc_count: is not a key of resources", "instance_count"),
+    ("inputs: {a: {paht: x}}", "inputs.a.paht: is not a key of inputs.a", "path"),
+    ("outputs: {a: {mod: x}}", "outputs.a.mod: is not a key of outputs.a", "mode"),
+    ("services: {a: {prot: 1}}", "services.a.prot: is not a key of services.a", "port"),
+    ("environment: {imgae: x}", "environment.imgae: is not a key of environment", "image"),
+    ("services: {a: {type: tensorbord}}", "services.a.type: 'tensorbord' is none", "TensorBoard"),
+    ("identity: {type: managd}", "identity.type: 'managd' is none", "managed"),
+    ("limits: {timeuot: 3}", "limits.timeuot: is not a key of limits", "timeout"),
+    ("bind: nonee", "bind: 'nonee' is none of the values allowed", "none"),
+    ("conventions: [troch]", "conventions[0]: 'troch' is none of the values allowed", "torch"),
+    ("inputs: {a: {type: uri_floder, path: x}}", "inputs.a.type: 'uri_floder' is none", "uri_folder"),
+    ("distribution: {type: pytroch}", "distribution.type: 'pytroch' is none", "pytorch"),
+]
+"""A line, what is said of it, the nearest right word."""

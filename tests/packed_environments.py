@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from worldsize.environment.inspect.existing import ExistingEnvironment
-from worldsize.environment.pack.pack import EnvironmentPack, pack
+from worldsize.environment.existing import ExistingEnvironment
+from worldsize.service.request import EnvironmentPack
+from worldsize.wings.provisioning.pack import pack
 
 
 def a_prefix(tmp_path: Path, name: str = "env") -> Path:

@@ -1,8 +1,8 @@
 """Which test files a change may affect, the most affected first.
 
-A test file is affected by a changed module that it imports, directly or through others; by its own change and those of
-its helpers; by the pages and examples that it names. A test that starts the command line as a process counts as
-importing all of worldsize, at a distance. The nearest come first.
+A test file is affected by a changed module that it imports, directly or through others, or by the name of a wing's
+module in a text; by its own change and those of its helpers; by the pages and examples that it names. A test that
+starts the command line as a process counts as importing all of worldsize, at a distance. The nearest come first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND_LINE = "src/worldsize/__main__.py"
+_NAMED_MODULE = re.compile(r'"(?:worldsize\.)?(wings(?:\.\w+)+)"')
+OF_TESTS = ("tests/", "src/worldsize_conformance/")
 _STARTS_COMMAND_LINE = re.compile(r'"-m", "worldsize"|-m worldsize|"worldsize", ')
 PROCESS_DISTANCE = 4
 """What starts worldsize as a process comes after what imports a module through up to three others."""
@@ -60,7 +62,8 @@ def importers(files: Mapping[str, str]) -> dict[str, dict[str, int]]:
     modules = {module_name(path): path for path in files}
     graph: dict[str, dict[str, int]] = {path: {} for path in files}
     for path, text in files.items():
-        for name in imported_names(text, module_name(path), path.endswith("__init__.py")):
+        named = {"worldsize." + name for name in _NAMED_MODULE.findall(text)}
+        for name in imported_names(text, module_name(path), path.endswith("__init__.py")) | named:
             if name in modules and modules[name] != path:
                 graph[modules[name]][path] = 1
         folder = os.path.dirname(path)
@@ -69,11 +72,11 @@ def importers(files: Mapping[str, str]) -> dict[str, dict[str, int]]:
             if helper in files and helper != path:
                 graph[helper].setdefault(path, 1)
             folder = os.path.dirname(folder)
-        if path.startswith("tests/") and _STARTS_COMMAND_LINE.search(text):
+        if path.startswith(OF_TESTS) and _STARTS_COMMAND_LINE.search(text):
             graph[COMMAND_LINE].setdefault(path, 1)
     for path in files:
         # The command line loads each verb's module by its name, and starts agents and ranks as programs.
-        if path.startswith("src/") and path != COMMAND_LINE:
+        if path.startswith("src/") and not path.startswith(OF_TESTS) and path != COMMAND_LINE:
             graph[path].setdefault(COMMAND_LINE, PROCESS_DISTANCE)
     return graph
 

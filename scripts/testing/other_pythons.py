@@ -14,7 +14,7 @@ import sys
 from scripts.environments.pythons import CLIENT, NODE_ONLY, find
 from scripts.testing.lanes import ROOT
 
-NODE_PACKAGES = ("common", "trust", "plan", "state", "agent", "inrank")
+NODE_PACKAGES = ("common", "trust", "plan", "state", "agent", "inrank", "wings/*/agent", "wings/*/inrank")
 
 
 def test_client(version: str) -> int:
@@ -30,8 +30,8 @@ def test_client(version: str) -> int:
 
 
 def test_node(version: str, python: str) -> int:
-    """Import what travels to a node on a Python that only nodes have, without the client's package around it. What lies
-    below `inrank` is compiled: it needs torch, or is a program."""
+    """Import what travels to a node on a Python that only nodes have, without the client's package around it. What a
+    wing has for ranks is compiled: it needs torch, or is a program."""
     print("==> the agent's modules on Python %s" % version, flush=True)
     return subprocess.call([python, "-B", "-c", IMPORTS, *node_files()], cwd=ROOT)
 
@@ -41,7 +41,7 @@ import importlib, os, sys, types
 package = sys.modules["worldsize"] = types.ModuleType("worldsize")
 package.__path__ = ["src/worldsize"]
 for path in sys.argv[1:]:
-    if os.path.dirname(path).startswith(os.path.join("src", "worldsize", "inrank", "")):
+    if {"wings", "inrank"} <= set(path.split(os.sep)):
         with open(path, encoding="utf-8") as file:
             compile(file.read(), path, "exec")
     else:
@@ -53,7 +53,8 @@ def node_files() -> list[str]:
     folders = [os.path.join("src", "worldsize", part) for part in NODE_PACKAGES]
     found = (glob.glob(folder + "/**/*.py", root_dir=ROOT, recursive=True) for folder in folders)
     files = [path for paths in found for path in sorted(paths)]
-    return [os.path.join("src", "worldsize", "errors.py"), *(path for path in files if not path.endswith("__.py"))]
+    single = [os.path.join("src", "worldsize", name) for name in ("errors.py", "registry.py")]
+    return [*single, *(path for path in files if not path.endswith("__.py"))]
 
 
 def main() -> int:

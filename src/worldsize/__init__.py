@@ -18,49 +18,49 @@ if TYPE_CHECKING:
 
     from worldsize.errors import RunFailed as RunFailed
     from worldsize.errors import WorldsizeError as WorldsizeError
-    from worldsize.inrank.data_parallel.shard import shard as shard
-    from worldsize.inrank.rank_info import RankInfo as RankInfo
-    from worldsize.inrank.rank_info import once_per_node as once_per_node
-    from worldsize.inrank.rank_info import rank_info as rank_info
-    from worldsize.jobspec.distribution import MpiDistribution as MpiDistribution
-    from worldsize.jobspec.distribution import PyTorchDistribution as PyTorchDistribution
-    from worldsize.jobspec.distribution import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.jobspec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
     from worldsize.jobspec.job import AssetTypes as AssetTypes
     from worldsize.jobspec.job import Data as Data
     from worldsize.jobspec.job import Input as Input
     from worldsize.jobspec.job import Output as Output
-    from worldsize.jobspec.python_builder import CommandJob as CommandJob
-    from worldsize.jobspec.python_builder import command as command
-    from worldsize.service.client import load_job as load_job
-    from worldsize.service.client import open_array as open_array
-    from worldsize.service.client import open_run as open_run
-    from worldsize.service.client import submit as submit
     from worldsize.service.runs.array import RunArray as RunArray
     from worldsize.service.runs.run import Run as Run
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
+    from worldsize.wings.data_parallel.inrank.shard import shard as shard
+    from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.wings.mpi.distribution import MpiDistribution as MpiDistribution
+    from worldsize.wings.python_surface.client import load_job as load_job
+    from worldsize.wings.python_surface.client import open_array as open_array
+    from worldsize.wings.python_surface.client import open_run as open_run
+    from worldsize.wings.python_surface.client import submit as submit
+    from worldsize.wings.python_surface.command_job import CommandJob as CommandJob
+    from worldsize.wings.python_surface.command_job import command as command
+    from worldsize.wings.python_surface.inrank.rank_info import RankInfo as RankInfo
+    from worldsize.wings.python_surface.inrank.rank_info import once_per_node as once_per_node
+    from worldsize.wings.python_surface.inrank.rank_info import rank_info as rank_info
 
 _HOMES = {
-    "command": "jobspec.python_builder",
-    "CommandJob": "jobspec.python_builder",
+    "command": "wings.python_surface.command_job",
+    "CommandJob": "wings.python_surface.command_job",
     "Input": "jobspec.job",
     "Output": "jobspec.job",
     "Data": "jobspec.job",
     "AssetTypes": "jobspec.job",
-    "PyTorchDistribution": "jobspec.distribution",
-    "MpiDistribution": "jobspec.distribution",
-    "TensorFlowDistribution": "jobspec.distribution",
-    "submit": "service.client",
-    "load_job": "service.client",
-    "open_run": "service.client",
-    "open_array": "service.client",
+    "PyTorchDistribution": "jobspec.distributions.pytorch",
+    "MpiDistribution": "wings.mpi.distribution",
+    "TensorFlowDistribution": "wings.frameworks.tensorflow",
+    "submit": "wings.python_surface.client",
+    "load_job": "wings.python_surface.client",
+    "open_run": "wings.python_surface.client",
+    "open_array": "wings.python_surface.client",
     "Run": "service.runs.run",
     "RunArray": "service.runs.array",
     "RunState": "state.records",
-    "rank_info": "inrank.rank_info",
-    "RankInfo": "inrank.rank_info",
-    "once_per_node": "inrank.rank_info",
-    "shard": "inrank.data_parallel.shard",
+    "rank_info": "wings.python_surface.inrank.rank_info",
+    "RankInfo": "wings.python_surface.inrank.rank_info",
+    "once_per_node": "wings.python_surface.inrank.rank_info",
+    "shard": "wings.data_parallel.inrank.shard",
     "WorldsizeError": "errors",
     "RunFailed": "errors",
 }
@@ -75,11 +75,20 @@ def __getattr__(name: str) -> Any:
         return VERSION
     if name not in _HOMES:
         raise AttributeError(f"module 'worldsize' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module("worldsize." + _HOMES[name]), name)
+    value = getattr(_module(_HOMES[name], name), name)
     globals()[name] = value
     return value
+
+
+def _module(home: str, name: str) -> Any:
+    """ConfigError where the name's wing is not installed."""
+    if home.startswith("wings."):
+        from worldsize.registry import load_module
+
+        return load_module(home, f"worldsize.{name}")
+    from importlib import import_module
+
+    return import_module("worldsize." + home)
 
 
 def __dir__() -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hpcpack.simulator import Simulator
 from slurm.cluster import Cluster
 from slurm.fixtures import leave_as_found
-from targets import TARGETS, Place, Target
+from targets import TARGETS, OwnTarget
+
+from worldsize_conformance.fixtures import place as place
+from worldsize_conformance.place import Target
 
 WITHOUT_ACCOUNTING = {
     "test_the_exit_code_comes_through",
@@ -28,41 +29,30 @@ SLOW_COMMANDS = ("hpcpack", "test_however_it_ends_it_ends_everywhere_and_the_run
 
 
 @pytest.fixture
-def place(target: Target, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    cluster: Cluster | Simulator | None = request.getfixturevalue(target.cluster) if target.cluster else None
-    place = Place(_directory(cluster) or str(tmp_path))
-    place.target = target
-    config = target.config
+def target(own_target: OwnTarget, request: pytest.FixtureRequest) -> Iterator[Target]:
+    target = own_target.target
+    cluster: Cluster | Simulator | None = request.getfixturevalue(own_target.cluster) if own_target.cluster else None
     if isinstance(cluster, Cluster):
-        place.environ["SLURM_CONF"] = cluster.environ["SLURM_CONF"]
+        environ = {"SLURM_CONF": cluster.environ["SLURM_CONF"]}
+        yield target._replace(directory=cluster.shared, environ=environ)
+        leave_as_found(cluster)
     elif cluster:
-        place.environ.update(cluster.environ())
         with open(cluster.config) as file:
             config = file.read().partition("\n\n")[2]
-    place.write("worldsize.toml", 'default_compute = "%s"\n%s' % (target.name, config))
-    yield place
-    try:
-        place.close()
-    finally:
-        if isinstance(cluster, Cluster):
-            leave_as_found(cluster)
-
-
-def _directory(cluster: Cluster | Simulator | None) -> str | None:
-    """Where the nodes see what lies there."""
-    if cluster is None:
-        return None
-    return tempfile.mkdtemp(dir=cluster.shared if isinstance(cluster, Cluster) else cluster.share)
+        yield target._replace(directory=cluster.share, environ=cluster.environ(), config=config)
+    else:
+        yield target
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
         name = metafunc.function.__name__
-        metafunc.parametrize("target", [_parameter(target, name) for target in TARGETS])
+        metafunc.parametrize("own_target", [_parameter(each, name) for each in TARGETS])
 
 
-def _parameter(target: Target, test: str) -> object:
+def _parameter(own: OwnTarget, test: str) -> object:
+    target = own.target
     marks = [pytest.mark.slurm] if target.name.startswith("slurm") else []
     if (target.name == "slurm-alone" and test not in WITHOUT_ACCOUNTING) or (target.name, test) == SLOW_COMMANDS:
         marks.append(pytest.mark.exhaustive)
-    return pytest.param(target, id=target.name, marks=marks)
+    return pytest.param(own, id=target.name, marks=marks)

@@ -1,96 +1,25 @@
-"""The computes that every test of this suite runs on: a new one is one more entry in TARGETS."""
+"""The computes that every test of the suite runs on here: a new one is one more entry in TARGETS."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from driver import Cli
-
-from worldsize.common.path_mapping import to_node_path
-from worldsize.compute.base import Compute, Handle
-from worldsize.jobspec.config.load import load_config
-from worldsize.jobspec.job import Job
-from worldsize.service.computes import open_compute
-from worldsize.service.runs.run import Run
-from worldsize.store.find import find_run_paths
+from worldsize_conformance.place import Target
 
 
-class Target(NamedTuple):
-    """A compute as the suite needs it.
+class OwnTarget(NamedTuple):
+    """A target, and the fixture of its cluster, which says where nodes see files, and how it is reached."""
 
-    name      what `--compute` calls it
-    config    its table in worldsize.toml; empty for one that is always there, or whose cluster has written it
-    patience  seconds that a small job may take from its submission to its end
-    cluster   the fixture that it needs
-    inherits  what the submitting shell exports reaches the nodes
-    """
-
-    name: str
-    config: str
-    patience: float
+    target: Target
     cluster: str | None = None
-    inherits: bool = True
 
 
 TARGETS = [
-    Target("local", "", 30),
-    Target("slurm", '[compute.slurm]\ntype = "slurm"\n', 60, "slurm"),
-    Target("slurm-alone", '[compute.slurm-alone]\ntype = "slurm"\n', 60, "slurm_without_accounting"),
-    Target("hpcpack", "", 40, "hpcpack", inherits=False),
+    OwnTarget(Target("local", "", 30)),
+    OwnTarget(Target("slurm", '[compute.slurm]\ntype = "slurm"\n', 60, unknown={"job": "99999999"}), "slurm"),
+    OwnTarget(
+        Target("slurm-alone", '[compute.slurm-alone]\ntype = "slurm"\n', 60, unknown={"job": "99999999"}),
+        "slurm_without_accounting",
+    ),
+    OwnTarget(Target("hpcpack", "", 40, inherits=False, unknown={"job": 99999999}), "hpcpack"),
 ]
-
-
-class Place(Cli):
-    """The command line in a project whose jobs run on the target, and the compute itself."""
-
-    target: Target
-
-    def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
-        """A job file; its path. `keys` are further keys of it."""
-        nodes, _, processes = world.partition("x")
-        job = {
-            "command": command,
-            "distribution": {"type": "pytorch", "process_count_per_instance": int(processes)},
-            "resources": {"instance_count": int(nodes)},
-            **keys,
-        }
-        return self.write("job.yml", json.dumps(job, ensure_ascii=False))
-
-    def compute(self) -> Compute:
-        return open_compute(load_config(self.project, self.environ), self.target.name, self.environ)
-
-    def handle(self, run: str) -> Handle:
-        handle: Handle = json.loads(self.read(run, "handle.json"))
-        return handle
-
-    def there(self, path: str) -> str:
-        """What the nodes call it."""
-        return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
-
-    def forget(self, run: str) -> None:
-        """The run's native job is unknown from now on."""
-        if self.target.cluster:
-            handle = self.handle(run)
-            handle = {**handle, "job": type(handle["job"])(99999999)}
-            with open(self.path(run, "handle.json"), "w") as file:
-                json.dump(handle, file)
-
-    def open(self, run: str) -> Run:
-        return Run(find_run_paths(self.home, run), self.environ)
-
-    def ended(self, run: str) -> Mapping[str, Any]:
-        """The status of a run, once it has ended."""
-        self("wait", run, "--timeout", str(self.target.patience))
-        status = self.status(run)
-        assert status["exit_code"] is not None, "%s did not end in time" % run
-        return status
-
-    def out(self, run: str, name: str) -> str:
-        return self.read(run, "outputs", name)
-
-    def up(self, run: str, *names: str) -> bool:
-        """Whether these files are in the run's outputs."""
-        return all(os.path.exists(self.path(run, "outputs", name)) for name in names)

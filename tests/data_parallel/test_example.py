@@ -18,7 +18,7 @@ pytest.importorskip("libcst")
 from trainings import Trainings
 
 EXAMPLE = os.path.join(os.path.dirname(SOURCE), "examples", "data-parallel")
-PACKAGE = os.path.join(SOURCE, "worldsize", "inrank", "data_parallel")
+PACKAGE = os.path.join(SOURCE, "worldsize", "wings", "data_parallel", "inrank")
 
 
 @pytest.mark.exhaustive
@@ -37,7 +37,8 @@ def test_the_same_script_three_ways_ends_alike(trainings: Trainings) -> None:
 
 def test_scripts_find_shard_where_worldsize_is_not_installed(trainings: Trainings) -> None:
     copy = os.path.join(trainings.cli.project, "worldsize_inrank")
-    shutil.copytree(os.path.dirname(PACKAGE), copy)
+    shutil.copytree(PACKAGE, os.path.join(copy, "data_parallel"))
+    shutil.copy(os.path.join(SOURCE, "worldsize", "inrank", "import_hook.py"), copy)
     script = (
         """
 import sys

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from worldsize.inrank.data_parallel.batch_slices import size_of, slice_of  # noqa: E402
-from worldsize.inrank.data_parallel.loop_purpose import printed_sizes, training_verdict  # noqa: E402
-from worldsize.inrank.data_parallel.loss_graph import LossReading, read_loss  # noqa: E402
+from worldsize.wings.data_parallel.inrank.batch_slices import size_of, slice_of  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loop_purpose import printed_sizes, training_verdict  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loss_graph import LossReading, read_loss  # noqa: E402
 
 LOCAL, TOTAL = 8, 32
 weights = torch.randn(5, 3, requires_grad=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from documents import PAGES, ROOT, Step, environment, matches, run_steps, steps
+from other_packages import install_project
 
 _WITH_STEPS = [page for page in PAGES if any(step.name is None for step in steps(page))]
 _SLOW = {"hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
 """Seconds for pages that train; the others have `_PATIENCE`."""
+
+_INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
+"""Examples that a page has its reader install."""
 
 _PATIENCE = 120
 _MORE = 60
@@ -28,7 +33,11 @@ def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     folder.mkdir()
     if page.name in _SLOW and any("examples/" in step.text for step in todo):
         (folder / "examples").symlink_to(ROOT / "examples")
-    printed = run_steps(todo, folder, environment(tmp_path / "home"), _SLOW.get(page.name, _PATIENCE))
+    environ = environment(tmp_path / "home")
+    for project in _INSTALLED.get(page.name, ()):
+        install_project(ROOT / "examples" / project, tmp_path / "site")
+        environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(tmp_path / "site")))
+    printed = run_steps(todo, folder, environ, _SLOW.get(page.name, _PATIENCE))
     wrong = [
         "%s:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (page.name, step.line, step.text, step.printed, actual)
         for step, actual in zip(todo, printed, strict=True)

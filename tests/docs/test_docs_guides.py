@@ -12,6 +12,7 @@ import pytest
 from documents import ROOT, environment
 
 _TESTS = ROOT / "tests"
+_SOURCE = ROOT / "src"
 _ROWS = [
     [cell.strip() for cell in line.strip().strip("|").split("|")]
     for line in (ROOT / "docs" / "guides.md").read_text(encoding="utf-8").splitlines()
@@ -27,7 +28,10 @@ def test_there_are_rows() -> None:
 @pytest.mark.parametrize("name", _CITED)
 def test_a_cited_test_exists(name: str) -> None:
     file, _, function = name.partition("::")
-    assert re.search(r"^def %s\(" % function, (_TESTS / file).read_text(encoding="utf-8"), re.MULTILINE)
+    text = (_TESTS / file).read_text(encoding="utf-8")
+    for module in re.findall(r"^from (worldsize_conformance\.\w+) import \*", text, re.MULTILINE):
+        text += (_SOURCE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+    assert re.search(r"^def %s\(" % function, text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row[0][:30])

@@ -17,6 +17,7 @@ from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Keys
+from worldsize.registry import load_module
 from worldsize.state.records import Reason, RunState
 
 pytestmark = pytest.mark.exhaustive
@@ -93,7 +94,7 @@ def key_names(keys: Keys, prefix: str = "") -> Iterator[str]:
         if key.kind == "object" and name in ("resources", "limits"):
             yield from key_names(key.keys, prefix + name + ".")
         else:
-            yield from key_names(key.keys)
+            yield from key_names(load_module(key.home, name).KEYS if key.home else key.keys)
 
 
 JOB_KEYS = {

@@ -13,8 +13,8 @@ from driver import Cli
 from server import serve
 from wheels import Links
 
-from worldsize.environment.conda.packages import refuse_pip_packages
 from worldsize.errors import UsageError
+from worldsize.wings.environments.conda.packages import refuse_pip_packages
 
 VERSION = "%d.%d" % sys.version_info[:2]
 

@@ -14,9 +14,9 @@ from driver import Cli, wait_for
 from native_sources import NCCL, horovod, nccl
 from wheels import Links
 
-from worldsize.environment.native import toolchain
-from worldsize.environment.native.steps import wheel_key, with_new_names
 from worldsize.errors import UsageError
+from worldsize.wings.environments.native import toolchain
+from worldsize.wings.environments.native.steps import wheel_key, with_new_names
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None or shutil.which("mpicc") is None, reason="no gcc and mpicc to compile with"

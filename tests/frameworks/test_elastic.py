@@ -15,7 +15,7 @@ from training import PATIENCE
 
 from worldsize.agent.launchers.torchrun import torchrun_argv, torchrun_environment
 from worldsize.errors import PlanError
-from worldsize.jobspec.distribution import PyTorchDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths

@@ -120,7 +120,7 @@ def test_it_waits_in_the_queue_says_so_and_ctrl_c_takes_it_out(client: Client, h
 INTERRUPTED = """
 import os, signal, sys
 from worldsize.cli.main import main
-from worldsize.compute.hpcpack import submission
+from worldsize.wings.hpcpack import submission
 
 def interrupted(original):
     def function(*values):

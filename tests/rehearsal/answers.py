@@ -1,7 +1,7 @@
 """What torch answers on a machine with two GPUs or more: one table, for virtual ones and for real ones.
 
 Each case is a few lines of a script; `answer` is what they leave in that name, or what they raise: its type and the
-first line of its message. Nothing of a GPU's name, memory or speed. Sources of the messages: virtual_gpu/messages.py.
+first line of its message. Nothing of a GPU's name, memory or speed. Sources of the messages: wings/rehearsal/inrank/messages.py.
 Run by test_answers.py on virtual GPUs and by scripts/compare_virtual_gpu.py on real ones.
 """
 

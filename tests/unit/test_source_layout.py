@@ -10,7 +10,7 @@ import pytest
 from source_code import ROOT, SOURCE, imports_at_run_time
 
 MOST_FILES = 20
-CROWDED = {"src/worldsize/inrank/data_parallel"}
+CROWDED = {"src/worldsize/wings/data_parallel/inrank"}
 
 
 def module_of(path: Path) -> str:

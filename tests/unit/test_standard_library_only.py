@@ -18,8 +18,11 @@ OWN = {**dict.fromkeys(("agent", "common", "plan", "state", "trust"), "worldsize
 
 def sources() -> list[tuple[str, str]]:
     """(path under src/worldsize, the packages beyond the standard library that it may import)."""
-    found = [("errors.py", "worldsize")]
-    for package, allowed in OWN.items():
+    found = [("errors.py", "worldsize"), ("registry.py", "worldsize")]
+    wings = os.listdir(os.path.join(SOURCE, "wings"))
+    sides = {"agent": "worldsize", "inrank": "worldsize worldsize_inrank torch"}
+    of_wings = {os.path.join("wings", wing, side): allowed for wing in wings for side, allowed in sides.items()}
+    for package, allowed in {**OWN, **of_wings}.items():
         for folder, _, names in os.walk(os.path.join(SOURCE, package)):
             files = (os.path.relpath(os.path.join(folder, name), SOURCE) for name in names if name.endswith(".py"))
             found += [(file, allowed) for file in sorted(files)]

@@ -1,18 +1,17 @@
-"""Rows for `list`: from results, from the cache, from whoever looks live; and the removal of finished runs."""
+"""Rows for `list`: from results, from the cache, from whoever looks live."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 
 import msgspec
 import pytest
 
 from worldsize.common import atomic_files
-from worldsize.errors import NotFound
 from worldsize.plan.run_paths import RunPaths
-from worldsize.snapshot.snapshot import take_snapshot
-from worldsize.store import find, prune, runs, summaries
+from worldsize.store import find, runs, summaries
 from worldsize.store.summaries import Summary
 
 NOW = 1795257118.0
@@ -35,11 +34,9 @@ def finish(paths: RunPaths, state: str = "SUCCEEDED", ended: float = NOW) -> Sum
     return summary
 
 
-def make(home: str, now: float = NOW, runs_dir: str | None = None, code: str | None = None) -> RunPaths:
+def make(home: str, now: float = NOW, runs_dir: str | None = None) -> RunPaths:
     paths = runs.create_run(home, runs_dir, now=lambda: now)
     atomic_files.write_text(paths.plan, "{}")
-    if code:
-        take_snapshot(code, paths, runs.objects_dir(os.path.dirname(paths.root)))
     return paths
 
 
@@ -117,7 +114,9 @@ def test_a_broken_cache_is_made_anew(home, garbage):
 def test_the_cache_forgets_runs_that_are_gone(home):
     many(home, 250)
     summaries.summaries(home, find.list_ids(home), nobody)
-    removed = [run_id for run_id, _ in prune.prune(home, now=NOW, keep=150)]
+    removed = find.list_ids(home)[150:]
+    for run_id in removed:
+        shutil.rmtree(os.path.join(home, "runs", run_id))
     many(home, 100, later=0.5)
     ids = find.list_ids(home)
     assert [r.id for r in summaries.summaries(home, ids, nobody)] == ids and not set(ids) & set(removed)
@@ -131,79 +130,3 @@ def test_live_runs_are_not_cached(home):
     assert summaries.summaries(home, ids, lambda runs: [row(runs[0].run_id, "RUNNING")])[0].state == "RUNNING"
     finish(paths, "FAILED")
     assert summaries.summaries(home, ids, nobody)[0].state == "FAILED"
-
-
-def test_prune_removes_finished_runs_and_what_only_they_used(home, tmp_path):
-    code = tmp_path / "code"
-    code.mkdir()
-    (code / "common.py").write_text("c" * 100)
-    (code / "first.py").write_text("f" * 1000)
-    old = make(home, NOW - 100, code=str(code))
-    (code / "first.py").unlink()
-    kept = make(home, NOW - 50, code=str(code))
-    live = make(home, NOW - 200, code=str(code))
-    finish(old, ended=NOW - 90)
-    finish(kept, ended=NOW - 10)
-    os.chmod(old.outputs, 0o500)
-    objects = runs.objects_dir(os.path.join(home, "runs"))
-    assert len(stored(objects)) == 2
-    rehearsed = prune.prune(home, now=NOW, older_than=60, dry_run=True)
-    assert os.path.exists(old.root) and [run_id for run_id, _ in rehearsed] == [old.run_id]
-    assert 1000 <= rehearsed[0][1] < 1000 + 2000
-    assert prune.prune(home, now=NOW, older_than=60) == rehearsed
-    assert sorted(find.list_ids(home)) == sorted([kept.run_id, live.run_id])
-    assert len(stored(objects)) == 1
-    assert (tmp_path / "home/runs" / kept.run_id / "code/common.py").read_text() == "c" * 100
-    with pytest.raises(NotFound):
-        find.find_run_paths(home, old.run_id)
-
-
-def stored(directory: str) -> list[str]:
-    return [name for _, _, names in os.walk(directory) for name in names]
-
-
-def test_prune_by_state_and_number(home):
-    made = [make(home, NOW + number) for number in range(4)]
-    for paths, state in zip(made, ["FAILED", "SUCCEEDED", "FAILED", "SUCCEEDED"], strict=True):
-        finish(paths, state)
-    assert [i for i, _ in prune.prune(home, now=NOW, keep=1, states={"FAILED"})] == [made[2].run_id, made[0].run_id]
-    assert [i for i, _ in prune.prune(home, now=NOW, keep=1)] == [made[1].run_id]
-    assert find.list_ids(home) == [made[3].run_id]
-
-
-def test_prune_follows_a_runs_dir_elsewhere(home, tmp_path):
-    code = tmp_path / "code"
-    code.mkdir()
-    (code / "a.py").write_text("a")
-    paths = make(home, runs_dir=str(tmp_path / "lab"), code=str(code))
-    finish(paths)
-    prune.prune(home, now=NOW)
-    assert os.listdir(os.path.join(home, "runs")) == []
-    assert stored(str(tmp_path / "lab")) == []
-
-
-def test_what_a_broken_snapshot_left_goes_after_a_while(home):
-    paths = make(home)
-    objects = runs.objects_dir(os.path.dirname(paths.root))
-    os.makedirs(objects)
-    for name in ("tmp-0123", "index-0123"):
-        atomic_files.write_text(os.path.join(objects, name), "")
-    now = os.stat(objects).st_mtime
-    prune.prune(home, now=now + 60)
-    assert len(os.listdir(objects)) == 2
-    prune.prune(home, now=now + 2 * 3600)
-    assert os.listdir(objects) == ["index-0123"]
-    prune.prune(home, now=now + 31 * 86400)
-    assert os.listdir(objects) == []
-
-
-def test_prune_finishes_what_was_interrupted_and_leaves_strangers_alone(home, tmp_path):
-    paths = make(home)
-    finish(paths)
-    os.rename(paths.root, os.path.join(home, "runs", ".pruned-" + paths.run_id))
-    os.mkdir(tmp_path / "precious")
-    finish(RunPaths(str(tmp_path / "precious")))
-    os.symlink(tmp_path / "precious", os.path.join(home, "runs", runs.new_run_id(NOW, os.urandom)))
-    os.symlink(tmp_path / "gone", os.path.join(home, "runs", runs.new_run_id(NOW, os.urandom)))
-    assert prune.prune(home, now=NOW) == []
-    assert len(os.listdir(os.path.join(home, "runs"))) == 2 and os.path.exists(tmp_path / "precious/result.json")

@@ -26,6 +26,7 @@ from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
+from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_masked_plan, with_secrets
@@ -135,6 +136,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
         environ = run_prerequisites(plan, paths, node_rank, environ)
     address = options.address or environ.get(ADDRESS)
     try:
+        load_launchers(plan, paths)
         if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
             from worldsize.agent.startup.array_element import complete_own_element
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from worldsize.trust.projects import TrustQuestion
 
 
+_AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
 def current_directory() -> str:
     """The current directory. UsageError where it is no more."""
     try:
@@ -95,6 +98,16 @@ def parse_seconds(text: str) -> float:
     return value
 
 
+def parse_age(text: str, where: str = "--older-than") -> float:
+    """Seconds. UsageError for what is no age."""
+    import re
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
+    return float(match[1]) * _AGE_UNITS[match[2]]
+
+
 def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
     """The shell offers what `complete` returns."""
     argument.completer = complete  # type: ignore[attr-defined]
@@ -114,12 +127,6 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
     return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
-
-
-def complete_scripts(prefix: str, **_: Any) -> list[str]:
-    from argcomplete.completers import FilesCompleter
-
-    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
 
 
 def find_run(text: str | None) -> Run:

@@ -14,11 +14,11 @@ try:
     import errno
     import gc
     from collections.abc import Mapping, Sequence
-    from importlib import import_module
 
     from worldsize.common.named_tuple import NamedTuple
     from worldsize.common.numbers import parse_digits
     from worldsize.errors import UsageError, WorldsizeError
+    from worldsize.registry import find_module, load_module
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
 
@@ -33,35 +33,37 @@ _WIDEST = 10_000
 
 
 class Verb(NamedTuple):
+    """`module`, as `load_module` takes it, may be that of a wing."""
+
     module: str
     help: str
 
 
 VERBS = {
-    "run": Verb("run.run", "run a job and follow it to its end"),
-    "submit": Verb("run.run", "start a job and print its run id"),
-    "rehearse": Verb("run.run", "run a cluster's job here, with virtual GPUs"),
-    "rerun": Verb("run.run", "run a former run's job and code again"),
-    "list": Verb("runs.list", "the latest runs"),
-    "status": Verb("runs.status", "one run's state, and why it failed"),
-    "wait": Verb("runs.status", "wait for a run's end; exit with its code"),
-    "cancel": Verb("runs.status", "end a run"),
-    "requeue": Verb("runs.status", "have the scheduler start a run again"),
-    "prune": Verb("runs.prune", "remove finished runs"),
-    "logs": Verb("runs.logs", "what the ranks wrote, merged or one by one"),
-    "nodes": Verb("nodes.list_nodes", "a compute's nodes, and what is free"),
-    "exec": Verb("nodes.exec", "a command on every node of a run"),
-    "shell": Verb("nodes.shell", "a shell on one of a run's nodes"),
-    "hpcpack": Verb("hpcpack", "the share of an HPC Pack cluster: mount it, prove it"),
-    "env": Verb("env.command", "environments: build, list, show, lock, remove"),
-    "diff": Verb("runs.diff", "what differs between two runs: job, code, environment"),
-    "convert": Verb("project.convert", "write DistributedDataParallel into a script, as a diff"),
-    "import": Verb("run.import_script", "write the job file for a Slurm batch script"),
-    "simulate": Verb("simulate", "a cluster to try a compute with, on this machine"),
-    "init": Verb("project.init", "write a job file and worldsize.toml for what is here"),
-    "schema": Verb("project.settings", "the job file's JSON schema, for editors"),
-    "config": Verb("project.settings", "the configuration, and where each value comes from"),
-    "completion": Verb("project.settings", "the shell's completion script"),
+    "run": Verb("cli.run.run", "run a job and follow it to its end"),
+    "submit": Verb("cli.run.run", "start a job and print its run id"),
+    "rehearse": Verb("cli.run.run", "run a cluster's job here, with virtual GPUs"),
+    "rerun": Verb("cli.run.run", "run a former run's job and code again"),
+    "list": Verb("cli.runs.list", "the latest runs"),
+    "status": Verb("cli.runs.status", "one run's state, and why it failed"),
+    "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),
+    "cancel": Verb("cli.runs.status", "end a run"),
+    "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),
+    "prune": Verb("wings.prune.command", "remove finished runs"),
+    "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
+    "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),
+    "exec": Verb("wings.node_commands.exec", "a command on every node of a run"),
+    "shell": Verb("wings.node_commands.shell", "a shell on one of a run's nodes"),
+    "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, prove it"),
+    "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
+    "diff": Verb("wings.comparison.command", "what differs between two runs: job, code, environment"),
+    "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
+    "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
+    "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
+    "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
+    "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
+    "config": Verb("cli.settings", "the configuration, and where each value comes from"),
+    "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
 _WITH_COMMAND = ("run", "submit", "rehearse", "exec")
@@ -117,8 +119,11 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
         verb = VERBS[name]
         one = table.add_parser(name, help=verb.help, allow_abbrev=False, formatter_class=Formatter)
         one.description = verb.help[0].upper() + verb.help[1:] + "."
-        if only in (None, name):
-            import_module("worldsize.cli." + verb.module).configure(name, one)
+        module = load_module(verb.module, f"`worldsize {name}`") if only == name else None
+        if only is None:
+            module = find_module(verb.module)
+        if module is not None:
+            module.configure(name, one)
     parser.verbs = table.choices
     return parser
 
@@ -241,7 +246,7 @@ def run() -> NoReturn:
     try:
         _open_streams()
         if "WORLDSIZE_HPCPACK_PASSWORD" in os.environ:
-            from worldsize.compute.hpcpack.credentials import withhold_password
+            from worldsize.trust.procfs import withhold_password
 
             withhold_password()
         os._exit(_flush_streams(_run_main()))

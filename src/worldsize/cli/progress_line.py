@@ -42,7 +42,7 @@ class ProgressLine(NoticePrinter):
     def transfer(self, what: str, done: int, total: int) -> None:
         if not self._is_time():
             return
-        from worldsize.staging.content_store import bytes_text
+        from worldsize.common.numbers import bytes_text
 
         self._show(f"{what}: {bytes_text(done)} of {bytes_text(total)}" if total else what)
 

@@ -34,3 +34,12 @@ def spans(numbers: Sequence[int]) -> Iterator[Tuple[int, int]]:
 def span_words(numbers: Sequence[int]) -> List[str]:
     """`0-2` and `5` of 0, 1, 2, 5."""
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
+
+
+def bytes_text(count: float) -> str:
+    """`1.5 kB`; three digits."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -1,7 +1,7 @@
 """When processes that are to end are sent which signal: TERM, and KILL once their grace is over.
 
 Pure: every method takes the time, in seconds of one monotonic clock. Standard library only, and nothing of worldsize:
-its text also travels inside `agent/node_programs/run_command.py`.
+its text also travels inside `wings/node_commands/agent/run_command.py`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,20 @@ from worldsize.common.named_tuple import NamedTuple, Protocol
 from worldsize.compute.base import Handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_NODE_COMMANDS = {"local": "wings.node_commands.local", "slurm": "wings.node_commands.slurm"}
+"""What the core's computes execute commands by: modules with `execute`, `open_shell` and more, all of which take what
+the compute knows."""
+
+
+def load_node_commands(kind: str) -> ModuleType:
+    """The module for the compute `kind`. ConfigError where this installation is without it."""
+    return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
 
 
 class ComputeNode(NamedTuple):
@@ -91,6 +105,19 @@ class NodeCommandStream(Protocol):
 
     def close(self) -> None:
         """End at once what still runs, and wait until it has. Harmless when repeated, and after the end."""
+
+
+class NodeStartStatus(NamedTuple):
+    """What a scheduler knows of the nodes of a command, in addition to their files.
+
+    begun  whether the nodes should have begun by now
+    gone   the nodes that write nothing more, and why
+    note   a line for people; shown when it differs from the one before
+    """
+
+    begun: bool = True
+    gone: Mapping[int, str] = {}
+    note: str = ""
 
 
 class HasNodes(Protocol):

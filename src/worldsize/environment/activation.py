@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from worldsize.environment.inspect.existing import ExistingEnvironment, venv_home
+from worldsize.environment.existing import ExistingEnvironment, venv_home
 from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from worldsize.environment.inspect.existing import ExistingEnvironment
+from worldsize.environment.existing import ExistingEnvironment
 from worldsize.jobspec.environment import EnvironmentSpec
+
+DESCRIPTION = "worldsize-environment.json"
+"""The file in a built environment that tells what it is; written last."""
 
 
 class Recipe(NamedTuple):

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from worldsize.environment.sources import with_file_contents
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of
+from worldsize.registry import load_module
 
 _DEEPEST = 8
-_LABEL = "/labels/"
-_VERSION = "/versions/"
 
 
 class ResolvedEnvironment(NamedTuple):
@@ -49,7 +47,7 @@ def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int)
         return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
     if is_path(wanted):
         path = wanted.removeprefix("file:")
-        return ResolvedEnvironment(with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
+        return ResolvedEnvironment(_with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
     return ResolvedEnvironment(EnvironmentSpec(python=wanted))
 
 
@@ -59,8 +57,17 @@ def _spec_of_path(path: str) -> EnvironmentSpec:
     return EnvironmentSpec(file=path)
 
 
+def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """`spec` with what its file says in it. ConfigError where this installation builds no environments."""
+    if spec.file is None:
+        return spec
+    sources = load_module("wings.environments.sources", "building environments")
+    found: EnvironmentSpec = sources.with_file_contents(spec)
+    return found
+
+
 def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
-    spec = with_file_contents(spec_of(wanted))
+    spec = _with_file_contents(spec_of(wanted))
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"
         return ResolvedEnvironment(None, what if wanted else None)
@@ -68,19 +75,14 @@ def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
 
 
 def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
+    spellings = _azure_spellings(name) if config.environment_map else []
     for pattern, value in config.environment_map.items():
-        if any(fnmatchcase(each.lower(), pattern.lower()) for each in name_spellings(name)):
+        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
             return _resolve(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
     return ResolvedEnvironment(None, what % name)
 
 
-def name_spellings(name: str) -> list[str]:
-    """How an environment of Azure's may be called in the configuration: as it is said; with and without azureml: and
-    its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
-    short = name
-    if name.startswith("azureml://"):
-        short = name.rstrip("/").rpartition("/environments/")[2].replace(_LABEL, "@").replace(_VERSION, ":")
-    short = short.removeprefix("azureml:")
-    bare = short.partition("@")[0].partition(":")[0]
-    return list(dict.fromkeys((name, "azureml:" + short, short, "azureml:" + bare, bare)))
+def _azure_spellings(name: str) -> list[str]:
+    found: list[str] = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
+    return found

@@ -1,4 +1,5 @@
-"""Distributions: how the ranks of a job find each other. One small module per kind in `distributions/`, by type name.
+"""Distributions: how the ranks of a job find each other. One small module per kind, by its type's name: `none` and
+`pytorch` in `distributions/`, the others in wings, any of which may be missing.
 
 Packages of others add kinds through the entry points `worldsize.distributions`: the name is the type, the object a
 class that does what `Distribution` says.
@@ -9,20 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from worldsize.common.named_tuple import Protocol
+from worldsize.registry import find_module, load_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from worldsize.jobspec.distributions.base import Arrangement
-    from worldsize.jobspec.distributions.deepspeed import DeepSpeedDistribution as DeepSpeedDistribution
-    from worldsize.jobspec.distributions.horovod import HorovodDistribution as HorovodDistribution
-    from worldsize.jobspec.distributions.jax import JaxDistribution as JaxDistribution
-    from worldsize.jobspec.distributions.mpi import MpiDistribution as MpiDistribution
-    from worldsize.jobspec.distributions.plain import PlainDistribution as PlainDistribution
-    from worldsize.jobspec.distributions.pytorch import PyTorchDistribution as PyTorchDistribution
-    from worldsize.jobspec.distributions.ray import RayDistribution as RayDistribution
-    from worldsize.jobspec.distributions.tensorflow import TensorFlowDistribution as TensorFlowDistribution
     from worldsize.jobspec.keys.key import Keys
 
 ENTRY_POINTS = "worldsize.distributions"
@@ -55,36 +49,36 @@ class Distribution(Protocol):
 
 
 _HOMES = {
-    "pytorch": ("pytorch", "PyTorchDistribution"),
-    "tensorflow": ("tensorflow", "TensorFlowDistribution"),
-    "mpi": ("mpi", "MpiDistribution"),
-    "horovod": ("horovod", "HorovodDistribution"),
-    "deepspeed": ("deepspeed", "DeepSpeedDistribution"),
-    "jax": ("jax", "JaxDistribution"),
-    "ray": ("ray", "RayDistribution"),
-    "none": ("plain", "PlainDistribution"),
+    "pytorch": ("jobspec.distributions.pytorch", "PyTorchDistribution"),
+    "tensorflow": ("wings.frameworks.tensorflow", "TensorFlowDistribution"),
+    "mpi": ("wings.mpi.distribution", "MpiDistribution"),
+    "horovod": ("wings.horovod.distribution", "HorovodDistribution"),
+    "deepspeed": ("wings.deepspeed.distribution", "DeepSpeedDistribution"),
+    "jax": ("wings.frameworks.jax", "JaxDistribution"),
+    "ray": ("wings.frameworks.ray", "RayDistribution"),
+    "none": ("jobspec.distributions.plain", "PlainDistribution"),
 }
 """The module and the class of each kind of our own; loaded when it is first used."""
-
-_MODULES = {name: module for module, name in _HOMES.values()}
 
 
 class _DistributionKinds(Mapping[str, "type[Distribution]"]):
     """Every kind by its type's name: our own, then those of other packages, which are looked for only where ours do not
-    answer, since that takes longer than a whole short run."""
+    answer, since that takes longer than a whole short run. ConfigError for one of ours whose wing is not installed;
+    whoever goes through all sees the others."""
 
     def __getitem__(self, name: str) -> type[Distribution]:
-        kind: type[Distribution] = (
-            _load_own_kind(*_HOMES[name]) if name in _HOMES else _load_entry_point(_find_entry_points()[name])
-        )
-        return kind
+        if name not in _HOMES:
+            return _load_entry_point(name)
+        module, kind = _HOMES[name]
+        found: type[Distribution] = getattr(load_module(module, f"the distribution {name}"), kind)
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return name in _HOMES or name in _find_entry_points()
+        return name in _HOMES or name in _external_names()
 
     def __iter__(self) -> Iterator[str]:
-        yield from _HOMES
-        yield from (name for name in _find_entry_points() if name not in _HOMES)
+        yield from (name for name, (module, _) in _HOMES.items() if find_module(module))
+        yield from (name for name in _external_names() if name not in _HOMES)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -93,32 +87,21 @@ class _DistributionKinds(Mapping[str, "type[Distribution]"]):
 DISTRIBUTIONS: Mapping[str, type[Distribution]] = _DistributionKinds()
 
 
-def _load_own_kind(module: str, name: str) -> Any:
-    from importlib import import_module
+def _load_entry_point(name: str) -> type[Distribution]:
+    from worldsize.entry_points import load_entry_point
+    from worldsize.errors import JobError
 
-    return getattr(import_module("worldsize.jobspec.distributions." + module), name)
-
-
-def _load_entry_point(point: Any) -> Any:
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        from worldsize.errors import JobError
-
-        what = f"the distribution {point.name} of {point.value} cannot be loaded: {error}"
-        raise JobError(what, "distribution.type") from error
+    what, where = "the distribution", "distribution.type"
+    kind: type[Distribution] | None = load_entry_point(ENTRY_POINTS, name, what, error=JobError, where=where)
+    if kind is None:
+        raise KeyError(name)
+    return kind
 
 
-def _find_entry_points() -> Mapping[str, Any]:
-    from importlib.metadata import entry_points
+def _external_names() -> tuple[str, ...]:
+    from worldsize.entry_points import entry_point_names
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _load_own_kind(_MODULES[name], name)
+    return entry_point_names(ENTRY_POINTS)
 
 
 def kind_names(said: str) -> tuple[str, ...]:

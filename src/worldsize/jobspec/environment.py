@@ -56,7 +56,7 @@ class EnvironmentSpec(NamedTuple):
                       environment, by path or by name
     conda             match specs; `channels` the strongest first
     pip               requirements and options, as lines of a requirements file
-    file              a file that says more: what it says is added by `environment/sources.py`
+    file              a file that says more: what it says is added by `wings/environments/sources.py`
     virtual_packages  what conda's solver may count on; empty: what the compute says, or this machine has
     modules           loaded when it is built and when it is used
     steps             native builds, after conda and pip; `fetch` before them

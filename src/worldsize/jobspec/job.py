@@ -111,8 +111,8 @@ class Job(NamedTuple):
     modules, setup   modules to load and shell lines to execute before the ranks start
     slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
     hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
-    stage            what is downloaded before the start: the keys of jobspec/keys/stage.py
-    autotune         find the best configuration by trials, one run for each: the keys of jobspec/keys/autotune.py
+    stage            what is downloaded before the start; a wing reads it
+    autotune         find the best configuration by trials, one run for each; a wing reads it
     matrix           inputs that vary: one run for each combination of their values
     count            so many equal runs
     at_once          of several runs, at most so many at the same time
@@ -203,29 +203,6 @@ def command_text(argv: tuple[str, ...]) -> str:
     import shlex
 
     return shlex.join(argv)
-
-
-def service_only_keys(job: Job) -> list[str]:
-    """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
-    resources = job.resources
-    found = {
-        "properties": job.properties,
-        "compute": (job.compute or "").startswith("azureml:"),
-        "resources.instance_type": resources.instance_type,
-        "resources.shm_size": resources.shm_size,
-        "resources.docker_args": resources.docker_args,
-        "resources.locations": resources.locations,
-        "resources.max_instance_count": resources.max_instance_count,
-        "resources.properties": resources.properties,
-        "queue_settings": job.queue_settings,
-        "services": job.services,
-        "identity": job.identity,
-        "parent_job_name": job.parent_job_name,
-    }
-    for name, output in job.outputs.items():
-        found[f"outputs.{name}.name"] = output.name
-        found[f"outputs.{name}.version"] = output.version
-    return [key for key, value in found.items() if value]
 
 
 class LoadedJob(NamedTuple):

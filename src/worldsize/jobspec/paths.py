@@ -20,6 +20,11 @@ def is_remote(path: str) -> bool:
     return ":" in path and re.match(_REMOTE, path) is not None and not path.startswith("file:")
 
 
+def is_fetchable(uri: str) -> bool:
+    """Whether a URI may be tried: azureml's own lead nowhere without the service."""
+    return "://" in uri and not uri.lower().startswith("azureml:")
+
+
 def is_malformed(path: str) -> bool:
     """Whether `path` begins like a URI that cannot be taken apart: http://[anna@host."""
     if not is_remote(path):

@@ -26,6 +26,7 @@ from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from worldsize.plan.plan import Plan
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
 """No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
+_TRIALS = "wings.trials.agent."
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
 """All that an element's directory holds until something happens to the element."""
 
@@ -145,6 +147,27 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
         if not isinstance(each["run"], str) or not all(isinstance(root, str) for root in each["roots"]):
             raise ValueError("it does not say which runs are waited for")
     return [{"run": each["run"], "roots": list(each["roots"]), "any_end": bool(each["any_end"])} for each in value]
+
+
+def load_trials(module: str) -> ModuleType:
+    """What nodes do for a search, by a wing's modules: `trial` has Trial(plan, paths), the StopRule of
+    `agent/supervision/stop_rule.py`; `record` has output_names(search), the names of outputs that are the array's
+    alone, write_configuration(array, trial, search), and write_outputs(root, array). Those raise OSError.
+    ConfigError where this installation is without them."""
+    from worldsize.registry import load_module
+
+    return load_module(_TRIALS + module, "`autotune:`")
+
+
+def write_search_outputs(root: str, array: Array) -> None:
+    """Writes what the search in `root` makes of the trials that have ended; nothing of another array, or where this
+    installation is without searches. Raises OSError."""
+    if array.search:
+        from worldsize.registry import find_module
+
+        record = find_module(_TRIALS + "record")
+        if record is not None:
+            record.write_outputs(root, array)
 
 
 def slurm_array_variables(plan: Plan) -> dict[str, str]:

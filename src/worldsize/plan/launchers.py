@@ -7,7 +7,18 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import os
+
 from worldsize.common.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Dict, List
+
+    from worldsize.errors import PlanError
+    from worldsize.plan.plan import Plan
+    from worldsize.plan.run_paths import RunPaths
 
 
 class LauncherFacts(NamedTuple):
@@ -45,35 +56,92 @@ class LauncherFacts(NamedTuple):
     title: str = "rank {first} on node {node}"
 
 
-_HERE = "worldsize.agent.launchers."
+_WINGS = "worldsize.wings."
 
 LAUNCHERS = {
-    "direct": LauncherFacts(_HERE + "direct", by_agent=True, horovod_library="gloo", binds_ranks=True),
+    "direct": LauncherFacts(
+        "worldsize.agent.launchers.direct", by_agent=True, horovod_library="gloo", binds_ranks=True,
+    ),
     "torchrun": LauncherFacts(
-        _HERE + "torchrun", sets_umask=True, own_meeting=True, in_image=False,
+        "worldsize.agent.launchers.torchrun", sets_umask=True, own_meeting=True, in_image=False,
         options=("min_nodes", "max_restarts", "rdzv_backend"),
         title="torchrun on node {node}, for ranks {first} to {last}",
     ),
     "mpirun": LauncherFacts(
-        _HERE + "mpirun", hostfile=True, own_variables=("PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
-    ),
-    "srun": LauncherFacts(
-        _HERE + "slurm_srun", step_program="srun", hostfile=True, own_variables=("SLURM", "PMIX_", "PMI_"), relay=True,
+        "worldsize.wings.mpi.agent.mpirun", hostfile=True, own_variables=("PMIX_", "PMI_"), relay=True,
         binds_ranks=True, sets_umask=True,
     ),
-    "deepspeed": LauncherFacts(_HERE + "deepspeed", hostfile=True, own_tuning=True),
+    "srun": LauncherFacts(
+        "worldsize.wings.mpi.agent.slurm_srun", step_program="srun", hostfile=True,
+        own_variables=("SLURM", "PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
+    ),
+    "deepspeed": LauncherFacts("worldsize.wings.deepspeed.agent.launcher", hostfile=True, own_tuning=True),
     "batch": LauncherFacts(
-        _HERE + "batch_script", title="the batch script, once, on node {node}: its srun starts {world} ranks"
+        "worldsize.wings.batch_scripts.agent.launcher",
+        title="the batch script, once, on node {node}: its srun starts {world} ranks",
     ),
 }  # fmt: skip
 
 
+_added: Dict[str, LauncherFacts] = {}
+"""Those of other packages that this process has found."""
+
+
 def launcher_facts(name: str) -> LauncherFacts:
-    """The row of the launcher that a plan names. Raises PlanError for one that is not known."""
-    facts = LAUNCHERS.get(name)
+    """The row of the launcher that a plan names, our own or another package's. Raises PlanError for one that is not
+    known, or cannot be used."""
+    facts = LAUNCHERS.get(name) or _added.get(name)
     if facts is None:
+        from worldsize.plan.external_launchers import find_installed_module
+
+        module = find_installed_module(name)
+        if module is None:
+            raise _unknown_launcher_error(name)
+        facts = _add(name, module)
+    return facts
+
+
+def require_launcher(name: str) -> None:
+    """PlanError as of `launcher_facts`; ConfigError where the launcher is a wing's that is not installed."""
+    module = launcher_facts(name).module
+    if module.startswith(_WINGS):
+        from worldsize.registry import load_module
+
+        load_module(module[len("worldsize.") :], f"the launcher {name}")
+
+
+def external_launchers(plan: Plan) -> List[str]:
+    """The names of other packages' launchers that the plan may use: as its own, in place of it, or in a trial."""
+    named = (plan.launcher, plan.options.get("otherwise"), plan.options.get("launcher"))
+    return [name for name in named if isinstance(name, str) and name not in LAUNCHERS]
+
+
+def load_launchers(plan: Plan, paths: RunPaths) -> None:
+    """Makes these known to this process, and to those that are forked from it, from the run's directory. PlanError for
+    what is not there, is somebody else's, or is no launcher."""
+    for name in external_launchers(plan):
+        from worldsize.plan.external_launchers import file_name, load_file
+
+        file = os.path.join(paths.root, file_name(name))
+        if not os.path.lexists(file):
+            from worldsize.errors import PlanError
+
+            raise PlanError(f"there is no launcher {name!r:.40}", file)
+        _add(name, load_file(name, file))
+
+
+def _add(name: str, module: ModuleType) -> LauncherFacts:
+    facts = module.FACTS
+    if not isinstance(facts, LauncherFacts):
         from worldsize.errors import PlanError
 
-        hint = f"these are known: {', '.join(LAUNCHERS)}"
-        raise PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)
-    return facts
+        raise PlanError(f"the FACTS of launcher {name} are no LauncherFacts", "distribution.launcher")
+    _added[name] = facts._replace(module=module.__name__)
+    return _added[name]
+
+
+def _unknown_launcher_error(name: str) -> PlanError:
+    from worldsize.errors import PlanError
+
+    hint = f"these are known: {', '.join(LAUNCHERS)}"
+    return PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)

@@ -40,7 +40,7 @@ class InputCopy(NamedTuple):
 
 
 class PackedEnvironment(NamedTuple):
-    """A packed environment (plan/pack_format.py) that nodes unpack on their own disks, where it stays for later runs.
+    """A packed environment that nodes unpack on their own disks, where it stays for later runs.
 
     file     as the nodes call it; `digest` is its sha256, `size` counts its bytes
     prefix   what the plan calls the environment

@@ -16,6 +16,7 @@ from worldsize.plan.plan import WITHOUT_DEVICE, ArrayElement, NodePlan, Plan, Ra
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
 
@@ -134,22 +135,17 @@ def has_hostfile(plan: Plan) -> bool:
 
 
 def _tf_config(context: RankContext) -> object:
-    from worldsize.plan.tf_config import tf_config
-
-    return tf_config(context)
+    return _framework_values(context).tf_config(context)
 
 
 def _jax_devices(context: RankContext) -> object:
-    """This rank's even share of its node's GPUs: JAX itself would give one to each process, however many there are."""
-    gpus, ranks = context.plan.gpus, len(context.node.ranks)
-    if context.plan.framework != "jax" or not gpus:
-        return None
-    if context.plan.visible_devices:
-        return 0
-    if ranks > gpus:
-        return context.rank.local_rank % gpus
-    first, each = context.rank.local_rank * (gpus // ranks), gpus // ranks
-    return ",".join(map(str, range(first, first + each)))
+    return _framework_values(context).jax_devices(context) if context.plan.framework == "jax" else None
+
+
+def _framework_values(context: RankContext) -> ModuleType:
+    from worldsize.registry import load_module
+
+    return load_module("wings.frameworks.agent.rank_values", f"the distribution {context.plan.framework}")
 
 
 _NUMBERS: Mapping[str, Callable[[RankContext], object]] = {

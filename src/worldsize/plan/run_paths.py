@@ -12,6 +12,7 @@
   batch.log               what a scheduler's batch script said
   job                     the scheduler's job that started it: a link that leads nowhere
   agent.pyz               the agent that ran it
+  launcher-NAME.py        a launcher that another package brings, which agents load
   preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
   trial.json              of a trial of a search: what it has measured, or why it did not
@@ -46,8 +47,8 @@ from worldsize.common.numbers import parse_digits
 
 _ATTEMPT = "attempt-"
 NODE_PROGRAM_FILE = "visit.py"
-"""The name in `errands/ID/` of the program that each node executes (`agent.node_programs.run_command`). It is protocol:
-agents of running runs start the program by this name."""
+"""The name in `errands/ID/` of the program that each node executes (`wings.node_commands.agent.run_command`). It is
+protocol: agents of running runs start the program by this name."""
 
 
 class RunPaths:

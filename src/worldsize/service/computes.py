@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import ComputeSettings, Config
-from worldsize.jobspec.config.load import config_directory, load_config
-from worldsize.plan.run_paths import RunPaths
+from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, Config
+from worldsize.registry import load_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
@@ -48,71 +52,39 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """ConfigError for a type that this release cannot use."""
+    """ConfigError for a type that this installation cannot use."""
     settings = config.compute(name)
-    if settings.type == "local":
-        from worldsize.compute.local.compute import LocalCompute
-
-        return LocalCompute(name, environ, settings)
-    if settings.type == "slurm":
-        return _slurm_compute(settings, config.home, environ)
-    if settings.type == "hpcpack":
-        from worldsize.compute.hpcpack.compute import HpcPackCompute
-
-        return HpcPackCompute(settings, environ)
-    raise ConfigError(
-        f"computes of type {settings.type} cannot be used yet",
-        f"compute.{name}.type",
-        "this release runs on: local, slurm, hpcpack",
-    )
-
-
-def _slurm_compute(
-    settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool | None = None
-) -> Compute:
-    """`inside`: the run is a step of an allocation; None: it is where this shell belongs to one."""
-    from worldsize.compute.slurm.compute import SlurmCompute
-
-    cluster = SlurmCompute(settings, home, environ)
-    if inside is False or (inside is None and "SLURM_JOB_ID" not in environ):
-        return cluster
-    from worldsize.compute.slurm.allocation import AllocationCompute, is_inside_allocation
-
-    return AllocationCompute(cluster, environ) if inside or is_inside_allocation(environ) else cluster
+    module = _find_compute_module(settings.type)
+    if module is None:
+        raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
+    make: Callable[[], Compute] = partial(module.open_compute, settings, config.home, environ)
+    return make() if settings.type in COMPUTE_TYPES else _call_external(settings.type, make)
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
     """The compute that a run was submitted to, from the run's own directory: no configuration is needed, but where
     looking sends a password: then the configuration says where to, and not the directory."""
-    kind = handle["type"] if handle else "local"
-    if kind == "local":
-        from worldsize.compute.local.compute import LocalCompute
-
-        return LocalCompute(name, environ)
-    if kind in ("slurm", "slurm-step"):
-        return _slurm_compute(ComputeSettings(name, "slurm"), "", environ, inside=kind == "slurm-step")
-    if kind == "hpcpack":
-        return _hpcpack_compute_of_run(directory, handle or {}, name, environ)
-    raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
+    kind = handle["type"] if handle else LOCAL
+    found = next((each for each, row in COMPUTE_TYPES.items() if kind in (each, *row.handles)), kind)
+    module = _find_compute_module(found)
+    if module is None:
+        raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
+    make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
+    return make() if found in COMPUTE_TYPES else _call_external(found, make)
 
 
-def _hpcpack_compute_of_run(directory: str, handle: Handle, name: str, environ: Mapping[str, str]) -> Compute:
-    """The configured compute with the handle's head node and account, for a run of this user's own."""
-    from worldsize.compute.hpcpack.settings import has_account_of
-    from worldsize.compute.unreachable import UnreachableCompute
-    from worldsize.service.ownership import foreign_reason
+def _call_external(kind: str, make: Callable[[], Compute]) -> Compute:
+    from worldsize.entry_points import call_external
+    from worldsize.jobspec.config.compute_types import EXTERNAL, GROUP
 
-    danger = foreign_reason(RunPaths(directory))
-    if danger is not None:
-        why = f"a password is sent for no run but yours, and of its directory: {danger}"
-        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
-    computes = load_config(config_directory(), environ).computes
-    fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
-    fitting.sort(key=lambda each: each.name != name)
-    if not fitting:
-        why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
-        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
-        return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
-    from worldsize.compute.hpcpack.compute import HpcPackCompute
+    return call_external(GROUP, kind, EXTERNAL, make)
 
-    return HpcPackCompute(fitting[0], environ)
+
+def _find_compute_module(kind: str) -> ModuleType | None:
+    """The module of a type's two functions; None for a type that nobody knows. ConfigError where this installation is
+    without it, or another package's cannot be used."""
+    if kind not in COMPUTE_TYPES:
+        from worldsize.jobspec.config.compute_types import find_external_type
+
+        return find_external_type(kind)
+    return load_module(COMPUTE_TYPES[kind].compute, f"the compute type {kind}")

@@ -14,10 +14,10 @@ from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.pack.pack import EnvironmentPack
+    from typing import Any
+
     from worldsize.service.environments.lookup import Environment
-    from worldsize.service.provisioning.stage import StagingDirectory
-    from worldsize.staging.fetch import FetchedData
+    from worldsize.store.content_store import FetchedData
 
 
 class KeyOrigins(NamedTuple):
@@ -61,6 +61,26 @@ class Progress:
 
     def show_activity(self, what: str) -> None:
         """What is being done that may take minutes. Called often."""
+
+
+class StagingDirectory(NamedTuple):
+    """What a job stages. `variables` tell the libraries; `contents` is for the record: where everything came from, and
+    checksums."""
+
+    path: str
+    variables: Mapping[str, str]
+    contents: Mapping[str, Any]
+
+
+class EnvironmentPack(NamedTuple):
+    """A packed environment. `digest` is the file's sha256; `unpacked` counts the bytes that it takes on a disk."""
+
+    path: str
+    digest: str
+    size: int
+    unpacked: int
+    files: int
+    notices: tuple[str, ...]
 
 
 class SubmissionRequest(NamedTuple):

@@ -10,15 +10,10 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.dump import dump_tree, job_tree
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import (
-    VARIABLES,
-    masked_variables,
     plan_secret_values,
-    read_secrets,
-    unmasked_variables,
-    write_secrets,
 )
+from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
@@ -58,10 +53,16 @@ def staging_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 def _restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
-    from worldsize.environment.pip.requirements import referenced_variables
-
-    asked = referenced_variables(lines)
+    asked = variables_of_requirements(lines)
     return without_variables(environ, [name for name in withheld_variables(job.secrets, environ) if name not in asked])
+
+
+def variables_of_requirements(lines: Sequence[str]) -> set[str]:
+    """The names of variables that requirements want, and the files that they include; none where nothing here could
+    install them."""
+    reader = find_module("wings.environments.pip.requirements")
+    found: set[str] = reader.referenced_variables(lines) if reader else set()
+    return found
 
 
 def _texts(value: Any) -> list[str]:
@@ -121,18 +122,3 @@ def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[st
         return plan, {}
     shown = {**tree, **{key: masked[key] for key in hidden}, "hidden": list(hidden)}
     return Plan.from_json(json.dumps(shown)), hidden
-
-
-def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
-    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
-    here, or where another secret than a variable is gone; OSError."""
-    if not plan.hidden or read_secrets(paths) is not None:
-        return
-    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
-    lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
-    if lost:
-        raise UsageError(f"a secret in its {lost} is kept nowhere since it has ended", None, rerun)
-    missing = [name for name in masked_variables(plan) if name not in environ]
-    if missing:
-        raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")
-    write_secrets(paths, unmasked_variables(plan, environ))

@@ -17,6 +17,7 @@ from worldsize.trust.directories import make_private_directory
 from worldsize.version import VERSION
 
 _PACKAGES = ("agent", "common", "plan", "state", "trust")
+_MODULES = ("errors.py", "registry.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -77,11 +78,24 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
 def _sources() -> list[tuple[str, str, os.stat_result]]:
     """What the bundle holds: (name in it, path, status) of each file, in order."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    errors = os.path.join(root, "errors.py")
-    found = [("worldsize/errors.py", errors, os.stat(errors))]
+    modules = [(name, os.path.join(root, name)) for name in _MODULES]
+    found = [(f"worldsize/{name}", path, os.stat(path)) for name, path in modules]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
+    found += _sources_of_wings(os.path.join(root, "wings"))
     return sorted(found, key=lambda source: source[0])
+
+
+def _sources_of_wings(wings: str) -> list[tuple[str, str, os.stat_result]]:
+    """The same of each wing's folder `agent`, with the empty `__init__.py` of the folders above it."""
+    found = []
+    for wing in sorted(os.listdir(wings)):
+        agent = os.path.join(wings, wing, "agent")
+        if os.path.isdir(agent):
+            found += _sources_below(agent, f"worldsize/wings/{wing}/agent/")
+            above = [os.path.join(wings, wing, "__init__.py"), os.path.join(wings, "__init__.py")]
+            found += [(path.replace(wings, "worldsize/wings", 1), path, os.stat(path)) for path in above]
+    return list(dict.fromkeys(found))
 
 
 def _sources_below(folder: str, name: str) -> list[tuple[str, str, os.stat_result]]:

@@ -196,14 +196,6 @@ def stamp(status: os.stat_result) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-class TreeDiff(NamedTuple):
-    """Paths, sorted; `changed` in content, kind or target."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    changed: tuple[str, ...]
-
-
 def tree_digest(files: ManifestFiles) -> str:
     """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
     entries = [f"{path}\0{kind}\0{digest}" for path, (kind, _, digest) in sorted(files.items())]
@@ -231,13 +223,3 @@ def _check_manifest(value: Any) -> dict[str, Any]:
     if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
         raise ValueError("it is no manifest of the code")
     return dict(value)
-
-
-def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> TreeDiff:
-    """What changed from one manifest to the other."""
-    before, after = old["files"], new["files"]
-    return TreeDiff(
-        tuple(sorted(after.keys() - before.keys())),
-        tuple(sorted(before.keys() - after.keys())),
-        tuple(sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path]))),
-    )

@@ -21,6 +21,27 @@ PASSWORD_VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
 """Of an account on a cluster: for worldsize's own process alone."""
 
 
+_withheld: dict[str, str] = {}
+
+
+def withhold_password() -> None:
+    """Takes the password's variable out of this process's environment, which all programs that it starts would
+    inherit."""
+    if PASSWORD_VARIABLE in os.environ:
+        _withheld[PASSWORD_VARIABLE] = os.environ[PASSWORD_VARIABLE]
+        withdraw_variables([PASSWORD_VARIABLE])
+
+
+def withheld_password(environ: Mapping[str, str]) -> str | None:
+    """What the variable holds, or held before `withhold_password`."""
+    return environ.get(PASSWORD_VARIABLE) or _withheld.get(PASSWORD_VARIABLE)
+
+
+def with_password(environ: Mapping[str, str]) -> dict[str, str]:
+    """For a shell of the user's own, where worldsize may be called again."""
+    return {**environ, **_withheld}
+
+
 def withheld_variables(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that no process of a run but its ranks is to have: these, and an account's password."""
     return (*names, PASSWORD_VARIABLE) if PASSWORD_VARIABLE in environ else tuple(names)

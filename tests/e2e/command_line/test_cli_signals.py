@@ -268,7 +268,7 @@ def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
     wait_for(lambda: cli.begun(run))
     command = "trap 'echo told; exit 3' TERM; echo up; touch outputs/up; sleep 60 & wait"
     process = subprocess.Popen(
-        [sys.executable, "-c", HELD, "worldsize.cli.nodes.node_output", "exec", "--", "sh", "-c", command],
+        [sys.executable, "-c", HELD, "worldsize.wings.node_commands.node_output", "exec", "--", "sh", "-c", command],
         cwd=cli.project,
         env=cli.environ,
         stdout=subprocess.PIPE,

@@ -205,7 +205,7 @@ def test_where_the_output_of_a_step_goes(cli: Cli) -> None:
 
 
 def test_how_steps_end(cli: Cli) -> None:
-    """One of each; when each ends, and after how long: tests/unit/agent/virtual_srun/test_step_end.py."""
+    """One of each; when each ends, and after how long: tests/unit/wings/batch_scripts/test_step_end.py."""
     body = (
         "srun bash -c 'exit $((SLURM_PROCID * 3))'; echo code $?\n"
         "t=$SECONDS; srun bash -c '[ $SLURM_PROCID = 1 ] && exit 4; sleep 60'; echo code $?\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from driver import Cli, wait_for
 
-from worldsize.inrank.rank_info import rank_info
+from worldsize.wings.python_surface.inrank.rank_info import rank_info
 
 TRAIN = """
 import argparse, os

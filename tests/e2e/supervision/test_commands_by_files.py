@@ -1,7 +1,7 @@
 """Commands beside ranks through nothing but the run's directory: real agents, node programs, and clients that die.
 
-What a node hears of its client and tells it, and after how long: tests/unit/agent/node_programs; what a client hears of
-its nodes: tests/unit/compute/test_node_commands_by_files.py.
+What a node hears of its client and tells it, and after how long: tests/unit/wings/node_commands; what a client hears of
+its nodes: tests/unit/wings/node_commands/test_node_commands_by_files.py.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import pytest
 from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
-from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent
-from worldsize.compute.node_commands.by_files import FileCommandStream, NodeStartStatus, execute_on_run
-from worldsize.compute.node_commands.by_process import command_spec
-from worldsize.compute.node_commands.files import write_command_directory
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent, NodeStartStatus
 from worldsize.errors import SubmitRejected
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
+from worldsize.wings.node_commands.by_files import FileCommandStream, execute_on_run
+from worldsize.wings.node_commands.by_process import command_spec
+from worldsize.wings.node_commands.files import write_command_directory
 
 _CLIENT = """
 import json, sys, time
 from worldsize.compute.capabilities import NodeCommand
-from worldsize.compute.node_commands.by_files import execute_on_run
+from worldsize.wings.node_commands.by_files import execute_on_run
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 paths = RunPaths(sys.argv[1])
@@ -189,9 +189,7 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
 
 def test_nodes_that_cannot_begin_it_say_why(runs: LocalRuns, monkeypatch) -> None:
     run = running(runs)
-    monkeypatch.setattr(
-        "worldsize.compute.node_commands.files.program", lambda: "import sys\nsys.exit('broken here')\n"
-    )
+    monkeypatch.setattr("worldsize.wings.node_commands.files.program", lambda: "import sys\nsys.exit('broken here')\n")
     stream = begun(run, "true")
     with pytest.raises(SubmitRejected, match=r"nodes 0,1: broken here"):
         told(stream)

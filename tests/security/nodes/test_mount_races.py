@@ -17,8 +17,9 @@ from typing import NoReturn
 
 import pytest
 
-from worldsize.agent.posix import mounts, namespaces
-from worldsize.agent.posix import read_only as readonly
+from worldsize.agent.posix import mounts
+from worldsize.wings.provisioning.agent import read_only as readonly
+from worldsize.wings.rehearsal.agent import namespaces
 
 MOST_MOMENTS = 2000
 

@@ -25,7 +25,7 @@ else:
 """
 FIND = """
 import sys
-from worldsize.agent.node_disk.directory import ensure_own_directory
+from worldsize.wings.provisioning.agent.directory import ensure_own_directory
 print(ensure_own_directory(sys.argv[1]))
 """
 Occupy = Callable[..., None]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from security.people import BEN, Machine
 
-from worldsize.environment.native.sources import fetch_downloads
-from worldsize.environment.workspace.builder import ScratchBuild
 from worldsize.errors import BuildError, StorageError
 from worldsize.jobspec.environment import FetchStep
+from worldsize.wings.environments.native.sources import fetch_downloads
+from worldsize.wings.environments.workspace.builder import ScratchBuild
 
 GOOD = "good"
 

@@ -19,8 +19,8 @@ from driver import Cli
 from webserver import Site, serve
 
 from worldsize.errors import UsageError
-from worldsize.staging import archives, limits
-from worldsize.staging.fetch import DataStore
+from worldsize.wings.staging import archives, limits
+from worldsize.wings.staging.fetch import DataStore
 from worldsize_hpcpack_simulator.certificate import issue
 
 CHUNK = b"x" * (1 << 20)

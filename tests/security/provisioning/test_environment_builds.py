@@ -13,10 +13,10 @@ import pytest
 from driver import Cli
 from security.people import STRANGER, Machine, Person
 
-from worldsize.environment.pip import wheels
-from worldsize.environment.workspace.prefixes import write_description
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.service.environments.location import find_prefix
+from worldsize.wings.environments.location import find_prefix
+from worldsize.wings.environments.pip import wheels
+from worldsize.wings.environments.workspace.prefixes import write_description
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import pytest
 from driver import Cli, wait_for
 from security.people import Machine, Person
 
-from worldsize.agent.node_programs.command_watcher import poll_node_commands
 from worldsize.agent.startup import prerequisites
 from worldsize.agent.startup.prerequisites import unmet_dependency
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.plan.array import after_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
+from worldsize.wings.node_commands.agent.command_watcher import poll_node_commands
 
 WAITS = "import os, time\nopen('%s/up', 'w')\nwhile not os.path.exists('%s/go'): time.sleep(0.05)\n"
 TAKE = """

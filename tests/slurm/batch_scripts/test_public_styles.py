@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from slurm.login import PATIENCE, Login
 
-SCRIPTS = Path(__file__).parents[2] / "unit" / "jobspec" / "batch_script" / "public_styles"
+SCRIPTS = Path(__file__).parents[2] / "unit" / "wings" / "batch_scripts" / "public_styles"
 ALWAYS = ("launcher_variable.slurm", "array_stride.slurm", "functions.slurm")
 """The others are for test-all."""
 

@@ -15,11 +15,11 @@ from worldsize.compute.slurm.accounting import account_rows
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import NOWHERE, QUEUE, UNANSWERED, JobRow, code_of
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.pending import explain, find_earlier_starts, make_start_estimator
 from worldsize.compute.slurm.queue import SlurmRunner, find_jobs, query_jobs
-from worldsize.compute.slurm.usage import usage, usage_of_row
 from worldsize.errors import SubmitRejected
 from worldsize.state.records import Reason
+from worldsize.wings.slurm_reports.pending import explain, find_earlier_starts, make_start_estimator
+from worldsize.wings.slurm_reports.usage import usage, usage_of_row
 
 PATIENCE = 20.0
 

@@ -17,7 +17,7 @@ from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import create_run
 
-SUPERVISOR = tuple("worldsize.agent." + name for name in ("control", "launchers", "local", "supervision", "trials"))
+SUPERVISOR = tuple("worldsize.agent." + name for name in ("control", "launchers", "local", "supervision"))
 PROGRAM = """\
 import sys
 from worldsize.cli.main import main

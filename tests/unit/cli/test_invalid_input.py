@@ -60,7 +60,6 @@ FILES = [
     Mistake("absurd size", OK + "resources:\n  instance_count: 99999999999\n", ("job.yml:3", "at most")),
     Mistake("too many ranks", OK + "resources: {instance_count: 5000}\ndistribution: {type: pytorch, process_count_per_instance: 5000}\n", ("ranks",)),
     Mistake("unknown distribution", OK + "distribution: {type: pytorhc}\n", ("job.yml:2", "distribution.type", "pytorch")),
-    Mistake("a distribution that cannot run yet", OK + "distribution: {type: ray}\n", ("ray", "distribution.type", "tensorflow")),
     Mistake("a pipeline", "type: pipeline\njobs: {}\n", ("pipeline", "command jobs")),
     Mistake("unresolved input", "command: echo ${{inputs.lr}}\n", ("job.yml:1", "inputs.lr")),
     Mistake("misspelt input", "command: echo ${{inputs.lrr}}\ninputs: {lr: 1}\n", ("job.yml:1", "did you mean 'lr'")),
@@ -79,7 +78,6 @@ FILES = [
     Mistake("a rank variable by expression", OK + "inputs: {n: 5}\nenvironment_variables: {WORLD_SIZE: '${{inputs.n}}'}\n", ("job.yml:3", "WORLD_SIZE", "the job 5")),
     Mistake("a file for a folder", OK + "inputs:\n  d: {type: uri_folder, path: ./job.yml}\n", ("job.yml:3", "inputs.d.path", "is a file", "uri_file")),
     Mistake("a folder for a file", OK + "inputs:\n  d: {type: uri_file, path: .}\n", ("job.yml:3", "inputs.d.path", "is a directory", "uri_folder")),
-    Mistake("no environment file", OK + "environment: file:./env.yml\n", ("job.yml:2", "environment", "env.yml", "no such file")),
     Mistake("no conda file", OK + "environment:\n  image: x\n  conda_file: ./conda.yml\n", ("job.yml:4", "environment.conda_file", "conda.yml")),
     Mistake("no build directory", OK + "environment: {build: {path: ./docker}}\n", ("job.yml:2", "environment.build.path", "docker")),
     Mistake("another rank's number", OK + "environment_variables: {RANK: 0}\n", ("RANK",), ("-w", "1x2")),
@@ -191,9 +189,6 @@ WORDS = [
     ("wait --timeout nan", ("nan",)),
     ("cancel", ("there is no run yet",)),
     ("rerun", ("there is no run yet",)),
-    ("diff", ("two runs",)),
-    ("prune", ("which runs",)),
-    ("prune --older-than yesterday", ("--older-than", "30d")),
     ("config", ("what",)),
     ("config hide", ("hide", "show")),
     ("completion tcsh", ("tcsh", "bash")),
@@ -218,11 +213,6 @@ CONFIGS = [
     ("not UTF-8", b'home = "\xff"\n', ("worldsize.toml:1", "UTF-8")),
     ("binary", b"\0\1\2", ("worldsize.toml",)),
     ("unknown default", '# here\ndefault_compute = "lab"\n', ("worldsize.toml:2: there is no compute 'lab'", "local")),
-    (
-        "a type that cannot be used yet",
-        'default_compute = "lab"\n[compute.lab]\ntype = "azureml"\n',
-        ("azureml", "lab"),
-    ),
 ]
 
 

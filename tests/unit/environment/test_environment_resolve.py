@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.environment.activation import Activation, activation
-from worldsize.environment.inspect.existing import ExistingEnvironment, find_existing, python_version
-from worldsize.environment.inspect.machine import all_virtual_packages, parse_virtual_package
-from worldsize.environment.resolve import name_spellings, resolve_environment
-from worldsize.environment.sources import with_file_contents, with_lock_spec
-from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.environment.existing import ExistingEnvironment, find_existing, python_version
+from worldsize.environment.resolve import resolve_environment
+from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
+from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
@@ -27,7 +24,6 @@ from worldsize.service.environments.lookup import Environment
 from worldsize.service.secrets import split_secrets
 
 MACHINE = {"platform": "linux-64"}
-AZURE = "azureml://registries/azureml/environments/acpt-2.2/versions/11"
 
 
 def write(path: Path, text: str) -> str:
@@ -39,29 +35,9 @@ def write(path: Path, text: str) -> str:
 # names
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern"),
-    [
-        ("azureml:env:3", "azureml:env:3"),
-        ("azureml:env:3", "env:3"),
-        ("azureml:env:3", "env"),
-        ("azureml:env@latest", "azureml:env"),
-        ("AzureML-acpt-2.2-cuda12@latest", "azureml:AzureML-acpt-*"),
-        ("AzureML-acpt-2.2", "azureml-ACPT-*"),
-        (AZURE, "acpt-2.2:11"),
-        (AZURE, "acpt-*"),
-    ],
-)
-def test_azures_names_are_mapped_however_they_are_spelt(name: str, pattern: str) -> None:
-    config = Config(environments={"mine": {"conda": ("a",)}}, environment_map={pattern: "mine"})
-    assert resolve_environment(name, config).spec == EnvironmentSpec(name="mine", conda=("a",))
-
-
-def test_another_version_is_not_meant() -> None:
-    config = Config(environment_map={"azureml:env:3": "/x"})
-    found = resolve_environment("azureml:env:4", config)
+def test_a_name_of_azures_that_is_mapped_to_nothing_is_the_current_python() -> None:
+    found = resolve_environment("azureml:env:4", Config())
     assert found.spec is None and "environment_map" in (found.notice or "")
-    assert name_spellings("env@latest") == ["env@latest", "azureml:env@latest", "azureml:env", "env"]
 
 
 def test_names_that_lead_in_a_circle_are_told() -> None:
@@ -74,78 +50,6 @@ def test_a_name_of_nothing_else_is_one_that_exists_or_not() -> None:
     assert resolve_environment("torch", Config()).spec == EnvironmentSpec(python="torch")
     assert resolve_environment(None, Config()).spec is None
     assert resolve_environment({"name": "x", "version": "3"}, Config()).notice
-
-
-# files
-
-
-def test_a_conda_file_with_keys_of_ours(tmp_path: Path) -> None:
-    text = """\
-name: mine
-channels: [conda-forge, defaults]
-prefix: /ignored
-dependencies:
-- python=3.11
-- pip:
-  - torch
-  - -r more.txt
-  - ./pkg
-variables: {A: 1}
-modules: [cuda]
-"""
-    path = write(tmp_path / "environment.yml", text)
-    assert with_file_contents(EnvironmentSpec(file=path, pip=("extra",))) == EnvironmentSpec(
-        name="mine",
-        channels=("conda-forge", "defaults"),
-        conda=("python=3.11",),
-        pip=("torch", "-r %s/more.txt" % tmp_path, "%s/pkg" % tmp_path, "extra"),
-        variables={"A": "1"},
-        modules=("cuda",),
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("dependencis: [a]\n", "did you mean 'dependencies'"),
-        ("dependencies: python\n", "expected a list"),
-        ("dependencies: [{piip: [a]}]\n", "expected a package or `pip:`"),
-        ("dependencies: [a\n", "environment.yml:2"),
-        ("- a\n", "expected a mapping"),
-        ("colour: blue\n", "says nothing of an environment"),
-    ],
-)
-def test_what_is_wrong_with_a_conda_file(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises((JobError, UsageError)) as caught:
-        with_file_contents(EnvironmentSpec(file=write(tmp_path / "environment.yml", text)))
-    assert said in str(caught.value)
-
-
-def test_files_of_other_kinds(tmp_path: Path) -> None:
-    path = write(tmp_path / "requirements.txt", "a\n")
-    assert with_file_contents(EnvironmentSpec(file=path)).pip == ("-r " + path,)
-    with pytest.raises(NotFound):
-        with_file_contents(EnvironmentSpec(file=str(tmp_path / "nowhere.txt")))
-    with pytest.raises(UsageError, match="is a directory"):
-        with_file_contents(EnvironmentSpec(file=str(tmp_path)))
-
-
-def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
-    said = EnvironmentSpec(
-        name="n", variables={"A": "1", "B_TOKEN": "***"}, modules=("cuda",), fetch=(FetchStep("u", "0" * 64),),
-        steps=(BuildStep(pip=("h",), variables={"X": "1"}),),
-    )  # fmt: skip
-    value: dict[str, Any] = {
-        "spec": {
-            **said._asdict(),
-            "fetch": [each._asdict() for each in said.fetch],
-            "steps": [each._asdict() for each in said.steps],
-            "modules": ["cuda"],
-            "from_a_newer_worldsize": 1,
-        }
-    }
-    found = with_lock_spec(EnvironmentSpec(variables={"C": "2"}), value)
-    assert found == said._replace(variables={"A": "1", "C": "2"})
 
 
 # what exists
@@ -345,30 +249,3 @@ def test_nodes_do_not_see_this_machines_tmp() -> None:
     assert unusable_reason(environment, ComputeFacts(shared_host=True)) is None
     packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
     assert unusable_reason(packed, ComputeFacts()) is None
-
-
-# virtual packages
-
-
-def test_virtual_packages_as_they_are_written() -> None:
-    assert parse_virtual_package("__cuda=12.4") == ("__cuda", "12.4", "0")
-    assert parse_virtual_package("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
-    for wrong in ("cuda=12", "__cuda 12", "", "__cuda=1=2=3"):
-        with pytest.raises(UsageError, match="is no virtual package"):
-            parse_virtual_package(wrong)
-
-
-def test_what_every_node_has_is_there_though_nobody_said_it() -> None:
-    found = {name: version for name, version, _ in all_virtual_packages(["__cuda=12.4", "__glibc=2.17"])}
-    assert {"__unix", "__linux", "__archspec"} <= set(found)
-    assert (found["__cuda"], found["__glibc"]) == ("12.4", "2.17")
-    assert "__cuda" not in {name for name, _, _ in all_virtual_packages(["__glibc=2.17"])}
-    assert os.uname().sysname == "Linux"
-
-
-def test_files_that_name_themselves(tmp_path: Path) -> None:
-    """Found by review: a traceback."""
-    path = write(tmp_path / "a.yml", "file: b.yml\nname: a\n")
-    write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
-    with pytest.raises(UsageError, match="files name each other"):
-        with_file_contents(EnvironmentSpec(file=path))

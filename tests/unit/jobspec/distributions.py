@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from worldsize.jobspec.distribution import Distribution
+from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.job import read_distribution
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import to_node
@@ -17,7 +18,7 @@ def parse_distribution(value: Any, where: str, warnings: list[str]) -> Distribut
     Raises JobError, at `where`, for a missing or unknown type and for values of a wrong type or size.
     """
     report = Problems()
-    distribution = read_distribution(to_node(value, where), "distribution", report)
+    distribution = read_distribution(to_node(value, where), "distribution", Key("distribution", ""), report)
     report.check()
     warnings.extend(report.warnings)
     return distribution

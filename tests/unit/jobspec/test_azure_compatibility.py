@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
+from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.expressions import input_text
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.reading.job_file import load_job
@@ -23,6 +24,11 @@ from worldsize.jobspec.reading.job_file import load_job
 ROOT = Path(__file__).resolve().parents[3]
 HEAD = "environment: azureml:env:1\ncommand: python train.py\n"
 
+OF_WINGS = {
+    "tensorflow": "{type: tensorflow, parameter_server_count: 1, worker_count: 2}\n",
+    "mpi": "{type: Mpi, process_count_per_instance: 3}\n",
+    "ray": "{type: ray, port: 6379, include_dashboard: true}\n",
+}
 ALIKE = {
     "full": """\
 $schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
@@ -79,9 +85,7 @@ inputs:
   empty: ""
 """,
     "merged": HEAD + "inputs:\n  a: &d {type: uri_file, path: 'https://h/d'}\n  b: {<<: *d, mode: direct}\n",
-    "tensorflow": HEAD + "distribution: {type: tensorflow, parameter_server_count: 1, worker_count: 2}\n",
-    "mpi": HEAD + "distribution: {type: Mpi, process_count_per_instance: 3}\n",
-    "ray": HEAD + "distribution: {type: ray, port: 6379, include_dashboard: true}\n",
+    **{name: HEAD + "distribution: " + text for name, text in OF_WINGS.items() if name in tuple(DISTRIBUTIONS)},
     "block": "environment: azureml:env:1\ncommand: |\n  set -e\n  python train.py\n",
     "arguments": HEAD + "resources: {docker_args: [--ipc=host, --shm-size 4g], locations: [westeurope]}\n",
 }

@@ -12,14 +12,9 @@ import pytest
 from distributions import parse_distribution
 
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import (
-    MpiDistribution,
-    PlainDistribution,
-    PyTorchDistribution,
-    RayDistribution,
-    TensorFlowDistribution,
-    processes_per_instance,
-)
+from worldsize.jobspec.distribution import DISTRIBUTIONS, processes_per_instance
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 
 
 @pytest.mark.parametrize(
@@ -30,11 +25,8 @@ from worldsize.jobspec.distribution import (
         ({"type": "PYTORCH", "process_count_per_instance": 4}, PyTorchDistribution(4)),
         ({"type": "pytorch", "process_count_per_instance": None}, PyTorchDistribution(1)),
         ({"type": "pytorch", "launcher": "torchrun"}, PyTorchDistribution(1, "torchrun")),
-        ({"type": "TensorFlow", "parameter_server_count": 1, "worker_count": 2}, TensorFlowDistribution(1, 2)),
-        ({"type": "Mpi", "process_count_per_instance": 3}, MpiDistribution(3)),
-        ({"type": "ray", "port": 6379, "include_dashboard": True}, RayDistribution(6379, include_dashboard=True)),
         ({"type": "none", "process_count_per_instance": 8}, PlainDistribution(8)),
-        (MpiDistribution(process_count_per_instance=2), MpiDistribution(2)),
+        (PlainDistribution(process_count_per_instance=2), PlainDistribution(2)),
     ],
 )
 def test_kinds(value: Any, expected: Any) -> None:
@@ -54,7 +46,7 @@ def test_extras_warn_at_any_depth_and_are_dropped() -> None:
     ("value", "message"),
     [
         ({}, "distribution.type: is missing"),
-        ({"process_count_per_instance": 2}, "one of: pytorch, tensorflow, mpi, horovod, deepspeed, jax, ray, none"),
+        ({"process_count_per_instance": 2}, "one of: " + ", ".join(DISTRIBUTIONS)),
         ({"type": "pytroch"}, "did you mean 'pytorch'?"),
         ({"type": 3}, "distribution.type: expected text, found 3"),
         ({"type": "pytorch", "process_count_per_instance": 0}, "is 0, must be at least 1"),
@@ -64,8 +56,6 @@ def test_extras_warn_at_any_depth_and_are_dropped() -> None:
         ({"type": "pytorch", "process_count_per_instance": True}, "found true (a boolean)"),
         ({"type": "pytorch", "process_count_per_instance": 10**9}, "must be at most 1000000"),
         ({"type": "pytorch", "launcher": "torchrunn"}, "did you mean 'torchrun'?"),
-        ({"type": "tensorflow", "worker_count": 0}, "must be at least 1"),
-        ({"type": "tensorflow", "parameter_server_count": -1}, "must be at least 0"),
         (PyTorchDistribution(process_count_per_instance=0), "is 0, must be at least 1"),
         ("pytorch", "expected a mapping of keys"),
         ([], "expected a mapping of keys"),
@@ -81,10 +71,9 @@ def test_what_is_wrong_is_said(value: Any, message: str) -> None:
 def test_processes_of_each_kind() -> None:
     assert processes_per_instance(None) == 1
     assert processes_per_instance(PyTorchDistribution(4)) == 4
-    assert processes_per_instance(TensorFlowDistribution(1, 2)) is None
 
 
-@pytest.mark.parametrize("kind", [PyTorchDistribution, TensorFlowDistribution, MpiDistribution, RayDistribution])
+@pytest.mark.parametrize("kind", [PyTorchDistribution, PlainDistribution])
 def test_keywords_that_a_class_does_not_have_only_warn(kind: Any) -> None:
     with pytest.warns(UserWarning, match="%s has no added_property, more: ignored" % kind.__name__) as caught:
         made = kind(added_property=7, more={"deep": 1})
@@ -97,9 +86,9 @@ def test_classes_without_extras_say_nothing() -> None:
         made = PyTorchDistribution(2, launcher="torchrun")
         assert made._replace(process_count_per_instance=4) == PyTorchDistribution(4, "torchrun")
         assert pickle.loads(pickle.dumps(made)) == made
-        assert str(inspect.signature(MpiDistribution)).startswith("(process_count_per_instance")
+        assert str(inspect.signature(PyTorchDistribution)).startswith("(process_count_per_instance")
     with pytest.raises(TypeError):
-        MpiDistribution(1, "direct", "mpi", 4)  # type: ignore[call-arg]
+        PyTorchDistribution(1, "direct", None, 0, "c10d", "pytorch", 4)  # type: ignore[call-arg]
 
 
 KIND = """
@@ -139,7 +128,7 @@ def test_a_kind_of_another_package(other_package: None) -> None:
     assert warnings == ["here: distribution.more: is not a key of own; ignored"]
     with pytest.raises(JobError, match=r"distribution\.pairs: is 0, must be at least 1"):
         parse_distribution({"type": "own", "pairs": 0}, "here", [])
-    with pytest.raises(JobError, match="the distribution broken of own_kind:Gone cannot be loaded"):
+    with pytest.raises(JobError, match=r"the distribution broken of own 1 \(own_kind:Gone\) cannot be loaded"):
         parse_distribution({"type": "broken"}, "here", [])
     with pytest.raises(JobError, match="did you mean 'own'"):
         parse_distribution({"type": "owm"}, "here", [])

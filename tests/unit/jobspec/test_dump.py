@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from worldsize.jobspec.distribution import (
-    MpiDistribution,
-    PlainDistribution,
-    PyTorchDistribution,
-    RayDistribution,
-    TensorFlowDistribution,
-)
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.dump import dump_job, job_tree
 from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.reading.job_file import parse_job
@@ -104,9 +99,7 @@ def test_a_number_that_is_none_comes_back_as_one() -> None:
         PlainDistribution(4),
         PyTorchDistribution(),
         PyTorchDistribution(2, "torchrun"),
-        TensorFlowDistribution(1, 2),
-        MpiDistribution(3),
-        RayDistribution(6379, include_dashboard=False),
+        PyTorchDistribution(3, "torchrun", "1:2", 4),
     ],
 )
 def test_distributions_come_back(distribution: Any) -> None:

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-from worldsize.jobspec.distribution import DISTRIBUTIONS, MpiDistribution, PyTorchDistribution
-from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text, service_only_keys
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
+from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
 from worldsize.plan.rank_environment import CONVENTIONS
 
@@ -57,37 +59,7 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
 
 def test_distributions_take_keywords_and_tell_their_type() -> None:
     assert PyTorchDistribution(process_count_per_instance=2).type == "pytorch"
-    assert PyTorchDistribution(2) != MpiDistribution(2)
-
-
-def test_what_only_the_service_honours_is_named() -> None:
-    job = Job(
-        command="echo",
-        compute="azureml:gpu-cluster",
-        properties={"a": "b"},
-        resources=Resources(2, instance_type="STANDARD_NC6", shm_size="2g", docker_args="--ipc=host"),
-        outputs={"model": Output(name="best", version="1"), "log": Output()},
-        services={"ssh": {"type": "ssh"}},
-        identity={"type": "managed"},
-        queue_settings={"job_tier": "spot"},
-        parent_job_name="sweep_7",
-    )
-    assert service_only_keys(job) == [
-        "properties",
-        "compute",
-        "resources.instance_type",
-        "resources.shm_size",
-        "resources.docker_args",
-        "queue_settings",
-        "services",
-        "identity",
-        "parent_job_name",
-        "outputs.model.name",
-        "outputs.model.version",
-    ]
-    assert (
-        service_only_keys(Job(command="echo", compute="local", tags={"a": "b"}, inputs={"x": Input(path="/d")})) == []
-    )
+    assert PyTorchDistribution(2) != PlainDistribution(2)
 
 
 def test_the_words_of_a_command_line_are_shown_so_that_a_shell_would_read_the_same() -> None:

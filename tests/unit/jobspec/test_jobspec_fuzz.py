@@ -6,8 +6,6 @@ The number of examples of each test is WORLDSIZE_FUZZ_CASES (default 200).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +13,14 @@ import yaml
 from distributions import parse_distribution
 from hypothesis import given
 from hypothesis import strategies as st
-from job_strategies import fuzz, jobs, made, names, scalars, texts, trees, worded_jobs
+from job_strategies import fuzz, jobs, names, objects, only_ours, texts, trees, worded_jobs
 
-from worldsize.errors import ConfigError, JobError, WorldsizeError
+from worldsize.errors import ConfigError, JobError
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.expressions import input_text, resolve_expressions
-from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.job import Job
 from worldsize.jobspec.keys import job as keys
-from worldsize.jobspec.python_builder import command
 from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 
@@ -48,16 +45,6 @@ WORDS = [
     "0b_",
 ]
 soup = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=40).map("".join)
-
-
-def only_ours(act: Callable[[], object]) -> None:
-    """Runs `act`; an error of ours must be one of use, with words that can be printed."""
-    try:
-        act()
-    except WorldsizeError as error:
-        assert error.exit_code == 2
-        assert error.what
-        str(error).encode("utf-8", "backslashreplace")
 
 
 @fuzz
@@ -129,26 +116,6 @@ def test_a_value_is_put_in_once_and_exactly(before: str, value: str) -> None:
     plain = before.replace("$", "")
     assert resolve_expressions(plain + "${{inputs.a}}", {"a": value}, {}, None) == plain + value
     assert input_text(value) == value
-
-
-objects = st.recursive(
-    scalars | st.floats() | st.binary(max_size=3) | st.just(object()) | st.dates() | st.builds(Path, st.just("x")),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner)
-        | st.sets(st.integers(), max_size=2)
-        | st.dictionaries(texts | st.integers() | st.none(), inner, max_size=3)
-        | made(Input, inner, inner, inner, inner, inner)
-    ),
-    max_leaves=8,
-)
-ATTRIBUTES = sorted(({*keys.JOB} - {"$schema", "type"}) | {"instance_count", "timeout", "job_tier", "comand"})
-
-
-@fuzz
-@given(st.dictionaries(st.sampled_from(ATTRIBUTES), objects, max_size=6))
-def test_any_python_values(values: dict[str, Any]) -> None:
-    only_ours(lambda: command(**values).build())
 
 
 @fuzz

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 
 from worldsize.errors import JobError
-from worldsize.jobspec.distribution import (
-    MpiDistribution,
-    PlainDistribution,
-    PyTorchDistribution,
-    TensorFlowDistribution,
-)
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.jobspec.reading.overrides import apply_overrides, override_origins, with_world
 
@@ -41,7 +37,7 @@ def test_a_world_keeps_what_else_the_job_says() -> None:
     changed = with_world(job, "2x4")
     assert changed.distribution == PyTorchDistribution(4, "torchrun")
     assert changed.resources == Resources(2, shm_size="2g")
-    assert with_world(Job(command="x", distribution=MpiDistribution(1)), "1x3").distribution == MpiDistribution(3)
+    assert with_world(Job(command="x", distribution=PlainDistribution(1)), "1x3").distribution == PlainDistribution(3)
 
 
 def test_without_a_distribution_a_world_is_of_plain_ranks() -> None:
@@ -62,13 +58,6 @@ def test_what_is_no_world_is_refused(world: str) -> None:
 def test_more_ranks_than_the_limit_are_refused(world: str) -> None:
     with pytest.raises(JobError):
         with_world(JOB, world)
-
-
-def test_a_world_of_roles_sets_nodes_only() -> None:
-    job = Job(command="x", distribution=TensorFlowDistribution(1, 2))
-    assert with_world(job, "3").resources.instance_count == 3
-    with pytest.raises(JobError, match="lays out roles"):
-        with_world(job, "3x2")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +87,7 @@ def test_a_world_of_roles_sets_nodes_only() -> None:
         ("tags={a: 1, b: two}", "tags", {"a": "1", "b": "two"}),
         ("conventions=[torch, slurm]", "conventions", ("torch", "slurm")),
         ("distribution.process_count_per_instance=4", "distribution", PyTorchDistribution(4)),
-        ("distribution.type=mpi", "distribution", MpiDistribution(2)),
+        ("distribution.type=none", "distribution", PlainDistribution(2)),
         ("command=echo # not a comment", "command", "echo # not a comment"),
         ("command=123", "command", "123"),
         ("command=[ -e x ]", "command", "[ -e x ]"),
@@ -158,7 +147,7 @@ def test_extras_of_a_distribution_warn() -> None:
         ("resources=2", "expected a mapping of keys"),
         ("inputs.lr.path=x", "inputs.lr is a number, which has no keys"),
         ("inputs.lr=[1]", "expected a literal"),
-        ("distribution.type=mpy", "did you mean 'mpi'?"),
+        ("distribution.type=pytroch", "did you mean 'pytorch'?"),
         ("command=", "is missing"),
         ("argv=[a]", "stands beside command"),
         ("limits.timeout=.nan", "must be more than 0"),

@@ -6,7 +6,7 @@ import pytest
 
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import JobError, PlanError
-from worldsize.jobspec.distribution import JaxDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
+from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
@@ -121,12 +121,6 @@ def test_more_processes_than_gpus_are_refused_unless_shared():
     assert plan(job, ComputeFacts(0, 8, True)).world_size == 4
 
 
-@pytest.mark.parametrize("distribution", [RayDistribution()])
-def test_a_distribution_that_cannot_run_yet_says_so(distribution):
-    with pytest.raises(PlanError, match="cannot run a %s distribution yet" % distribution.type):
-        plan(Job("true", distribution=distribution))
-
-
 MAPPED = (("/mnt/app", "/app"),)
 APART = ComputeFacts(mapped=MAPPED, python="/opt/env/bin/python", kept=("CCP_JOBID",), rdzv_endpoint="n2:29400")
 ON_SHARE = RunPaths("/mnt/app/runs/20260101-000000-000abc")
@@ -169,28 +163,3 @@ def test_a_job_may_say_a_shared_path_by_either_name():
 def test_the_clusters_own_variables_follow_the_conventions(conventions, kept):
     facts = ComputeFacts(kept=("SLURM_A", "CCP_A"))
     assert plan(Job("true", conventions=conventions), facts).kept == kept
-
-
-def test_who_a_tensorflow_job_is_over_with():
-    def found(*keys):
-        made = plan(Job("true", resources=Resources(2), distribution=TensorFlowDistribution(*keys)))
-        return made.ports, made.leaders, made.lingering
-
-    assert found(0, 2) == ("rank", (), ())
-    assert found(1, 2) == ("rank", (0,), ("worker", "evaluator"))
-    assert found(1, 2, True) == ("rank", (0,), ("evaluator",))
-    assert found(0, 2, True, True) == ("rank", (0, 1, 2), ("evaluator",))
-
-
-def test_parameter_servers_need_no_gpu():
-    job = Job("true", distribution=TensorFlowDistribution(2, 2), visible_devices=True)
-    assert plan(job, ComputeFacts(2, 8, True)).world_size == 4
-    with pytest.raises(PlanError, match="3 processes per node, but a node has 2 GPUs"):
-        plan(job._replace(distribution=TensorFlowDistribution(0, 3)), ComputeFacts(2, 8, True))
-
-
-def test_what_a_framework_reads_is_in_force_whatever_the_job_narrows_to():
-    job = Job("true", distribution=JaxDistribution(2))
-    assert plan(job).conventions == ()
-    assert plan(job._replace(conventions=("torch",))).conventions == ("torch", "slurm", "jax")
-    assert plan(job._replace(conventions=("jax", "slurm"))).conventions == ("jax", "slurm")

@@ -25,8 +25,7 @@ JOBS = {
     "secrets": Job(command="true", secrets=("TOKEN",), environment_variables={"API_KEY": "${{outputs.model}}"},
                    outputs={"model": Output()}),
     "array": Job(command=COMMAND, outputs={"model": Output()}, inputs={"lr": 0.1}, matrix={"lr": (0.1, 0.2)}),
-    "rehearsal": Job(command="true", virtual_gpus=2),
-    "setup": Job(command="true", virtual_gpus=2, setup=("export A=1",)),
+    "setup": Job(command="true", setup=("export A=1",)),
 }  # fmt: skip
 
 

@@ -64,11 +64,14 @@ def test_other_sources_give_another_bundle(tmp_path, other_sources):
 
 def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     names = set(zipfile.ZipFile(ensure_agent_bundle(str(tmp_path))).namelist())
-    assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/agent/__main__.py"} <= names
+    assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/registry.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert packages == {"agent", "common", "plan", "state", "trust"}
+    assert packages - {"wings"} == {"agent", "common", "plan", "state", "trust"}
+    in_wings = {name.split("/")[3] for name in names if name.startswith("worldsize/wings/") and name.count("/") > 2}
+    assert in_wings <= {"agent", "__init__.py", "__init__.pyc"}
     sources = {name for name in names if name.endswith(".py")}
-    assert names - sources == {name + "c" for name in sources if name.count("/") > 1} | {"worldsize/errors.pyc"}
+    compiled = {name + "c" for name in sources if name not in ("__main__.py", "worldsize/__init__.py")}
+    assert names - sources == compiled
 
 
 def test_this_python_need_not_compile_it(tmp_path):

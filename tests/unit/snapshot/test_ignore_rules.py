@@ -1,16 +1,12 @@
-"""Files of a job's code, or of an environment, that take for ever to look at: they are left aside, and said."""
+"""Lines of ignore files that would take for ever to apply: they are left aside, and said."""
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 
 import pytest
 
-from worldsize.environment.conda.clobbered_files import ClobberedFile, find_clobbered
 from worldsize.snapshot.ignore_rules import IgnoreRules
-from worldsize.staging.download_scan import downloads_of
 
 MANY = "a*" * 25 + "b"
 
@@ -46,29 +42,3 @@ def test_lines_of_people(tmp_path: Path, line: str) -> None:
 def test_six_stars_are_a_pattern(tmp_path: Path) -> None:
     found, warnings = rules(tmp_path, ".gitignore", "*a*b*c*d*e*\n")
     assert warnings == [] and found.is_ignored("1a2b3c4d5e6", False) and not found.is_ignored("1a2b3c4d5", False)
-
-
-def owned(prefix: Path, *names: str) -> None:
-    """A conda package with these files, as it says of itself."""
-    paths = [{"_path": name, "path_type": "hardlink", "sha256": "0" * 64} for name in names]
-    (prefix / "conda-meta").mkdir()
-    value = {"name": "odd", "version": "1", "build": "0", "files": list(names), "paths_data": {"paths": paths}}
-    (prefix / "conda-meta" / "odd-1-0.json").write_text(json.dumps(value))
-
-
-def test_what_has_no_end_in_the_place_of_a_file_of_condas(tmp_path: Path) -> None:
-    """Found by review: to compare it, a device was read for ever, and a pipe waited for."""
-    os.symlink("/dev/zero", tmp_path / "device")
-    os.mkfifo(tmp_path / "pipe")
-    outside = os.path.relpath("/dev/zero", os.path.realpath(tmp_path))
-    owned(tmp_path, "device", "pipe", outside)
-    found = find_clobbered(str(tmp_path), None, [])
-    assert found == sorted(ClobberedFile(name, "odd", "changed", None) for name in ("device", "pipe", outside))
-
-
-def test_a_program_that_cannot_be_parsed(tmp_path: Path) -> None:
-    """Found by review: the parser's MemoryError was a traceback."""
-    (tmp_path / "t.py").write_text("-" * 200_000 + "1")
-    (tmp_path / "u.py").write_text("import t\nimport wandb\nwandb.init()\n")
-    assert downloads_of(str(tmp_path), "python t.py") == []
-    assert [each.name for each in downloads_of(str(tmp_path), "python u.py")] == ["wandb"]

@@ -11,11 +11,14 @@ FILES = {
     "src/worldsize/plan/deep.py": "",
     "src/worldsize/plan/middle.py": "def f():\n    from . import deep",
     "src/worldsize/agent/alone.py": "",
+    "src/worldsize/plan/named.py": 'load_module("wings.some.agent", "it")',
+    "src/worldsize/wings/some/agent.py": "",
     "tests/conftest.py": "",
     "tests/driver.py": 'words = [python, "-m", "worldsize"]',
     "tests/unit/conftest.py": "",
     "tests/unit/test_layout.py": "from worldsize.plan.layout import Layout",
     "tests/unit/test_middle.py": "import worldsize.plan.middle",
+    "tests/unit/test_named.py": "from worldsize.plan import named",
     "tests/unit/test_nothing.py": "",
     "tests/slurm/cluster.py": "from driver import Cli",
     "tests/slurm/test_real.py": "from slurm.cluster import Cluster",
@@ -37,6 +40,11 @@ def test_imports_are_followed_inside_functions_too() -> None:
     assert affected("src/worldsize/plan/deep.py") == ["tests/unit/test_middle.py", "tests/slurm/test_real.py"]
 
 
+def test_a_wings_module_is_reached_by_its_name() -> None:
+    found = affected("src/worldsize/wings/some/agent.py")
+    assert found == ["tests/unit/test_named.py", "tests/slurm/test_real.py"]
+
+
 def test_what_only_a_process_loads_is_reached_by_the_command_line() -> None:
     assert affected("src/worldsize/agent/alone.py") == ["tests/slurm/test_real.py"]
 
@@ -44,7 +52,7 @@ def test_what_only_a_process_loads_is_reached_by_the_command_line() -> None:
 def test_a_test_is_affected_by_itself_its_helpers_and_its_conftest() -> None:
     assert affected("tests/unit/test_nothing.py") == ["tests/unit/test_nothing.py"]
     assert affected("tests/driver.py") == ["tests/slurm/test_real.py"]
-    unit = ["tests/unit/test_layout.py", "tests/unit/test_middle.py", "tests/unit/test_nothing.py"]
+    unit = ["tests/unit/test_%s.py" % name for name in ("layout", "middle", "named", "nothing")]
     assert affected("tests/unit/conftest.py") == unit
     assert sorted(affected("tests/conftest.py")) == sorted(
         [*unit, "tests/docs/test_docs_pages.py", "tests/slurm/test_real.py"]

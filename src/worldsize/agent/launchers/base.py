@@ -6,12 +6,12 @@ module is imported but that of the plan's launcher.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.common.named_tuple import Protocol
-from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
@@ -19,7 +19,11 @@ from worldsize.plan.run_paths import RunPaths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.agent.launchers.rank_process import NodeEnd, Process, Shares
-    from worldsize.state.records import Failure
+    from worldsize.state.records import Failure, RunWarning
+
+_FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
+"""What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it, and returns the environment
+that the ranks inherit. It raises OSError."""
 
 
 class Launcher(Protocol):
@@ -41,9 +45,17 @@ class Launcher(Protocol):
     def failures(self, end: NodeEnd) -> list[Failure]:
         """The failures behind the end of one of the launcher's processes with another code than 0: at least one."""
 
+    def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
+        """What is to be told of a node of which all is over, and `ranks` ended with 0 by themselves."""
+        from worldsize.agent.outcome.rank_warnings import rank_warnings
+
+        return rank_warnings(paths, ranks)
+
 
 def find_launcher(name: str) -> Launcher:
-    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known."""
+    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known, ConfigError
+    where its wing is not installed."""
+    require_launcher(name)
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     return launcher
 
@@ -71,11 +83,13 @@ def prepare_launch(
 def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
     if has_hostfile(launch.plan):
         write_hostfile(launch.plan, launch.world, launch.paths)
-    if launch.plan.framework != "horovod":
+    if launch.plan.framework not in _FRAMEWORKS:
         return launch.environ
-    from worldsize.agent.launchers.horovod import prepare_horovod
+    from worldsize.registry import load_module
 
-    return prepare_horovod(launch)
+    what = f"the distribution {launch.plan.framework}"
+    environ: Mapping[str, str] = load_module(_FRAMEWORKS[launch.plan.framework], what).prepare(launch)
+    return environ
 
 
 def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:

@@ -48,25 +48,14 @@ def launcher_failure(end: NodeEnd) -> Failure:
     process, code, time = end.ended
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"
-    said = _last_line(process.log)
+    said = last_line(process.log)
     what = f"{end.plan.launcher} on node {end.node_rank} ({end.host}) {how}"
     reason = Reason.SIGNAL if name else Reason.EXIT_CODE
     return Failure(reason, f"{what}: {said}" if said else what, end.node_rank, None, code, time)
 
 
-def daemon_failure(end: NodeEnd) -> Failure:
-    """The failure of the process that a launcher has on a node besides the head. It is rarely the first one, since the
-    process ends with the launcher; the words "remote process exited" let other failures come first."""
-    process, code, time = end.ended
-    launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
-    if code in (126, 127):
-        what = f"{launcher}'s daemon cannot be started on {where}: {_last_line(process.log)}"
-    else:
-        what = f"{launcher}'s daemon on {where} ended with code {code} (remote process exited)"
-    return Failure(Reason.EXIT_CODE, what, end.node_rank, None, code, time)
-
-
-def _last_line(log: str) -> str:
+def last_line(log: str) -> str:
+    """The last words of a launcher's log, masked; "" where it has none."""
     lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:

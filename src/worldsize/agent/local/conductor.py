@@ -43,6 +43,7 @@ from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.common.termination import Termination
 from worldsize.errors import WorldsizeError
+from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
@@ -52,9 +53,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from worldsize.agent.posix.namespaces import Isolation
-
 LOCAL_ADDRESS = "127.0.0.1"
+_ISOLATION = "wings.rehearsal.agent.isolation"
+"""Of a plan with a `rehearsal`: `isolate(plan, paths, environ)` returns the environment of the agents, and whether each
+of them is to call `mount_disks(plan, paths, environ)` before it starts; what the system refuses is left undone."""
+
 _OVERTIME = 10.0
 _TICK = 1.0
 _BUSY_TICK = 0.1
@@ -139,7 +142,7 @@ class Conductor:
         self._stopped_agents = StoppedAgents(plan.silence)
         self._silent: set[int] = set()
         self._end = Termination()
-        self._isolated: Isolation | None = None
+        self._mount_disks: Callable[[Plan, RunPaths, Mapping[str, str]], None] | None = None
         self._signals = SignalPipe()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
         self._lifeline, self._held = os.pipe()
@@ -157,9 +160,10 @@ class Conductor:
             if access_of(self.paths.root) != self._access:
                 note(f"{self.paths.root} is not there any more")
                 return 1
-        if self.plan.rehearsal:
-            self._isolate()
         try:
+            if self.plan.rehearsal:
+                self._isolate()
+            load_launchers(self.plan, self.paths)
             launcher = choose_launcher(self.plan, self.environ)
             head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
         except (OSError, WorldsizeError) as error:
@@ -196,31 +200,19 @@ class Conductor:
         return None
 
     def _isolate(self) -> None:
-        """Keep the virtual nodes of a rehearsal apart as far as the system lets us, and leave word of it."""
-        from worldsize.agent.posix import namespaces
+        """Keep the virtual nodes of a rehearsal apart as far as the system lets us. ConfigError."""
+        from worldsize.registry import load_module
 
-        rehearsal = self.plan.rehearsal
-        offline = bool(rehearsal and rehearsal.offline)
-        try:
-            os.makedirs(self.paths.disks, exist_ok=True)
-            self._isolated = namespaces.probe_isolation(offline, len(self.plan.agents) > 1, self.paths.disks)
-            if self._isolated.network == "":
-                namespaces.cut_network()
-                self.environ = {**namespaces.LOOPBACK, **self.environ}
-        except OSError as error:
-            note(f"not isolated: {error}")
-            return
-        write_json(self.paths.isolation, self._isolated._asdict())
+        isolation = load_module(_ISOLATION, "a rehearsal")
+        self.environ, own_disks = isolation.isolate(self.plan, self.paths, self.environ)
+        self._mount_disks = isolation.mount_disks if own_disks else None
 
-    def _mount_own_disks(self) -> None:
-        from worldsize.agent.posix.namespaces import mount_own_disks
-
+    def _mount_own_disks(self, mount_disks: Callable[[Plan, RunPaths, Mapping[str, str]], None]) -> None:
         if self.plan.local is not None:
-            from worldsize.agent.node_disk.directory import remember_own_directory
+            from worldsize.agent.supervision.node_preparation import remember_own_directory
 
             remember_own_directory(self.plan.local.base, self.environ)
-        shared = self.plan.rehearsal.shared if self.plan.rehearsal else ()
-        mount_own_disks(self.paths.disks, self.paths.root, shared, self.environ)
+        mount_disks(self.plan, self.paths, self.environ)
 
     def _is_stop_requested(self) -> bool:
         heard = self._signals.take()
@@ -252,8 +244,8 @@ class Conductor:
         os.setpgid(0, 0)
         os.close(self._held)
         self._signals.forget()
-        if self._isolated and self._isolated.disks == "":
-            self._mount_own_disks()
+        if self._mount_disks is not None:
+            self._mount_own_disks(self._mount_disks)
         mine = head if node_rank == 0 else None
         if mine is None and head.listener:
             head.listener.close()

@@ -21,7 +21,7 @@ from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signa
 from worldsize.agent.startup.array_element import complete_own_element
 from worldsize.common.atomic_files import access_of, read_json, write_json
 from worldsize.errors import UsageError
-from worldsize.plan.array import element_root, read_array
+from worldsize.plan.array import element_root, read_array, write_search_outputs
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_masked_plan, read_unmasked_plan, write_result
 from worldsize.state.array import array_result
@@ -176,10 +176,7 @@ class RunQueue:
         if self.array is None or not self._is_unchanged(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
-        if self.array.search:
-            from worldsize.agent.trials.record import write_outputs
-
-            _guard(partial(write_outputs, self.paths.root, self.array))
+        _guard(partial(write_search_outputs, self.paths.root, self.array))
         results = [read_json(RunPaths(root).result) for root in roots]
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]

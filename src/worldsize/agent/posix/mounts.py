@@ -8,17 +8,11 @@ Standard library only.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 
 NEW_MOUNTS, NEW_NAME, NEW_USER, NEW_NET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SLAVE, RELATIME = 1, 32, 4096, 16384, 1 << 18, 1 << 19, 1 << 21
-_SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
-"""nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
-
-_ST_RELATIME = 4096
-_CHANGED = "it was exchanged for something else meanwhile"
-_NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 """Only a place, whatever it is."""
 
 
@@ -80,56 +74,12 @@ class OpenPath:
 
 def open_path(path: str) -> OpenPath:
     """What `path` leads to. Raises OSError."""
-    return OpenPath(os.open(path, _NO_ACCESS))
-
-
-def open_below(top: str, path: str) -> OpenPath:
-    """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
-    place = open_path(top)
-    for name in os.path.relpath(path, top).split(os.sep):
-        if name == os.curdir:
-            continue
-        try:
-            following = os.open(name, _NO_ACCESS | os.O_NOFOLLOW, dir_fd=place.fd)
-        finally:
-            place.close()
-        place = OpenPath(following)
-        if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
-            place.close()
-            raise OSError(40, f"{name} is a link")
-    return place
+    return OpenPath(os.open(path, NO_ACCESS))
 
 
 def bind(source: OpenPath, target: OpenPath) -> None:
     """`target` shows `source`, with what is mounted in it. Raises OSError."""
     mount(source.name, target.name, "", BIND | RECURSIVE)
-
-
-def bind_read_only(place: OpenPath) -> None:
-    """The place can be read and no longer written, but for what is mounted below it. Raises OSError."""
-    bind(place, place)
-    top = _open_mount_on(place)
-    try:
-        found = os.statvfs(top.fd).f_flag
-        kept = found & _SAME_FLAGS | (RELATIME if found & _ST_RELATIME else 0)
-        mount("none", top.name, "", BIND | REMOUNT | READ_ONLY | kept)
-    finally:
-        top.close()
-
-
-def _open_mount_on(place: OpenPath) -> OpenPath:
-    """The mount that has just been made on a place, which itself goes on to show what was there before."""
-    top = open_path(place.path)
-    there, here = os.fstat(top.fd), os.fstat(place.fd)
-    if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
-        top.close()
-        raise OSError(116, _CHANGED)
-    return top
-
-
-def _mount_id(place: OpenPath) -> bytes:
-    with open(f"/proc/self/fdinfo/{place.fd}", "rb") as file:
-        return next(line for line in file if line.startswith(b"mnt_id:"))
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

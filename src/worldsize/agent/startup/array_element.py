@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from worldsize.plan.array import array_of
+from worldsize.plan.array import array_of, load_trials
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
@@ -24,11 +24,10 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
     array, search = RunPaths(place[0]), plan.options.get("search")
     if search is None:
         return complete_element(array, element)
-    from worldsize.agent.trials.record import output_names, write_configuration
-
-    complete_element(array, element, output_names(search))
+    record = load_trials("record")
+    complete_element(array, element, record.output_names(search))
     try:
-        write_configuration(array, element, search)
+        record.write_configuration(array, element, search)
     except OSError:
         pass  # its head tries again, and says so
 

@@ -35,16 +35,19 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
+from worldsize.registry import find_module
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.agent.control.launcher_relay import MessageRelay
-    from worldsize.agent.node_disk.preparation import NodePreparation
-    from worldsize.agent.trials.trial import Trial
+    from typing import Any
+
+    from worldsize.agent.supervision.node_preparation import NodePreparation
+    from worldsize.agent.supervision.stop_rule import StopRule
 
 TICK = 1.0
 BUSY_TICK = 0.02
+_RELAY = "wings.mpi.agent.launcher_relay"
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
 
@@ -86,11 +89,12 @@ class Supervisor:
             from worldsize.agent.control.early_completion import LeaderTracker
 
             self._peers.leading = LeaderTracker(plan)
-        self._relay: MessageRelay | None = None
+        self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
-            from worldsize.agent.control.launcher_relay import MessageRelay
+            from worldsize.registry import load_module
 
-            self._relay = MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
+            relay = load_module(_RELAY, f"the launcher {plan.launcher}").MessageRelay
+            self._relay = relay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._ended_ranks = EndedRanks(plan, paths, node_rank)
@@ -102,12 +106,12 @@ class Supervisor:
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
-        self._trial: Trial | None = None
+        self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.agent.trials.trial import Trial
+            from worldsize.agent.supervision.stop_rule import make_stop_rule
 
-            self._trial = trial = Trial(plan, paths)
-            self._parts.append(Part(trial.deadline, lambda now: self._adopt(trial.tick(now))))
+            self._rule = rule = make_stop_rule(plan, paths)
+            self._parts.append(Part(rule.deadline, lambda now: self._adopt(rule.tick(now))))
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -120,8 +124,8 @@ class Supervisor:
     def run(self) -> int:
         processes.become_subreaper()
         self._recorder.write_event("agent_started", pid=os.getpid(), host=self._host.name)
-        if self._trial is not None:
-            obstacle = self._trial.prepare()
+        if self._rule is not None:
+            obstacle = self._rule.prepare()
             self._peers.expects_all = obstacle is not None
             self.end.decide_failure(obstacle, time.monotonic())
         self._gather()
@@ -147,10 +151,10 @@ class Supervisor:
     def _advance_preparation(self) -> bool:
         """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
         if self._readiness is None:
-            from worldsize.agent.node_disk.preparation import NodePreparation  # few runs need it
+            from worldsize.agent.supervision.node_preparation import begin_preparation  # few runs need it
 
             self._joining.at = None
-            self._readiness = NodePreparation(self.plan, self.environ, self.node.node_rank)
+            self._readiness = begin_preparation(self.plan, self.environ, self.node.node_rank)
             self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
         self.end.decide_failure(self._readiness.failure, time.monotonic())
         return self._readiness.ready and self._peers.report_ready()
@@ -158,8 +162,8 @@ class Supervisor:
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
         self._peers.spare_nodes = self.plan.spare
-        if self._trial is not None:
-            self._trial.start(time.monotonic())
+        if self._rule is not None:
+            self._rule.start(time.monotonic())
         self._joining.at = None
         if self.plan.timeout is not None:
             self.end.start_time_limit(self.plan.timeout, time.monotonic())
@@ -174,11 +178,9 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
-            from worldsize.agent.node_programs.command_watcher import (
-                watch_commands,  # few computes need them, and ranks come first
-            )
-
-            watch_commands(self.paths, self.node.node_rank, self.environ)
+            commands = find_module("wings.node_commands.agent.command_watcher")  # few need it, and ranks come first
+            if commands is not None:
+                commands.watch_commands(self.paths, self.node.node_rank, self.environ)
 
     # what ends a run
 
@@ -270,8 +272,8 @@ class Supervisor:
             self._recorder.write_event("agent_ended")
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
-        if self._trial is not None:
-            self._adopt(self._trial.conclude(self.end.verdict), final=True)
+        if self._rule is not None:
+            self._adopt(self._rule.conclude(self.end.verdict), final=True)
         found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()
@@ -283,14 +285,14 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
-        recorded = self._trial if why != verdict.CANCEL and not self._recorder.is_deleted() else None
-        if recorded is not None:
-            recorded.write_record(failure)
+        rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
+        if rule is not None:
+            rule.write_record(failure)
         self._recorder.write_exit_record(
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
-        if recorded is not None:
-            recorded.write_outputs()  # reads all trials: who kills it now loses no exit record
+        if rule is not None:
+            rule.write_outputs()  # reads all trials: who kills it now loses no exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)

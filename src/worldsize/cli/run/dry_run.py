@@ -12,8 +12,8 @@ from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.location import envs_dir
-from worldsize.service.provisioning.inputs import data_directory
 from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.submission.inputs import data_directory
 from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job, secrets_of_elements
 from worldsize.trust.directories import may_others_create, user_directory_in
 from worldsize.trust.secrets import mask_values

@@ -35,10 +35,10 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
             "nothing to run", None, "name a job file, or a command: worldsize run -w 2x4 -- python train.py"
         )
     if _is_batch_script(options.job):
-        from worldsize.jobspec.batch_script.job import load_script
+        from worldsize.jobspec.batch_script import script_reader
 
         elsewhere = os.path.abspath(os.path.join(current_directory(), options.code)) if options.code else None
-        loaded = load_script(options.job, current_directory(), elsewhere)
+        loaded = script_reader().load_script(options.job, current_directory(), elsewhere)
         return loaded.job, loaded.warnings, loaded.lines
     if options.code:
         raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
@@ -52,7 +52,7 @@ def _is_batch_script(name: str) -> bool:
     if name.endswith((".yml", ".yaml", ".py")) or not os.path.isfile(name):
         return False
     from worldsize.common.atomic_files import read_file
-    from worldsize.jobspec.batch_script.parse import looks_like_batch_script
+    from worldsize.jobspec.batch_script import looks_like_batch_script
 
     return looks_like_batch_script(name, read_file(name, _HEAD).decode("utf-8", "replace"))
 

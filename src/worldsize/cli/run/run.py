@@ -24,6 +24,7 @@ from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.submission.submit import start
 
@@ -145,11 +146,13 @@ def rerun(options: argparse.Namespace) -> int:
     elif job.code is not None:
         job = job._replace(code=former.code)
     if job.environment is not None:
-        from worldsize.environment.sources import is_lock, masked_lock_variables, read_lock
+        from worldsize.service.providers import find_provider
 
-        if is_lock(former.environment):
-            lost = [name for name in masked_lock_variables(read_lock(former.environment)) if name not in job.secrets]
-            job = job._replace(environment=former.environment, secrets=(*job.secrets, *lost))
+        environments = find_provider("environments")
+        lost = environments.lost_variables(former.environment) if environments else None
+        if lost is not None:
+            names = dict.fromkeys((*job.secrets, *lost))
+            job = job._replace(environment=former.environment, secrets=tuple(names))
     return _run_with_options(options, job, loaded.warnings, {}, again=True)
 
 
@@ -187,9 +190,7 @@ def _run_with_options(
         report_message("warning: " + warning)
     cwd, config = current_directory(), load_current_config()
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
-        from worldsize.cli.run.rehearse import with_rehearsal
-
-        job = with_rehearsal(job, options, config, asked)
+        job = load_module("wings.rehearsal.command", "a rehearsal").with_rehearsal(job, options, config, asked)
     request = SubmissionRequest(
         job, config, options.compute, os.environ, cwd, _key_origins(options, job, lines), sys.argv
     )

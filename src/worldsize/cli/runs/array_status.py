@@ -58,9 +58,10 @@ class ArrayView:
     def _search_lines(self) -> list[str]:
         if not self._array.array.search:
             return []
-        from worldsize.cli.runs.search import best_lines
+        from worldsize.service.providers import find_provider
 
-        return best_lines(self._array)
+        searches = find_provider("searches")
+        return list(searches.best_lines(self._array)) if searches else []
 
     def remains_text(self, found: int) -> str:
         return f"; ended {found} left of it" if found else ""

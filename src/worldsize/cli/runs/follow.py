@@ -15,6 +15,7 @@ from worldsize.cli.output import lines_of, report, report_from_handler, show_log
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import find_module
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
@@ -115,9 +116,12 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
     from worldsize.cli.runs.array import ArrayProgress
 
     if runs.array.search:
-        from worldsize.cli.runs.search import SearchProgress
+        from worldsize.service.providers import find_provider
 
-        return SearchProgress(runs, quiet)
+        searches = find_provider("searches")
+        if searches:
+            shown: ArrayProgress = searches.open_progress(runs, quiet)
+            return shown
     return ArrayProgress(runs, quiet)
 
 
@@ -233,9 +237,8 @@ class RunProgress(AttemptReader):
             lines = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
         if not run.plan.rehearsal:
             return lines
-        from worldsize.service.submission.rehearsal import limitation_lines
-
-        return [*lines, *limitation_lines(run.plan, run.paths)]
+        limits = find_module("wings.rehearsal.limits")
+        return [*lines, *limits.limitation_lines(run.plan, run.paths)] if limits else lines
 
 
 def _has_entries(directory: str) -> bool:

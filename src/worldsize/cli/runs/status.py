@@ -1,4 +1,4 @@
-"""status, wait, cancel, requeue: runs that exist."""
+"""status, wait, cancel: runs that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from worldsize.cli.console import (
     add_output_option,
     add_run_argument,
     duration_text,
-    find_run,
     find_runs,
     load_current_config,
     parse_seconds,
@@ -53,9 +52,6 @@ _EXAMPLES = {
     "cancel": """examples:
   worldsize cancel                            the latest run: TERM, its grace, KILL
   worldsize cancel 417k --now                 KILL at once""",
-    "requeue": """examples:
-  worldsize requeue 417k && worldsize logs -f 417k
-  worldsize rerun 417k                        a new run instead, of the same job and code""",
 }
 
 
@@ -70,7 +66,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--now", action="store_true", help="without grace")
     if verb in ("status", "wait"):
         add_output_option(parser)
-    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel, "requeue": run_requeue}[verb])
+    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel}[verb])
 
 
 class RunView:
@@ -221,14 +217,6 @@ def cancel(options: argparse.Namespace) -> int:
         report(f"{runs.id} is {before.state} already{view_of(runs).remains_text(runs.end_remains())}")
         return 0
     request_cancel(runs.id, lambda: runs.ask_to_end(options.now))
-    return 0
-
-
-def run_requeue(options: argparse.Namespace) -> int:
-    from worldsize.service.runs.requeue import requeue
-
-    run = find_run(options.run)
-    report(f"{run.id} is back in the queue, as attempt {requeue(run)}")
     return 0
 
 

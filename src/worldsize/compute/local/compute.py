@@ -122,14 +122,16 @@ class LocalCompute:
         return nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.local.node_commands import execute
+        from worldsize.compute.capabilities import load_node_commands
 
-        return execute(handle, command, self._environ)
+        stream: NodeCommandStream = load_node_commands("local").execute(handle, command, self._environ)
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.local.node_commands import open_shell
+        from worldsize.compute.capabilities import load_node_commands
 
-        return open_shell(handle, command)
+        code: int = load_node_commands("local").open_shell(handle, command)
+        return code
 
     def _requested_gpus(self, job: Job) -> int | None:
         """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
@@ -226,3 +228,11 @@ def _thread_count() -> int:
         import threading  # 0.4 ms of every start
 
         return threading.active_count()
+
+
+def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> LocalCompute:
+    return LocalCompute(settings.name, environ, settings)
+
+
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> LocalCompute:
+    return LocalCompute(name, environ)

@@ -21,27 +21,15 @@ from worldsize.compute.slurm.job_rows import (
     limit_of,
     number_of,
     time_of,
+    values_of,
 )
 from worldsize.compute.slurm.states import full_name, state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 COLUMNS = (
-    "JobID",
-    "State",
-    "ExitCode",
-    "Reason",
-    "JobName",
-    "Partition",
-    "NNodes",
-    "NodeList",
-    "Submit",
-    "Start",
-    "End",
-    "ElapsedRaw",
-    "TimelimitRaw",
-    "TotalCPU",
-    "CPUTimeRAW",
-)
+    "JobID", "State", "ExitCode", "Reason", "JobName", "Partition", "NNodes", "NodeList", "Submit", "Start", "End",
+    "ElapsedRaw", "TimelimitRaw", "TotalCPU", "CPUTimeRAW",
+)  # fmt: skip
 """Columns that 20.11 to 26.05 all have ("Restarts" came with 24.11, "Reserved" went with 23.02)."""
 
 TRES_COLUMNS = (*COLUMNS, "AllocTRES")
@@ -77,9 +65,7 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dic
 
 
 def records_of(
-    ids: Iterable[str],
-    run: Callable[[Sequence[str]], str],
-    columns: Sequence[str] = COLUMNS,
+    ids: Iterable[str], run: Callable[[Sequence[str]], str], columns: Sequence[str] = COLUMNS
 ) -> list[AccountingRecord]:
     """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
     found: list[AccountingRecord] = []
@@ -94,15 +80,7 @@ def records_of(
 def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str]) -> list[str]:
     """Jobs of this name that ended within the last day; none where accounting does not answer."""
     try:
-        text = run(
-            [
-                *_sacct_argv(),
-                "--allocations",
-                "--name=" + name,
-                "--starttime=now-1days",
-                f"--uid={os.getuid()}",
-            ]
-        )
+        text = run([*_sacct_argv(), "--allocations", "--name=" + name, "--starttime=now-1days", f"--uid={os.getuid()}"])
     except (SubmitAgain, SubmitRejected, ConfigError):
         return []
     return [record.row.job for record in parse_records(text) if record.row.name == name]
@@ -131,11 +109,7 @@ def _newest_attempt(attempts: list[AccountingRecord]) -> AccountingRecord:
 def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[AccountingRecord]:
     """sacct's lines as records, each step's word taken into its job's; a line that is not whole is left out."""
     current: list[AccountingRecord] = []
-    for line in text.split("\n"):
-        fields = line.split(SEPARATOR)
-        if len(fields) != len(columns) + 1:
-            continue
-        value = dict(zip(columns, (field.strip() for field in fields), strict=False))
+    for value in values_of(text, columns):
         job, dot, _ = value["JobID"].partition(".")
         if not dot:
             yield from current

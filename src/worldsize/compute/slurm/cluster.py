@@ -7,36 +7,19 @@ character is a mark (sinfo's manual, "NODE STATE CODES").
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.job_rows import SEPARATOR, number_of, seconds_of
+from worldsize.compute.slurm.job_rows import format_option, number_of, seconds_of, values_of
 
 _SINFO = ("sinfo", "--noheader", "--all", "--noconvert", "--local")
 _NODE_COLUMNS = (
-    "nodelist",
-    "statelong",
-    "partitionname",
-    "cpusstate",
-    "memory",
-    "allocmem",
-    "gres",
-    "gresused",
-    "reason",
+    "nodelist", "statelong", "partitionname", "cpusstate", "memory", "allocmem", "gres", "gresused", "reason",
     "features",
-)
+)  # fmt: skip
 _PARTITION_COLUMNS = (
-    "partition",
-    "available",
-    "time",
-    "defaulttime",
-    "size",
-    "nodes",
-    "cpus",
-    "memory",
-    "gres",
-    "groups",
-)
+    "partition", "available", "time", "defaulttime", "size", "nodes", "cpus", "memory", "gres", "groups",
+)  # fmt: skip
 _MARKS = {
     "*": "not responding",
     "~": "powered down",
@@ -116,18 +99,18 @@ class PartitionRow(NamedTuple):
 
 def nodes(run: Callable[[Sequence[str]], str]) -> list[NodeRow]:
     """Every node, once, in sinfo's order; raises as `run` does."""
-    return node_rows(run([*_SINFO, "--Node", _format_option(_NODE_COLUMNS)]))
+    return node_rows(run([*_SINFO, "--Node", format_option(_NODE_COLUMNS)]))
 
 
 def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
     """Every partition, hidden ones too; raises as `run` does."""
-    return partition_rows(run([*_SINFO, _format_option(_PARTITION_COLUMNS)]))
+    return partition_rows(run([*_SINFO, format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[NodeRow]:
     """sinfo --Node prints a node once for each of its partitions."""
     found: dict[str, NodeRow] = {}
-    for value in _values(text, _NODE_COLUMNS):
+    for value in values_of(text, _NODE_COLUMNS):
         row = _node(value)
         seen = found.get(row.name)
         if seen:
@@ -139,7 +122,7 @@ def node_rows(text: str) -> list[NodeRow]:
 def partition_rows(text: str) -> list[PartitionRow]:
     """sinfo prints a partition once for each kind of node in it."""
     found: dict[str, PartitionRow] = {}
-    for value in _values(text, _PARTITION_COLUMNS):
+    for value in values_of(text, _PARTITION_COLUMNS):
         row = _partition(value)
         seen = found.get(row.name)
         if seen:
@@ -212,18 +195,7 @@ def _partition(value: dict[str, str]) -> PartitionRow:
     )
 
 
-def _values(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    for line in text.split("\n"):
-        fields = line.split(SEPARATOR)
-        if len(fields) == len(columns) + 1:
-            yield dict(zip(columns, (field.strip() for field in fields), strict=False))
-
-
 def _first_number(text: str) -> int:
     """ "8+": nodes differ, and 8 is the least."""
     match = _FIRST_NUMBER.match(text)
     return int(match.group()) if match else 0
-
-
-def _format_option(columns: Iterable[str]) -> str:
-    return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)

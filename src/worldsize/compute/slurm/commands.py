@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
+from worldsize.errors import ConfigError, SubmitAgain
 from worldsize.trust.procfs import PASSWORD_VARIABLE
 
 TYPE_CHECKING = False
@@ -21,18 +21,8 @@ _OWN_UMASK = -1
 """This process's."""
 _KEPT_VARIABLES = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED_PREFIXES = (
-    "SLURM",
-    "SBATCH_",
-    "SALLOC_",
-    "SRUN_",
-    "SQUEUE_",
-    "SACCT_",
-    "SINFO_",
-    "SCANCEL_",
-    "SCONTROL_",
-    "PMI",
-)
-_PYXIS_OPTION = "--container-image"
+    "SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI",
+)  # fmt: skip
 
 
 class ProgramOutput(NamedTuple):
@@ -49,11 +39,8 @@ def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[s
     Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
     environment becomes the job's.
     """
-    cleaned = {
-        name: value
-        for name, value in environ.items()
-        if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES)
-    }
+    stay = (name for name in environ if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES))
+    cleaned = {name: environ[name] for name in stay}
     cleaned.pop(PASSWORD_VARIABLE, None)
     if program != "sbatch":
         cleaned.update(LC_ALL="C", SLURM_TIME_FORMAT="%s", SLURM_BITSTR_LEN="0")
@@ -165,10 +152,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-
-
-def has_pyxis(environ: Mapping[str, str]) -> bool:
-    try:
-        return _PYXIS_OPTION in call(["srun", "--help"], environ=environ).out
-    except WorldsizeError:
-        return False

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
-from worldsize.compute.slurm.queue import query_jobs, query_pause
+from worldsize.compute.slurm.queue import is_inside_allocation, query_jobs, query_pause
 from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.compute.slurm.script_trust import trusted_components
 from worldsize.compute.slurm.submission import submit_once
@@ -25,6 +25,7 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.registry import find_module, load_module
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import without_variables
 from worldsize.trust.secrets import mask_argv, mask_text, mask_values
@@ -32,6 +33,9 @@ from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream, Usage, WaitExplanation
+
+_REPORTS = "wings.slurm_reports.reports"
+"""`nodes`, `explain`, `usages`: runs without it go on, and nothing is told of why they wait and what they used."""
 
 _JOBS_PER_SCANCEL = 500
 
@@ -143,14 +147,8 @@ class SlurmCompute:
         payload, place = first.payload, first.plan.array
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
-        argv = [
-            "sbatch",
-            "--parsable",
-            "--open-mode=append",
-            "--output=" + log,
-            *_array_option(place),
-            *_dependency_option(first),
-        ]
+        argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log]
+        argv += [*_array_option(place), *_dependency_option(first)]
         environ = without_variables(self._environ, first.plan.secrets)
         job = submit_once(argv, payload.script, name, environ, first.plan.umask)
         jobs = [f"{job}_{element}" for element in range(len(submissions))] if place else [job]
@@ -196,32 +194,42 @@ class SlurmCompute:
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[ComputeNode]:
-        from worldsize.compute.slurm.reports import nodes
-
         said = self._settings.options.get("partition", ())
-        return nodes(self._environ, said.split(",") if isinstance(said, str) else said)
+        partitions = said.split(",") if isinstance(said, str) else said
+        found: list[ComputeNode] = load_module(_REPORTS, "telling of Slurm's nodes").nodes(self._environ, partitions)
+        return found
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.slurm import node_commands
+        from worldsize.compute.capabilities import load_node_commands
 
-        if handle is not None:
-            return node_commands.execute(handle, command, self._environ)
-        return node_commands.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
+        commands = load_node_commands("slurm")
+        stream: NodeCommandStream = (
+            commands.execute(handle, command, self._environ)
+            if handle is not None
+            else commands.execute_on_own_nodes(command, self._merged_options(Job()), self.python, self._environ)
+        )
+        return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.slurm.node_commands import open_shell
+        from worldsize.compute.capabilities import load_node_commands
 
-        return open_shell(handle, command, self._environ)
+        code: int = load_node_commands("slurm").open_shell(handle, command, self._environ)
+        return code
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
-        from worldsize.compute.slurm.reports import explain
-
-        return explain(handle["job"], script, seconds, without_variables(self._environ, secrets))
+        reports = find_module(_REPORTS)
+        if reports is None:
+            return None
+        environ = without_variables(self._environ, secrets)
+        found: WaitExplanation | None = reports.explain(handle["job"], script, seconds, environ)
+        return found
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        from worldsize.compute.slurm.reports import usages
-
-        return usages([handle["job"] for handle in handles], patience, self._environ)
+        reports = find_module(_REPORTS)
+        if reports is None:
+            return [None] * len(handles)
+        used: list[Usage | None] = reports.usages([handle["job"] for handle in handles], patience, self._environ)
+        return used
 
     def _scancel(self, *words: str) -> None:
         try:
@@ -232,9 +240,7 @@ class SlurmCompute:
     def _options(self, job: Job, plan: Plan) -> list[options.Option]:
         if plan.batch is None:
             return options.sbatch_options(self._merged_options(job), plan)
-        from worldsize.compute.slurm.options import script_options
-
-        return script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
+        return options.script_options(self._settings.options, self._settings.gpus_per_node, job, plan)
 
     def _merged_options(self, job: Job) -> dict[str, Any]:
         return options.merge_options(self._settings.options, job, self._settings.gpus_per_node)
@@ -267,3 +273,22 @@ def _dependency_option(submission: Submission) -> list[str]:
         return []
     own = [submission.payload.dependency] if submission.payload.dependency else []
     return ["--dependency=" + ",".join([*own, *waits])]
+
+
+def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
+    """The cluster, or the allocation that this shell belongs to."""
+    cluster = SlurmCompute(settings, home, environ)
+    inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
+    return _allocation_of(cluster, environ) if inside else cluster
+
+
+def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
+    cluster = SlurmCompute(ComputeSettings(name, "slurm"), "", environ)
+    return cluster if handle is None or handle["type"] == "slurm" else _allocation_of(cluster, environ)
+
+
+def _allocation_of(cluster: SlurmCompute, environ: Mapping[str, str]) -> Compute:
+    """The compute of steps in an allocation. ConfigError where this installation is without it."""
+    module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")
+    found: Compute = module.AllocationCompute(cluster, environ)
+    return found

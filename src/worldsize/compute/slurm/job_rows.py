@@ -82,6 +82,19 @@ class JobRow(NamedTuple):
         return not self.name or not name or self.name == name
 
 
+def format_option(columns: Iterable[str]) -> str:
+    """Columns for squeue and sinfo, of any width, each followed by our separator."""
+    return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)
+
+
+def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    """A program's lines as values by column; a line that is not whole is left out."""
+    for line in text.split("\n"):
+        fields = line.split(SEPARATOR)
+        if len(fields) == len(columns) + 1:
+            yield dict(zip(columns, (field.strip() for field in fields), strict=False))
+
+
 def limit_of(text: str) -> int | None:
     """A time limit in seconds; None for none. slurmctld writes a year for "no limit" once the job has started."""
     seconds = seconds_of(text)

@@ -10,13 +10,13 @@ from typing import Any
 
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
-from worldsize.jobspec.batch_script.job import effective_script
-from worldsize.jobspec.batch_script.slurm_keys import GPU_OPTIONS, own_options
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 
 LIMIT_MARGIN = 60.0
 """Seconds that Slurm's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
+
+GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 
 _PROTECTED: Mapping[str, str] = {
     "nodes": "resources.instance_count",
@@ -160,7 +160,9 @@ _SIZE = ("nodes", "ntasks-per-node")
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
     """The compute's defaults under what the script says, under what the job says beside it (its size, `slurm:`)."""
-    own = dict(own_options(effective_script(job)))
+    from worldsize.jobspec.batch_script import script_reader
+
+    own = dict(script_reader().sbatch_options(job))
     base = dict(sbatch_options(merge_options(defaults, job._replace(slurm={}), gpus_per_node), plan))
     said = dict(sbatch_options(job.slurm, plan))
     for name in _SIZE:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from worldsize.compute.slurm.accounting import account_rows, find_ended_jobs
 from worldsize.compute.slurm.cluster import gpus_of
 from worldsize.compute.slurm.job_rows import (
     NOWHERE,
     QUEUE,
-    SEPARATOR,
     UNANSWERED,
     JobRow,
     code_of,
+    format_option,
     id_batches,
     ids_of,
     limit_of,
     number_of,
     seconds_of,
     time_of,
+    values_of,
 )
 from worldsize.compute.slurm.states import full_name, state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
@@ -34,29 +35,12 @@ SlurmRunner = Callable[[Sequence[str]], str]
 """Runs a Slurm program and gives what it printed; raises as `commands.run_slurm` does."""
 
 COLUMNS = (
-    "jobarrayid",
-    "state",
-    "reason",
-    "exit_code",
-    "restartcnt",
-    "requeue",
-    "submittime",
-    "starttime",
-    "endtime",
-    "timelimit",
-    "timeused",
-    "numnodes",
-    "nodelist",
-    "partition",
-    "name",
-    "dependency",
-    "tres-alloc",
-    "tres-per-node",
-)
+    "jobarrayid", "state", "reason", "exit_code", "restartcnt", "requeue", "submittime", "starttime", "endtime",
+    "timelimit", "timeused", "numnodes", "nodelist", "partition", "name", "dependency", "tres-alloc", "tres-per-node",
+)  # fmt: skip
 """Columns that 20.11 to 26.05 all have; their names are compared without regard to case."""
 
-_FORMAT = ",".join(f"{column}:0{SEPARATOR}" for column in COLUMNS)
-_SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--Format=" + _FORMAT, "--local")
+_SQUEUE = ("squeue", "--noheader", "--all", "--states=all", format_option(COLUMNS), "--local")
 _KILLED_CODES = range(128, 256)
 
 _LAG = 5.0
@@ -103,27 +87,22 @@ def find_jobs(name: str, run: SlurmRunner) -> list[str]:
     """The ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is its base
     id.
 
-    For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer.
+    For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer. Names of jobs are
+    seen by all, and anybody may give one of his the same.
     """
-    found = [row.job for row in queue_rows(run([*_SQUEUE, "--name=" + name, _user_option()])) if row.name == name]
+    found = [
+        row.job for row in queue_rows(run([*_SQUEUE, "--name=" + name, f"--user={os.getuid()}"])) if row.name == name
+    ]
     if not found:
         found = find_ended_jobs(name, run)
     return sorted({job.split("_")[0] for job in found}, key=int, reverse=True)
 
 
-def _user_option() -> str:
-    """Names of jobs are seen by all, and anybody may give one of his the same."""
-    return f"--user={os.getuid()}"
-
-
 def queue_rows(text: str) -> Iterator[JobRow]:
     """squeue's lines as rows, an array's element each; a line that is not whole is left out."""
-    for line in text.split("\n"):
-        fields = line.split(SEPARATOR)
-        if len(fields) == len(COLUMNS) + 1:
-            value = dict(zip(COLUMNS, (field.strip() for field in fields), strict=False))
-            for job in ids_of(value["jobarrayid"]):
-                yield _row(job, value)
+    for value in values_of(text, COLUMNS):
+        for job in ids_of(value["jobarrayid"]):
+            yield _row(job, value)
 
 
 def _row(job: str, value: dict[str, str]) -> JobRow:
@@ -209,6 +188,14 @@ def _state_before_restart(queued: JobRow, account: JobRow) -> str:
     """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
+
+
+def is_inside_allocation(environ: Mapping[str, str], run: SlurmRunner) -> bool:
+    """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
+    allocation left in a shell (tmux) does too."""
+    if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
+        return False
+    return query_jobs([environ["SLURM_JOB_ID"]], run)[environ["SLURM_JOB_ID"]].state == "RUNNING"
 
 
 def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:

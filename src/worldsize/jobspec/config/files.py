@@ -10,9 +10,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.compute_types import COMPUTE_KEYS, HARMLESS_KEYS, KEYS_BY_TYPE, TYPES
-from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
-from worldsize.jobspec.keys.hpcpack import NO_PASSWORD, default_runs_dir
+from worldsize.jobspec.config.compute_types import (
+    COMPUTE_KEYS,
+    call_settings,
+    is_harmless,
+    keys_of_type,
+    type_key,
+)
+from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
@@ -116,7 +121,7 @@ def _has_authority(path: tuple[str, ...], value: str) -> bool:
         return True
     if len(path) == 1:
         return path[0] not in TOP_KEYS or not TOP_KEYS[path[0]].harmless
-    return not (path[0] == "compute" and (len(path) == 2 or path[2] in HARMLESS_KEYS))
+    return not (path[0] == "compute" and (len(path) == 2 or is_harmless(path[2])))
 
 
 def _parse_toml(config: ConfigFile) -> YamlNode:
@@ -208,9 +213,10 @@ def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSet
     for key, node in entries.items():
         report.base = os.path.dirname(node.origin)
         if key in COMPUTE_KEYS:
-            values.update(read_keys({key: node}, path, COMPUTE_KEYS, report))
+            keys = {**COMPUTE_KEYS, key: type_key(node.value)} if key == "type" else COMPUTE_KEYS
+            values.update(read_keys({key: node}, path, keys, report))
     if "type" not in values and "type" not in entries:
-        hint = f"one of: {', '.join(TYPES)}"
+        hint = f"one of: {', '.join(COMPUTE_TYPES)}"
         report.add(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
         report.add(entries["type"], path + ".type", "is always local", "give the compute another name")
@@ -223,16 +229,16 @@ def _with_type_options(
     """Adds the options that only this type of compute knows."""
     kind = values.get("type")
     others = {key: node for key, node in entries.items() if key not in COMPUTE_KEYS}
-    known = KEYS_BY_TYPE.get(kind) if kind else None
+    known = keys_of_type(kind) if kind else None
     if known is None:
         values["options"] = {key: plain_value(node) for key, node in others.items()}
     else:
         _refuse_unknown(path, others, known, kind or "", report)
         wanted = {key: node for key, node in others.items() if key in known}
         values["options"] = read_keys(wanted, path, known, report)
-    if kind == "hpcpack":  # whose nodes have file systems of their own
-        runs_dir = default_runs_dir(values["options"])
-        return {"runs_dir": runs_dir, **values} if runs_dir else values
+    completed: dict[str, Any] | None = call_settings(kind, "complete_settings", None, values) if kind else None
+    if completed is not None:
+        return completed
     python = values.get("python")
     if python and (os.sep in python or python.startswith("~")):
         values["python"] = os.path.join(os.path.dirname(entries["python"].origin), os.path.expanduser(python))
@@ -243,5 +249,5 @@ def _refuse_unknown(path: str, entries: dict[str, YamlNode], known: Keys, kind: 
     for key, node in entries.items():
         if key not in known:
             what = f"is not a key of a {kind} compute"
-            hint = NO_PASSWORD if kind == "hpcpack" and "pass" in key.lower() else None
+            hint = call_settings(kind, "key_hint", None, key)
             report.add(node, f"{path}.{key[:60]}", what, hint or did_you_mean(key, {**COMPUTE_KEYS, **known}))

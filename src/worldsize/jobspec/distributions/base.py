@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import NodePlan
@@ -65,7 +66,9 @@ def processes_key() -> Key:
     return count_key("Processes on each node; usually its number of GPUs.")
 
 
-def port_key(doc: str) -> Key:
-    from worldsize.jobspec.keys.key import Key
-
-    return Key("int", doc, minimum=1, maximum=65535)
+def program_name(program: str, command: str, argv: Sequence[str]) -> str:
+    """How a command names `program`, if it starts it: by a path, or by its name alone. "" where it does not."""
+    if argv:
+        return argv[0] if argv[0].rpartition("/")[2] == program else ""
+    pattern = rf"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?((?:\S*/)?{program})\s"
+    return max(re.findall(pattern, command), key=len, default="")

@@ -1,10 +1,8 @@
-"""What a job or a configured compute may say of HPC Pack. What nobody says is left to the head node's defaults."""
+"""What a job may say of HPC Pack. What nobody says is left to the head node's defaults."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any
 
 from worldsize.jobspec.keys.key import Key
 
@@ -23,40 +21,3 @@ HPCPACK: Mapping[str, Key] = {
     "job_properties": Key("labels", "Any other property of an HPC Pack job: its name and value."),
 }  # fmt: skip
 """Of both a job's `hpcpack:` and a configured compute of type hpcpack; the job's words win key by key."""
-
-SHARE: Mapping[str, Key] = {
-    "head": Key("text", r"As Windows calls it, \\HEAD\CcpSpoolDir\app; or a path of this machine.", blank=False),
-    "node": Key("text", "The directory where the Linux nodes have it mounted: /app.", blank=False),
-    "local": Key("path", "Where this machine has it mounted.", blank=False),
-}
-
-HEAD: Mapping[str, Key] = {
-    "url": Key("text", "The head node: https://HEAD.", blank=False),
-    "user": Key("text", r"The account on the cluster: DOMAIN\name.", blank=False),
-    "share": Key("object", "The directory that all nodes share, by its names.", keys=SHARE),
-    "ca_file": Key("path", "Certificates that the head's is verified with, where it is not a public authority's.",
-                   blank=False),
-    "verify": Key("flag", "Whether the head's certificate is verified (true)."),
-    "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
-    "generation": Key("as_text", "How the head names its nodes: 2016 or 2019; without it, that is found out.",
-                      choices=("2016", "2019"), harmless=True),
-}  # fmt: skip
-"""Of a configured compute alone."""
-
-NO_PASSWORD = "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
-
-
-def local_share(share: Mapping[str, Any]) -> str | None:
-    """Where this machine sees the share; None where nobody says and no name of it is a directory here."""
-    if share.get("local"):
-        return str(share["local"])
-    head, node = str(share.get("head", "")), str(share.get("node", ""))
-    if head.startswith("/"):
-        return head
-    return node if node and os.path.isdir(node) else None
-
-
-def default_runs_dir(options: Mapping[str, Any]) -> str | None:
-    """Where the runs of a compute of type hpcpack are kept: on its share."""
-    local = local_share(options.get("share", {}))
-    return os.path.join(local, "runs") if local else None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from worldsize.jobspec.keys.autotune import AUTOTUNE
 from worldsize.jobspec.keys.hpcpack import HPCPACK
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
-from worldsize.jobspec.keys.stage import STAGE
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_environment import CONVENTIONS
@@ -23,10 +21,6 @@ MAX_SECONDS = 10 * 365 * 86400
 
 def _count(doc: str, minimum: int = 1) -> Key:
     return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
-
-
-def _port(doc: str) -> Key:
-    return Key("int", doc, minimum=1, maximum=65535)
 
 
 INPUT: Keys = {
@@ -70,7 +64,7 @@ SERVICE: Keys = {
     ),
     "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
     "nodes": Key("as_text", "all, or a node's index."),
-    "port": _port("The port of the service."),
+    "port": Key("int", "The port of the service.", minimum=1, maximum=65535),
     "log_dir": Key("text", "TensorBoard's log directory."),
     "ssh_public_keys": Key("text", "Keys that may log in."),
     "properties": Key("any", "Properties of the service."),
@@ -105,7 +99,7 @@ JOB: Keys = {
     "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
     "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),
     "distribution": Key("distribution", "How the ranks find each other."),
-    "autotune": Key("autotune", "Finds the best configuration by short trial runs.", keys=AUTOTUNE),
+    "autotune": Key("wing", "Finds the best configuration by short trial runs.", home="wings.trials.keys"),
     "compute": Key("text", "Where to run: the name of a compute.", blank=False),
     "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
     "limits": Key("object", "When to give up.", keys=LIMITS),
@@ -144,7 +138,9 @@ JOB: Keys = {
     **SETUP,
     "slurm": Key("object", "Options of Slurm computes.", keys=SLURM),
     "hpcpack": Key("object", "Options of HPC Pack computes.", keys=HPCPACK),
-    "stage": Key("stage", "What is downloaded before the start, for nodes without a network.", keys=STAGE),
+    "stage": Key(
+        "wing", "What is downloaded before the start, for nodes without a network.", home="wings.staging.keys"
+    ),
     "matrix": Key("matrix", "Inputs that vary: lists of values; one run for each combination."),
     "count": Key("int", "So many equal runs.", minimum=1, maximum=MAX_ELEMENTS),
     "at_once": Key("int", "Of several runs, at most so many at the same time.", minimum=1, maximum=MAX_ELEMENTS),

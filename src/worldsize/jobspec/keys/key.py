@@ -21,13 +21,15 @@ class Key(NamedTuple):
               "object"     a mapping with the keys of `keys`
               "objects"    names to such mappings
               "records"    a list of such mappings
-              "inputs" "outputs" "environment" "conda" "python" "requirements" "places" "build" "stage"
-              "distribution" "matrix" "autotune" "search": those values
+              "inputs" "outputs" "environment" "conda" "python" "requirements" "places" "build"
+              "distribution" "matrix" "search": those values
+              "wing"       a mapping that a wing reads
     choices   the only texts allowed, whatever their case
     minimum, maximum   inclusive; `above` exclusive
     blank     whether text may be empty
     harmless  of the configuration: whether a project's file may set it without being trusted, since it decides neither
               what is executed, nor what is read or written, nor where a secret goes
+    home      the module below `worldsize` of a "wing": its KEYS, and `read(node, path, key, report)`, as ValueReader
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Key(NamedTuple):
     blank: bool = True
     keys: Mapping[str, Key] = {}
     harmless: bool = False
+    home: str = ""
 
 
 Keys = Mapping[str, Key]

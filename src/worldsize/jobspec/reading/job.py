@@ -36,9 +36,9 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     if "argv" in values:
         values["command"] = command_text(values["argv"])
     if "batch_script" in values:
-        from worldsize.jobspec.batch_script.reader import with_script_values
+        from worldsize.jobspec.batch_script import script_reader
 
-        values = with_script_values(nodes, values, report)
+        values = script_reader().with_script_values(nodes, values, report)
     for name, type_ in (("resources", Resources), ("limits", Limits)):
         if name in values:
             values[name] = type_(**values[name])
@@ -88,7 +88,7 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
         report.add(node, path, f"{ranks} ranks are more than the limit of {MAX_RANKS}")
 
 
-def read_distribution(node: YamlNode, path: str, report: Problems) -> Distribution | None:
+def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
     """Keys that the kind does not know only warn; a wrong type or size is a problem."""
     if node.value is None:
         return None
@@ -104,15 +104,11 @@ def read_distribution(node: YamlNode, path: str, report: Problems) -> Distributi
     if name is None:
         return None
     keys = DISTRIBUTIONS[name].keys()
-    known = {key: item for key, item in nodes.items() if key in keys}
-    for key, item in nodes.items():
-        if key not in keys and key != "type":
-            report.warn(item, join(path, key), f"is not a key of {name}; ignored")
+    known = {each: item for each, item in nodes.items() if each in keys}
+    for each, item in nodes.items():
+        if each not in keys and each != "type":
+            report.warn(item, join(path, each), f"is not a key of {name}; ignored")
     return DISTRIBUTIONS[name](**read_keys(known, path, keys, report))
-
-
-def _read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
-    return read_distribution(node, path, report)
 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
@@ -168,16 +164,15 @@ def _read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> 
     return read_environment(node, path, key, report)
 
 
-def _read_stage(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    from worldsize.jobspec.reading.stage import read_stage
+def _read_by_wing(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
+    from worldsize.registry import MISSING, find_module
 
-    return read_stage(node, path, key, report)
-
-
-def _read_autotune(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    from worldsize.jobspec.reading.autotune import read_autotune
-
-    return read_autotune(node, path, key, report)
+    wing = find_module(key.home)
+    if wing is None:
+        report.add(node, path, MISSING, "pip install worldsize")
+        return None
+    found: dict[str, Any] | None = wing.read(node, path, key, report)
+    return found
 
 
 JOB_READERS: Mapping[str, ValueReader] = {
@@ -185,8 +180,7 @@ JOB_READERS: Mapping[str, ValueReader] = {
     "inputs": _read_inputs,
     "outputs": _read_outputs,
     "environment": _read_environment,
-    "stage": _read_stage,
-    "autotune": _read_autotune,
-    "distribution": _read_distribution,
+    "wing": _read_by_wing,
+    "distribution": read_distribution,
     "matrix": read_matrix,
 }

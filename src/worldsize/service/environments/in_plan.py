@@ -11,9 +11,59 @@ from worldsize.errors import WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.lookup import Environment, find_environment
-from worldsize.service.request import KeyOrigins
+from worldsize.service.providers import find_provider, provider
+from worldsize.service.request import KeyOrigins, SubmissionRequest
+from worldsize.service.secrets import build_environ
 from worldsize.trust.directories import is_node_local
+from worldsize.trust.secrets import mask_values
+
+SHARED, LOCAL, AUTO = "shared", "local", "auto"
+
+AUTO_NODES = 8
+"""From so many nodes on, what was built here is packed unless somebody says otherwise."""
+
+
+def with_environment(
+    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
+) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
+    """The job's environment, what it puts in force, `plan` with that, and what is to be said of it."""
+    environ = build_environ(job, request.environ)
+    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
+    found = environment.activation(request.environ) if environment is not None else None
+    if environment is not None and found is not None:
+        plan = with_activation(plan, job, facts, found, path)
+        plan, more = _with_distribution(request, job, facts, plan, environment)
+        said += more
+        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
+    if environment is not None and environment.image:
+        said += provider("images").check_image(plan, job, environment.image, request)
+    return environment, found, plan, said
+
+
+def _with_distribution(
+    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
+) -> tuple[Plan, list[CheckResult]]:
+    """`plan` with the environment where the nodes find it: shared, or unpacked on their disks."""
+    if choose_distribution(environment, len(plan.nodes), facts) == SHARED:
+        return plan, []
+    asked = environment.archive is not None or environment.spec.distribute == LOCAL
+    if not asked and find_provider("packs") is None:
+        return plan, []
+    settings = request.config.computes[plan.compute]
+    plan, said = provider("packs").with_packed_environment(plan, job, environment, request.packed, settings, facts)
+    return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
+
+
+def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
+    """ "shared" or "local"."""
+    asked, packed = environment.spec.distribute, environment.archive
+    if asked != AUTO and not (packed and asked == SHARED):
+        return asked
+    if facts.shared_host:
+        return LOCAL if packed else SHARED
+    return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
 
 
 def find_job_environment(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from worldsize.environment.activation import Activation
 from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.lookup import Environment
-from worldsize.trust.secrets import mask_text, mask_values, secret_values
+from worldsize.trust.secrets import mask_text, mask_values
 
 
 def paths_of_environment(
@@ -25,13 +25,6 @@ def paths_of_environment(
         own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
         of_environment = tuple(each for each in of_environment if not each.startswith(own))
     return of_environment
-
-
-def secrets_of_environment(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
-    """Of the environment alone, and the values in `environ` of those that a job names."""
-    held = {name: value for name, value in found.variables.items() if value}
-    of_shell = {name: environ[name] for name in environment.secrets if name in environ}
-    return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
 
 
 def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:

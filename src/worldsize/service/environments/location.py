@@ -1,106 +1,22 @@
-"""Where environments lie: the directory of a compute, the prefix of a recipe, and what its nodes were found to have."""
+"""Where environments and data lie: directories of a compute."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
 
-from worldsize.common.atomic_files import read_json, write_json
-from worldsize.environment.recipe import Recipe
-from worldsize.environment.workspace.prefixes import entries, prefix_path, read_description
-from worldsize.errors import WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings, Config
-from worldsize.trust.directories import is_reliable_directory, make_private_directory, require_reliable_directory
+from worldsize.trust.directories import require_reliable_directory
 
 
 def envs_dir(config: Config, settings: ComputeSettings) -> str:
     """Where environments are built for a compute: where its nodes see them. StorageError where somebody else could
     change it."""
-    return require_reliable_directory(_envs_dir(config, settings), make=False)
+    return shared_directory(config, settings, settings.envs_dir or config.envs_dir, "envs")
 
 
-def _envs_dir(config: Config, settings: ComputeSettings) -> str:
-    if settings.envs_dir or config.envs_dir:
-        return settings.envs_dir or config.envs_dir or ""
-    if settings.own_runs_dir:
-        return os.path.join(settings.own_runs_dir, f".envs-{os.getuid()}")
-    return os.path.join(config.home, "envs")
-
-
-def own_names(directory: str) -> dict[str, str]:
-    """Environments that were built here, by their names; of several with one name the newest."""
-    ready = [entry for entry in entries(directory) if entry.state == "ready" and entry.description]
-    ready.sort(key=lambda entry: (entry.description or {}).get("created", 0.0))
-    names = {entry.label: entry.path for entry in ready}
-    names.update({entry.name: entry.path for entry in ready})
-    return names
-
-
-def find_prefix(directory: str, recipe: Recipe) -> str:
-    """The prefix of this fingerprint, whatever it was called when it was built; of a lock, also the one that it was
-    made from."""
-    lock = recipe.lock
-    if lock:
-        named, digest = lock.get("prefix"), lock.get("digest")
-        made_from = [str(named)] if named else _prefixes_of_fingerprint(directory, str(lock.get("fingerprint")))
-        for prefix in made_from if digest else ():  # a directory that is no environment has none, either
-            if _digest(prefix) == digest and is_reliable_directory(prefix):
-                return prefix
-    path = prefix_path(directory, _label(recipe), recipe.fingerprint)
-    if os.path.isdir(path):
-        return path
-    return next(iter(_prefixes_of_fingerprint(directory, recipe.fingerprint)), path)
-
-
-def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
-    """Directories of that fingerprint, under any name."""
-    end = "-" + fingerprint[:16]
-    try:
-        return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
-    except OSError:
-        return []
-
-
-def _digest(prefix: str) -> str | None:
-    try:
-        found = read_description(prefix)
-    except WorldsizeError:
-        return None
-    return found.get("digest") if found else None
-
-
-def _label(recipe: Recipe) -> str:
-    spec, lock = recipe.spec, recipe.lock
-    if spec.name or (lock and lock.get("name")):
-        return spec.name or str(lock and lock["name"])
-    if recipe.existing:
-        return os.path.basename(recipe.existing.prefix)
-    if spec.file:
-        return os.path.basename(os.path.dirname(spec.file))
-    if recipe.is_conda:
-        return "conda"
-    return "pip" if spec.pip or (lock and lock["pip"]) else "env"
-
-
-def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
-    somebody else could have written the answer."""
-    if not is_reliable_directory(os.path.dirname(_probe_file(home, compute))):
-        return ()
-    try:
-        value = read_json(_probe_file(home, compute)) or {}
-    except (OSError, ValueError):
-        return ()
-    return tuple(value.get("virtual_packages", ()))
-
-
-def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Raises StorageError where somebody else could replace the file; OSError."""
-    path = _probe_file(home, compute)
-    make_private_directory(os.path.dirname(path), follow=True)
-    write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
-
-
-def _probe_file(home: str, compute: str) -> str:
-    return os.path.join(home, "probed", compute + ".json")
+def shared_directory(config: Config, settings: ComputeSettings, said: str | None, kind: str) -> str:
+    """The directory `said`, else one of this `kind` where the compute's runs are. StorageError where somebody else
+    could change it."""
+    own = None if said else settings.own_runs_dir
+    path = said or (os.path.join(own, f".{kind}-{os.getuid()}") if own else os.path.join(config.home, kind))
+    return require_reliable_directory(path, make=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import DamagedRun, WorldsizeError
-from worldsize.plan.array import Array, element_root, handles_file, is_untouched
+from worldsize.plan.array import Array, element_root, handles_file, is_untouched, write_search_outputs
 from worldsize.plan.handle import read_handles, read_own_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths, latest_attempt
@@ -203,10 +203,7 @@ class ArrayElements:
         if not is_own(self._paths):
             return
         try:
-            if self._array.search:
-                from worldsize.agent.trials.record import write_outputs
-
-                write_outputs(self._paths.root, self._array)
+            write_search_outputs(self._paths.root, self._array)
         except (OSError, WorldsizeError):
             pass
         try:

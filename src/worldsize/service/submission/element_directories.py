@@ -11,6 +11,7 @@ from collections.abc import Collection
 from worldsize.common.atomic_files import link_or_copy, write_text
 from worldsize.compute.base import Submission
 from worldsize.plan.array import Array, array_file, element_root
+from worldsize.plan.launchers import external_launchers
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_secrets
 from worldsize.service.request import PlannedJob, Progress
@@ -64,6 +65,10 @@ def _write_element(
     if hidden:
         write_secrets(paths, hidden)
     link_or_copy(array.agent, paths.agent)
+    for name in external_launchers(plan):
+        from worldsize.plan.external_launchers import file_name
+
+        link_or_copy(os.path.join(array.root, file_name(name)), os.path.join(paths.root, file_name(name)))
     if os.path.exists(array.manifest):
         link_or_copy(array.manifest, paths.manifest)
     link_or_copy(array.record, paths.record)

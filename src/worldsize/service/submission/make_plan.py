@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from worldsize.common.path_mapping import to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.base import program_name
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
-from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_environment import convention_prefix
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from worldsize.common.path_mapping import Mapped
     from worldsize.jobspec.distribution import Distribution
     from worldsize.jobspec.distributions.base import Arrangement
+
+_PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
+"""Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
+gpus_per_node)`, which returns the arrangement for such a command."""
 
 
 def make_plan(
@@ -43,7 +49,7 @@ def make_plan(
     distribution = job.distribution or PlainDistribution()
     arrangement = _arrangement(job, distribution, facts)
     nodes = arrangement.nodes
-    _refuse_shared_gpus(job, facts, max(map(_device_rank_count, nodes)))
+    _refuse_shared_gpus(job, facts, max(sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks) for node in nodes))
     _refuse_data_parallel(job, distribution.type, arrangement.launcher)
     plan = Plan(
         run_id=paths.run_id,
@@ -81,9 +87,9 @@ def make_plan(
         rehearsal=_rehearsal(job),
     )
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import with_script
+        from worldsize.service.submission.batch_script import script_submission
 
-        plan = with_script(plan, job, facts)
+        plan = script_submission().with_script(plan, job, facts)
     return with_search_path(plan, job, facts, paths, path)
 
 
@@ -137,15 +143,17 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
     """As the distribution says, unless the command is a launcher that starts a node's ranks itself."""
     arrangement = distribution.arrange(job.resources.instance_count)
-    if "deepspeed" in job.command and job.batch_script is None:
-        from worldsize.jobspec.distributions.deepspeed import with_deepspeed_launcher
-
-        arrangement = with_deepspeed_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+    for program, module in _PROGRAMS.items() if job.batch_script is None else ():
+        if program in job.command and program_name(program, job.command, job.argv):
+            wing = load_module(module, f"the launcher {program}")
+            arrangement = wing.with_launcher(arrangement, job.command, job.argv, facts.gpus_per_node)
+    require_launcher(arrangement.launcher)
     if job.autotune is None:
         return arrangement
-    from worldsize.jobspec.reading.autotune import with_own_tuning
+    from worldsize.service.providers import provider
 
-    return with_own_tuning(arrangement)
+    tuned: Arrangement = provider("searches").with_own_tuning(arrangement)
+    return tuned
 
 
 def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
@@ -164,9 +172,9 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
     """The words as they are where the job has nothing that an expression could name."""
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import script_argv
+        from worldsize.service.submission.batch_script import script_submission
 
-        return script_argv(job, paths)
+        return script_submission().argv(job, paths)
     if not job.argv:
         return ("bash", "-c", _resolve_text(job, paths, mapped, job.command, "command"))
     if not job.inputs and not job.outputs:
@@ -175,7 +183,9 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    return {**_thread_variables(job), **_values(job, paths, mapped), **_variables(job, paths, mapped)}
+    """What the job asks for wins over what a shell left behind; a share of threads worked out by us does not."""
+    threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
+    return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
 
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
@@ -244,11 +254,6 @@ def _name(job: Job) -> str:
     return os.path.splitext(os.path.basename(script))[0][:40]
 
 
-def _thread_variables(job: Job) -> dict[str, str]:
-    """What the job asks for wins over what a shell left behind; a share worked out by us does not."""
-    return {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
-
-
 def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
     """The job's; else the cores of a shared host over all its ranks; else None, and each node shares out its own."""
     if job.threads:
@@ -264,10 +269,6 @@ def _bind(job: Job, facts: ComputeFacts) -> str:
     """Not on a machine that other runs share, where two runs would land on the same cores: the kernel balances better.
     A node of a run's own knows best which CPUs it was given."""
     return "none" if job.bind == "none" or facts.shared_host else "node"
-
-
-def _device_rank_count(node: NodePlan) -> int:
-    return sum(rank.role not in WITHOUT_DEVICE for rank in node.ranks)
 
 
 def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:

@@ -15,26 +15,18 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.secrets import (
-    build_environ,
-    check_secrets,
-    named_secrets,
-    rank_only_variables,
-    varied_secrets,
-)
+from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
-from worldsize.service.submission.preflight import offline_findings, preflight, search_findings
+from worldsize.service.submission.preflight import offline_findings, preflight
+from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.environment.activation import Activation
-    from worldsize.jobspec.reading.autotune import Search
-    from worldsize.plan.node_disk import NodeDiskPlan
-    from worldsize.service.environments.lookup import Environment
+    from typing import Any
 
-_TRIAL_GRACE = 3.0
+    from worldsize.plan.node_disk import NodeDiskPlan
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
@@ -66,10 +58,12 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
     if search and not former:
-        findings += search_findings(job.code, search.options["config"], compute, request.origins)
+        findings += search.find_problems(job, compute, request.origins)
     environment, found = None, None
     if job.environment is not None:
-        environment, found, plan, said = _with_environment(request, job, facts, plan, path)
+        from worldsize.service.environments.in_plan import with_environment
+
+        environment, found, plan, said = with_environment(request, job, facts, plan, path)
         findings += [] if former else said
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
@@ -80,27 +74,25 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         loaded = paths_of_environment(plan, path, environment, found)
     plan = _with_provisions(plan, request, job, local, facts)
+    if job.stage or plan.local is not None:
+        _require_providers(job, plan)
     job = job._replace(compute=name)
     notices = tuple(findings)
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
     if is_array_job(request.job):
         planned = _as_array(planned, search.at_once if search else request.job.at_once)
-    return plan_at(_with_search(planned, search) if search else planned, request, nowhere)
+    if search:
+        planned = planned._replace(plan=search.with_trials(planned.plan))
+    return plan_at(planned, request, nowhere)
 
 
-def _search(job: Job) -> Search | None:
+def _search(job: Job) -> Any:
+    """The Search of a job whose runs are trials; None of others. ConfigError where this installation is without it."""
     if not has_search(job):
         return None
-    from worldsize.jobspec.reading.autotune import make_search
+    from worldsize.service.providers import provider
 
-    return make_search(job)
-
-
-def _with_search(planned: PlannedJob, search: Search) -> PlannedJob:
-    """The same, whose runs are trials: they have nothing to save at their end."""
-    plan = planned.plan
-    plan = plan._replace(options={**plan.options, "search": search.options}, grace=min(plan.grace, _TRIAL_GRACE))
-    return planned._replace(plan=plan)
+    return provider("searches").make_search(job)
 
 
 def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
@@ -120,10 +112,20 @@ def _with_provisions(
     offline = _is_offline(request, job, plan.compute)
     if not (job.stage or offline):
         return plan
-    from worldsize.service.provisioning.offline import with_staging_variables
+    from worldsize.service.submission.staged import with_staging_variables
 
     settings = request.config.computes[plan.compute]._replace(offline=offline)
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
+
+
+def _require_providers(job: Job, plan: Plan) -> None:
+    """ConfigError where this installation lacks what stages, or what gets the nodes' disks ready."""
+    from worldsize.service.providers import provider
+
+    if job.stage:
+        provider("staging")
+    if plan.local is not None:
+        provider("node_disk")
 
 
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
@@ -133,19 +135,26 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         first = RunPaths(element_root(paths.root, 0))
         plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
     plan = _with_run_directory(planned._replace(plan=plan), 0, first)
-    if planned.job.virtual_gpus is not None and planned.environment is None:
-        path = _python_path(request, plan.compute, planned.facts)
-        plan = with_search_path(plan, planned.job, planned.facts, first, path)
+    if planned.job.virtual_gpus is not None:
+        plan = _with_programs(plan, planned, request, first)
     if planned.loaded is not None:
         plan = plan._replace(named=_named_paths(planned, first))
     plan = _with_local_variables(plan)
     wrap: tuple[str, ...] = ()
     if planned.environment is not None and planned.environment.image:
-        from worldsize.service.provisioning.image import wrap_in_container
+        from worldsize.service.providers import provider
 
         image = planned.environment.image
-        plan, wrap = wrap_in_container(plan, planned.job, image, request, planned.facts, first)
+        plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
+
+
+def _with_programs(plan: Plan, planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> Plan:
+    """`plan` of a rehearsal with its programs first on PATH, in the directory `paths`."""
+    if planned.environment is not None:
+        return with_programs(plan, planned.job, planned.paths, paths)
+    path = _python_path(request, plan.compute, planned.facts)
+    return with_search_path(plan, planned.job, planned.facts, paths, path)
 
 
 def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
@@ -180,7 +189,7 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
 def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
     job = planned_element_job(planned, element)
     if planned.data:
-        from worldsize.service.provisioning.inputs import with_input_paths
+        from worldsize.service.submission.inputs import with_input_paths
 
         job = with_input_paths(job, planned.data)
     return with_run_directory(planned.plan, job, paths, planned.facts.mapped)
@@ -272,43 +281,10 @@ def has_data_inputs(job: Job) -> bool:
     return any(isinstance(value, tuple) for value in job.inputs.values())
 
 
-def _with_environment(
-    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
-) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    from worldsize.service.environments.in_plan import find_job_environment, with_activation
-
-    environ = build_environ(job, request.environ)
-    environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
-    found = environment.activation(request.environ) if environment is not None else None
-    if environment is not None and found is not None:
-        plan = with_activation(plan, job, facts, found, path)
-        plan, more = _with_distribution(request, job, facts, plan, environment)
-        said += more
-        plan = plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))  # with its variables
-    if environment is not None and environment.image:
-        from worldsize.service.provisioning.image import check_image
-
-        said += check_image(plan, job, environment.image, request)
-    return environment, found, plan, said
-
-
-def _with_distribution(
-    request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
-) -> tuple[Plan, list[CheckResult]]:
-    """Where nothing is said, and few nodes read it, it is read where it is."""
-    if environment.archive is None and environment.recipe is None and environment.spec.distribute in ("auto", "shared"):
-        return plan, []
-    from worldsize.service.provisioning.pack import with_packed_environment
-
-    settings = request.config.computes[plan.compute]
-    plan, said = with_packed_environment(plan, job, environment, request.packed, settings, facts)
-    return plan, [finding._replace(where=request.origins.of(finding.where or "")) for finding in said]
-
-
 def _with_data(
     request: SubmissionRequest, job: Job, compute: str, facts: ComputeFacts
 ) -> tuple[dict[str, str], Job, NodeDiskPlan | None]:
-    from worldsize.service.provisioning.inputs import locate_inputs, with_input_paths
+    from worldsize.service.submission.inputs import locate_inputs, with_input_paths
 
     paths, local = locate_inputs(job, request.fetched, request.config.computes[compute], facts)
     return paths, with_input_paths(job, paths), local

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 
 from worldsize.common.path_mapping import is_mapped, to_client_path
 from worldsize.compute.base import CheckResult, Compute
-from worldsize.jobspec.job import Input, Job, service_only_keys
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.paths import is_remote
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
+from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
@@ -27,8 +29,7 @@ def preflight(
         *_inputs(job, origins),
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
-        *_remote_outputs(job, origins),
-        *_service_only_notices(job),
+        *_azure_notices(job, origins),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
@@ -54,41 +55,20 @@ def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
-    from worldsize.service.provisioning.offline import check_downloads
+    from worldsize.service.providers import find_provider
 
-    return check_downloads(job, origins)
-
-
-def search_findings(code: str | None, name: str, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
-    """Of a search: its trials do not disturb each other, and the file that it varies is a part of the code."""
-    what, hint = "", "autotune.config says which JSON file of the code to vary"
-    if "array" not in compute.capabilities:
-        what, hint = "inside an allocation all trials would start at once", "leave the allocation's shell"
-    elif code and "://" in code:
-        return []
-    elif not code or not os.path.isfile(os.path.join(code, name)):
-        what = "there is no {} in {}".format(name, code or "the code: the job names none")
-    elif not _holds_object(os.path.join(code, name)):
-        what = f"{name} holds no JSON object"
-    return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
-
-
-def _holds_object(path: str) -> bool:
-    from worldsize.common.atomic_files import read_json
-
-    try:
-        return isinstance(read_json(path), dict)
-    except (OSError, ValueError):
-        return False
+    staging = find_provider("staging")
+    return staging.check_downloads(job, origins) if staging else []
 
 
 def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:
     if not result.where:
         return result
     if job.batch_script is not None and not origins.is_set(result.where):
-        from worldsize.service.submission.preflight_batch import option_origin
+        from worldsize.service.submission.batch_script import script_submission
 
-        return result._replace(where=option_origin(job, result.where) or origins.of(result.where))
+        line = script_submission().option_origin(job, result.where)
+        return result._replace(where=line or origins.of(result.where))
     return result._replace(where=origins.of(result.where))
 
 
@@ -113,7 +93,7 @@ def script_of_command(job: Job) -> str | None:
 def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     if job.code is None or os.path.isdir(job.code):
         return []
-    if _is_remote(job.code):
+    if is_remote(job.code):
         what, hint = "code must be a local directory here", "clone it, and name the directory"
     elif os.path.exists(job.code):
         what, hint = f"{job.code} is not a directory", "name the directory that holds the script"
@@ -160,16 +140,16 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return [
         CheckResult("error", f"no such file or directory: {path}", origins.of(key), "mend it, or leave it out")
         for key, path in named.items()
-        if isinstance(path, str) and not _is_remote(path) and not os.path.exists(path)
+        if isinstance(path, str) and not is_remote(path) and not os.path.exists(path)
     ]
 
 
 def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     if job.batch_script is None:
         return []
-    from worldsize.service.submission.preflight_batch import check_batch
+    from worldsize.service.submission.batch_script import script_submission
 
-    return check_batch(job, plan)
+    return script_submission().check(job, plan)
 
 
 def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
@@ -180,22 +160,13 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return hidden_failures(job, origins)
 
 
-def _remote_outputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    return [
-        CheckResult(
-            "notice",
-            f"only Azure ML honours {output.path}: it is written to outputs/{name} of the run",
-            origins.of(f"outputs.{name}.path"),
-        )
-        for name, output in job.outputs.items()
-        if output.path and _is_remote(output.path)
-    ]
-
-
-def _is_remote(path: str) -> bool:
-    from worldsize.jobspec.paths import is_remote
-
-    return is_remote(path)
+def _azure_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """Of what only Azure's service may honour; none where this installation is without its wing."""
+    keys = (job.properties, job.queue_settings, job.services, job.identity, job.parent_job_name, job.outputs)
+    if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
+        return []
+    module = find_module("wings.azure.notices")
+    return list(module.notices(job, origins)) if module is not None else []
 
 
 def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:
@@ -216,11 +187,3 @@ def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResu
         )
         for name, expected in contradictions(plan, wanted)
     ]
-
-
-def _service_only_notices(job: Job) -> list[CheckResult]:
-    found = []
-    keys = service_only_keys(job)
-    if keys:
-        found.append(CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}"))
-    return found

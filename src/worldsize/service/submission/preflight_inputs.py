@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 
 from worldsize.compute.base import CheckResult
+from worldsize.errors import ConfigError
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
-from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.paths import is_fetchable, is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
+from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import KeyOrigins
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -37,40 +39,30 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
         what, hint = f"is a directory, but the input's type is uri_file: {path}", "say type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
         what = f"is a file, but the input's type is uri_folder: {path}"
-        return _type_mismatch(name, what, "say type: uri_file", origins)
+        return type_mismatch(name, what, "say type: uri_file", origins)
     else:
         return []
     return [CheckResult("error", what, at, hint)]
 
 
-def _type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
+def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
+    at = origins.of(f"inputs.{name}.path")
+    if not is_fetchable(path):
+        return [CheckResult("error", f"{path} cannot be read here", at, "download it, and name the local path")]
+    try:
+        found: list[CheckResult] = provider("inputs").check_remote(name, value, path, origins)
+    except ConfigError as error:
+        return [CheckResult("error", error.what, at, error.hint)]
+    return found
+
+
+def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
     """uri_folder is also what an input is that says no type: that alone is no mistake."""
     key = f"inputs.{name}.type"
     if origins.lines and not origins.is_set(key):
         return []
     level = "error" if origins.is_set(key) else "notice"
     return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint)]
-
-
-def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    from worldsize.staging.archives import SUFFIXES, is_archive
-    from worldsize.staging.fetch import file_name, is_fetchable, is_web
-    from worldsize.staging.http import display_url
-
-    at = origins.of(f"inputs.{name}.path")
-    if not is_fetchable(path):
-        what = f"{path} cannot be read here"
-        return [CheckResult("error", what, at, "download it, and name the local path")]
-    if is_web(path):
-        if value.type != "uri_folder" or is_archive(file_name(path)):
-            return []
-        what = f"{display_url(path)} is one file, but the input's type is uri_folder"
-        hint = f"say type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
-        return _type_mismatch(name, what, hint, origins)
-    from worldsize.staging.object_stores import find_missing_support
-
-    lacks = find_missing_support(path)
-    return [CheckResult("error", f"{display_url(path)}: {lacks.what}", at, lacks.hint)] if lacks else []
 
 
 def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
@@ -102,9 +94,8 @@ def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigin
     if job.batch_script is not None:
         yield CheckResult("notice", "a batch script's ranks read it in place: its own srun starts them", at)
     elif value.mode in MOUNTING_MODES and not is_remote(path) and os.path.exists(path):
-        from worldsize.agent.posix.read_only import try_read_only
-
-        why = try_read_only([path])
+        reader = find_provider("node_disk")
+        why = reader.try_read_only([path]) if reader else ""
         if why:
             what = f"not read-only on this machine, nor where a node is like it: {why}"
             yield CheckResult("notice", what, at)

@@ -1,42 +1,57 @@
-"""Packages that a run's ranks load with torch: which a job needs, and their files in the run directory."""
+"""Packages that a run's ranks load with torch: which a job needs, and their files in the run directory.
+
+A package is the folder `inrank` of a wing. Its modules lie in the run as one package of `worldsize_inrank`, under the
+package's name; its files without a suffix are programs, which the ranks find first on PATH.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from worldsize.common.source_files import source_file
 from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import missing_error
 from worldsize.trust.directories import make_directories
+
+_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
+"""By a package's name in a plan: the wing that holds it, which is also what to call it."""
 
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
 PROGRAMS = "inrank/bin"
 """Where a run has programs of ours for its ranks."""
 
-_NVIDIA_SMI = b"""\
-#!/bin/sh
-exec python3 "$(dirname "$0")/../worldsize_inrank/virtual_gpu/nvidia_smi.py" "$@"
-"""
-
 
 def packages_of(job: Job) -> tuple[str, ...]:
-    """Those that the job asks for, in the order in which torch is changed."""
+    """Those that the job asks for, in the order in which torch is changed. ConfigError for one that this installation
+    is without."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
-    return tuple(name for name, value in asked.items() if value is not None)
+    found = tuple(name for name, value in asked.items() if value is not None)
+    for name in found:
+        if not os.path.isdir(_folder(name)):
+            raise missing_error(f"`{_WINGS[name]}`")
+    return found
+
+
+def _folder(package: str) -> str:
+    return source_file("wings", _WINGS[package], "inrank")
 
 
 def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Where each file comes from, by its name in the run directory; empty for no packages."""
+    """Where each module comes from, by its name in the run directory; empty for no packages."""
     if not packages:
         return {}
-    root = source_file("inrank")
-    names = [_LOADER]
+    found = {f"{_PACKAGES_DIRECTORY}/{_LOADER}": source_file("inrank", _LOADER)}
     for package in packages:
-        for folder, _, files in os.walk(os.path.join(root, package)):
-            names += [os.path.relpath(os.path.join(folder, file), root) for file in files if file.endswith(".py")]
-    return {f"{_PACKAGES_DIRECTORY}/{name}": os.path.join(root, name) for name in sorted(names)}
+        root = _folder(package)
+        for folder, _, files in os.walk(root):
+            at = os.path.join(_PACKAGES_DIRECTORY, package, os.path.relpath(folder, root))
+            modules = [file for file in files if file.endswith(".py")]
+            found.update({os.path.normpath(os.path.join(at, file)): os.path.join(folder, file) for file in modules})
+    return dict(sorted(found.items()))
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
@@ -58,14 +73,38 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
             ensure_bytecode(source, cache),
             os.path.join(compiled, f"{file[:-3]}.{sys.implementation.cache_tag}.pyc"),
         )
-    if "virtual_gpu" in packages:
-        _write_program(os.path.join(paths.root, PROGRAMS))
+    for source in _programs(packages):
+        _write_program(source, os.path.join(paths.root, PROGRAMS))
 
 
-def _write_program(folder: str) -> None:
-    os.mkdir(folder, 0o700)
-    file = os.open(os.path.join(folder, "nvidia-smi"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+def _programs(packages: tuple[str, ...]) -> Iterator[str]:
+    for folder in map(_folder, packages):
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if "." not in name and os.path.isfile(path):
+                yield path
+
+
+def _write_program(source: str, folder: str) -> None:
+    os.makedirs(folder, 0o700, exist_ok=True)
+    with open(source, "rb") as content:
+        data = content.read()
+    file = os.open(os.path.join(folder, os.path.basename(source)), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
     try:
-        os.write(file, _NVIDIA_SMI)
+        os.write(file, data)
     finally:
         os.close(file)
+
+
+def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
+    """`plan`, of a job in an environment, with the programs in `paths` before the environment's, and no more with those
+    in `former`; the job's own lines of setup come later, and may put others first."""
+    import shlex
+
+    old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
+    if not plan.setup:
+        return plan._replace(path=(new, *(each for each in plan.path if each != old)))
+    line = "export PATH={}:$PATH"
+    lines = [each for each in plan.setup if each != line.format(shlex.quote(old))]
+    cut = len(lines) - len(job.setup)
+    return plan._replace(setup=(*lines[:cut], line.format(shlex.quote(new)), *lines[cut:]))

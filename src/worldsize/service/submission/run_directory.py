@@ -8,12 +8,13 @@ import stat
 import sys
 from collections.abc import Collection, Mapping
 
-from worldsize.common.atomic_files import link_or_copy, write_json, write_text
+from worldsize.common.atomic_files import link_or_copy, write_bytes, write_json, write_text
 from worldsize.common.path_mapping import to_node_path
 from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
+from worldsize.plan.launchers import external_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
@@ -79,12 +80,27 @@ def write_record(
     if request.fetched:
         record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
     if job.environment is not None:
-        from worldsize.service.environments.build import environment_summary
+        from worldsize.service.environments.record import environment_summary
 
         record["env"] = environment_summary(paths)
     if request.staged:
         record["stage"] = request.staged.contents
     write_json(paths.record, mask_values(record, values))
+
+
+def write_launchers(plan: Plan, paths: RunPaths) -> None:
+    """The launchers of other packages, which nodes load from there."""
+    for name, source in _launcher_files(plan).items():
+        write_bytes(os.path.join(paths.root, name), source)
+
+
+def _launcher_files(plan: Plan) -> Mapping[str, bytes]:
+    names = external_launchers(plan)
+    if not names:
+        return {}
+    from worldsize.plan.external_launchers import file_name, launcher_source
+
+    return {file_name(name): launcher_source(name) for name in names}
 
 
 def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
@@ -133,9 +149,9 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     for warning in snapshot.warnings:
         progress.notice("snapshot: " + warning)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import link_left_out_paths
+        from worldsize.service.submission.batch_script import script_submission
 
-        for name in link_left_out_paths(job, paths):
+        for name in script_submission().link_left_out_paths(job, paths):
             progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
     script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
@@ -174,9 +190,9 @@ def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
     if packages:
         write_packages(packages, paths, cache)
     if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import write_script
+        from worldsize.service.submission.batch_script import script_submission
 
-        write_script(job, paths)
+        script_submission().write_files(job, paths)
 
 
 def hook_source() -> str:
@@ -191,11 +207,12 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
     script: Mapping[str, bytes] = {}
     if plan.batch is not None:
-        from worldsize.service.submission.batch_script import script_files
+        from worldsize.service.submission.batch_script import script_submission
 
-        script = script_files(job, plan.batch.virtual)
+        script = script_submission().files(job, plan.batch.virtual)
     return {
         **script,
+        **_launcher_files(plan),
         "job.yml": masked_job_text(job, plan).encode(),
         "plan.json": split_secrets(plan)[0].to_json().encode(),
         HOOK: _read(hook_source()),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from worldsize.common.atomic_files import storage_error, write_json, write_once, write_text
 from worldsize.compute.base import Compute, Handle, Submission
-from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.errors import JobError, SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
@@ -26,6 +26,7 @@ from worldsize.service.submission.plan_job import (
 from worldsize.service.submission.run_directory import (
     embedded_files,
     write_dependencies,
+    write_launchers,
     write_record,
     write_run_directory,
 )
@@ -37,7 +38,7 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.service.environments.lookup import Environment
+    pass
 
 
 def start(
@@ -50,10 +51,7 @@ def start(
     it, FAILED. `submitting` is called when all is complete, right before the compute gets it: from then on what asks
     for its end is `cancel` of the run or the array, and not an exception.
     """
-    if is_array_job(request.job) and request.job.virtual_gpus is not None:
-        from worldsize.service.submission.rehearsal import refuse_array_rehearsal
-
-        refuse_array_rehearsal(request.job)
+    refuse_array_rehearsal(request.job)
     created = time.time()
     planned = plan_job(request, created)
     for text in (*map(format_notice, planned.notices), *_shared_outputs(planned)):
@@ -76,6 +74,13 @@ def start(
     return create_and_submit(home, runs_dir, fill, submit, array=planned.is_array)
 
 
+def refuse_array_rehearsal(job: Job) -> None:
+    """JobError."""
+    if job.virtual_gpus is not None and is_array_job(job):
+        what = "one run is rehearsed at a time"
+        raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
+
+
 def _shared_outputs(planned: PlannedJob) -> list[str]:
     """Of an array."""
     return [
@@ -89,21 +94,17 @@ def _provide(
     request: SubmissionRequest, planned: PlannedJob, created: float, progress: Progress
 ) -> tuple[SubmissionRequest, PlannedJob]:
     """With what the job needs, built and fetched; planned once more where anything was."""
-    from worldsize.service.provisioning.prefetch import fetch_all
+    from worldsize.service.submission.prefetch import fetch_all
 
     built = planned.environment is not None and not planned.environment.ready
-    if planned.environment is not None:
-        _build(planned.environment, progress)
+    if planned.environment is not None and planned.environment.recipe is not None:
+        from worldsize.service.providers import provider
+
+        provider("environments").ensure_ready(planned.environment, progress, start)
     provided = fetch_all(request, planned, progress)
     if provided is request and not built:
         return request, planned
     return provided, plan_job(provided, created, planned)
-
-
-def _build(environment: Environment, progress: Progress) -> None:
-    from worldsize.service.environments.build import ensure_ready
-
-    ensure_ready(environment, progress, start)
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
@@ -112,6 +113,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
+    write_launchers(plan, paths)
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
     hidden = [*plan_secret_values(plan), *secrets]
@@ -121,7 +123,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
     if planned.environment is not None:
-        from worldsize.service.environments.build import record_environment
+        from worldsize.service.environments.record import record_environment
 
         record_environment(planned.environment, paths, hidden)
     write_record(request, job, paths, digest, plan, secrets)

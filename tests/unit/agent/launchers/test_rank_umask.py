@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from worldsize.agent.launchers.base import node_processes, umask_of
-from worldsize.agent.launchers.batch_script import batch_environment
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
@@ -21,7 +20,7 @@ from worldsize.agent.startup.setup_script import environment_after_setup
 from worldsize.common.atomic_files import Umask, open_log, own_umask
 from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import BatchPlan, Plan
+from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
@@ -137,32 +136,6 @@ def test_lines_of_setup_have_it_and_their_files_have_ours(tmp_path: Path, asked:
     assert mode(os.path.join(paths.code, "made")) == expected
     assert Path(paths.batch_log).read_text() == "600\n"
     assert mode(paths.batch_log) == "600" and not os.path.exists(at)
-
-
-def test_a_command_beside_the_ranks_has_it(tmp_path: Path) -> None:
-    script = "import sys; from worldsize.agent.node_programs.run_command import main; main([])"
-    for keys, expected in (({"ranks_umask": 0o027}, "0027"), ({"ranks_umask": None}, "0077"), ({}, "0077")):
-        plan = {"run_id": "none-such", "umask": 0o077, "path": [], "visible_devices": False, "environment": {}, **keys}
-        (tmp_path / "plan.json").write_text(json.dumps(plan))
-        order = {
-            "plan": str(tmp_path / "plan.json"), "nodes": [0], "variable": None, "ranks": {}, "grace": 1,
-            "argv": ["sh", "-c", 'umask >"$0"', str(tmp_path / "told")], "cwd": str(tmp_path), "hook": "", "set": {},
-            "scrub": {"prefixes": [], "names": [], "kept": []},
-        }  # fmt: skip
-        environ = {**os.environ, "WORLDSIZE_ORDER": json.dumps(order)}
-        with subprocess.Popen([sys.executable, "-c", script], env=environ, stdin=subprocess.PIPE) as process:
-            assert process.wait(60) == 0  # the open standard input is its lifeline
-        assert (tmp_path / "told").read_text() == expected + "\n"
-
-
-@pytest.mark.parametrize("virtual", [True, False])
-def test_a_batch_script_tells_the_real_srun(tmp_path: Path, virtual: bool) -> None:
-    """Which passes SLURM_UMASK on to the steps: sbatch was started with ours."""
-    plan = plan_of("batch", batch=BatchPlan(("n0",) if virtual else ()))
-    paths = paths_in(tmp_path)
-    assert batch_environment(plan, paths, {"SLURM_UMASK": "0077"})["SLURM_UMASK"] == "0027"
-    older = batch_environment(plan._replace(ranks_umask=None), paths, {"SLURM_UMASK": "0077"})
-    assert older.get("SLURM_UMASK") == (None if virtual else "0077")
 
 
 def test_a_plan_of_before_has_none() -> None:

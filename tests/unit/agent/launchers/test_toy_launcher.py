@@ -1,4 +1,4 @@
-"""A launcher is a module and a row of facts: a toy one, unknown to every layer, starts a run of 2 x 2 ranks."""
+"""A launcher is a module and a row of facts: a toy one, which another package brings, starts a run of 2 x 2 ranks."""
 
 from __future__ import annotations
 
@@ -8,73 +8,25 @@ import sys
 from pathlib import Path
 
 import pytest
+from other_packages import install_project, write_package
 
 SOURCE = Path(__file__).resolve().parents[4] / "src"
 
-LAUNCHER = '''
-import os
+PACKAGE = Path(__file__).resolve().parents[4] / "examples" / "toy-launcher"
+LAUNCHER = (PACKAGE / "toy_launcher" / "launcher.py").read_text()
 
-from worldsize.agent.launchers.base import Launcher
-from worldsize.agent.launchers.launcher_failures import launcher_failure
-from worldsize.agent.launchers.rank_file import write_rank_files
-
-START = """for rank in $RANKS; do (. "$0/rank-$rank"; exec "$@") & pids="$pids $!"; done
-for pid in $pids; do wait $pid || exit $?; done"""
-
-
-class ToyLauncher(Launcher):
-    """One shell per node, which starts the node's ranks by their files."""
-
-    def prepare(self, launch):
-        os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
-        write_rank_files(launch.ranks(), launch.plan.launcher, {}, launch.paths, launch.plan.ranks_umask)
-        return {**launch.environ, "TOY": "prepared"}
-
-    def processes(self, launch):
-        process = launch.node_process()
-        environment = {**launch.environ, "RANKS": " ".join(map(str, process.ranks))}
-        argv = ("sh", "-c", START, launch.paths.launch_dir, *launch.plan.argv)
-        return [process._replace(argv=argv, environment=environment)]
-
-    def failures(self, end):
-        return [launcher_failure(end)]
-
-
-LAUNCHER = ToyLauncher()
-'''
-
-KIND = """
-from typing import NamedTuple
-
-from worldsize.jobspec.distributions.base import Arrangement, processes_key
-from worldsize.plan.rank_layout import node_major_layout
-
-
-class Toy(NamedTuple):
-    process_count_per_instance: int = 1
-    type: str = "toy"
-
-    @staticmethod
-    def keys():
-        return {"process_count_per_instance": processes_key()}
-
-    def world_size(self, instances):
-        return instances * self.process_count_per_instance
-
-    def arrange(self, instances):
-        return Arrangement(node_major_layout(instances, self.process_count_per_instance), "toy")
-"""
-
-PROGRAM = """
+NODE = """
 import sys
 
-from worldsize.cli.main import main
-from worldsize.plan.launchers import LAUNCHERS, LauncherFacts
+from worldsize.agent.launchers.base import find_launcher
+from worldsize.plan.launchers import launcher_facts, load_launchers
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import read_masked_plan
 
-LAUNCHERS["toy"] = LauncherFacts("toy_launcher", hostfile=True, sets_umask=True, title="toys {first} to {last}")
-code = main(sys.argv[1:])
-sys.stdout.flush()
-sys.exit(code)
+paths = RunPaths(sys.argv[1])
+plan = read_masked_plan(paths)
+load_launchers(plan, paths)
+print(type(find_launcher(plan.launcher)).__name__, launcher_facts(plan.launcher).title)
 """
 
 JOB = """
@@ -89,23 +41,14 @@ resources: {instance_count: 2}
 
 @pytest.fixture
 def toys(tmp_path: Path) -> Path:
-    (tmp_path / "toy-1.dist-info").mkdir()
-    files = {
-        "toy_launcher.py": LAUNCHER,
-        "toy_kind.py": KIND,
-        "with_toy.py": PROGRAM,
-        "job.yml": JOB,
-        "toy-1.dist-info/METADATA": "Name: toy\nVersion: 1\n",
-        "toy-1.dist-info/entry_points.txt": "[worldsize.distributions]\ntoy = toy_kind:Toy\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
+    install_project(PACKAGE, tmp_path)
+    (tmp_path / "job.yml").write_text(JOB)
     return tmp_path
 
 
 def worldsize(toys: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": "%s:%s" % (SOURCE, toys), "WORLDSIZE_HOME": str(toys / "home")}
-    argv = [sys.executable, str(toys / "with_toy.py"), *words]
+    argv = [sys.executable, "-m", "worldsize", *words]
     return subprocess.run(argv, cwd=toys, env=environ, capture_output=True, text=True, timeout=100)
 
 
@@ -135,3 +78,85 @@ def test_a_preview_shows_a_toy_launchers_processes(toys: Path) -> None:
     done = worldsize(toys, "run", "job.yml", "--dry-run")
     assert done.returncode == 0 and "launcher toy" in done.stdout
     assert "# toys 0 to 1\nsh -c" in done.stdout and "# toys 2 to 3\nsh -c" in done.stdout
+
+
+def on_node(run: Path) -> subprocess.CompletedProcess[str]:
+    """What a node, which has the run's directory and nothing else, makes of the plan's launcher."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(run / "agent.pyz")}
+    argv = [sys.executable, "-S", "-c", NODE, str(run)]
+    return subprocess.run(argv, cwd="/", env=environ, capture_output=True, text=True, timeout=100)
+
+
+def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
+    assert worldsize(toys, "run", "job.yml").returncode == 0
+    run = run_directory(toys)
+    assert (run / "launcher-toy.py").read_text() == LAUNCHER
+    done = on_node(run)
+    assert done.stdout == "ToyLauncher toys {first} to {last}\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "there is no launcher 'toy'"),
+        ("1 / 0", "the launcher toy cannot be loaded: ZeroDivisionError: division by zero"),
+        ("LAUNCHER = 1", "the launcher toy lacks FACTS"),
+        ("FACTS = LAUNCHER = 1", "the FACTS of launcher toy are no LauncherFacts"),
+    ],
+)
+def test_what_is_no_launcher_on_a_node_is_one_sentence(toys: Path, text: str | None, says: str) -> None:
+    assert worldsize(toys, "run", "job.yml").returncode == 0
+    file = run_directory(toys) / "launcher-toy.py"
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    assert says in on_node(file.parent).stderr.splitlines()[-1]
+
+
+def test_a_launcher_of_somebody_else_is_not_loaded(toys: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root: the file of another user")
+    assert worldsize(toys, "run", "job.yml").returncode == 0
+    file = run_directory(toys) / "launcher-toy.py"
+    os.chown(file, 4321, 4321)
+    assert "somebody else's" in on_node(file.parent).stderr
+
+
+def test_each_element_of_an_array_has_it(toys: Path) -> None:
+    with (toys / "job.yml").open("a") as file:
+        file.write("count: 2\n")
+    done = worldsize(toys, "run", "job.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((toys / "home").rglob("launcher-toy.py"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("point", "says"),
+    [
+        (
+            "toy_launcher.launcher:LAUNCHER",
+            "toy of toy-launcher 1.0 (toy_launcher.launcher:LAUNCHER) lacks FACTS, LAUNCHER",
+        ),
+        ("no_such", "the launcher toy of toy-launcher 1.0 (no_such) cannot be loaded: ModuleNotFoundError"),
+        ("toy_package", "the launcher toy is no single file of Python, and cannot travel to the nodes"),
+        (None, "there is no launcher 'toy'"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, point: str | None, says: str) -> None:
+    (toys / "toy_package").mkdir()
+    (toys / "toy_package" / "__init__.py").write_text(LAUNCHER)
+    points = next(toys.glob("*.dist-info")) / "entry_points.txt"
+    line = "toy = toy_launcher.launcher\n"
+    assert line in points.read_text()
+    points.write_text(points.read_text().replace(line, "toy = %s\n" % point if point else ""))
+    done = worldsize(toys, "run", "job.yml")
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+    assert not list((toys / "home").rglob("plan.json"))
+
+
+def test_two_packages_that_bring_one_launcher_are_both_named(toys: Path) -> None:
+    write_package(toys, "other", "[worldsize.launchers]\ntoy = other_launcher\n", version="2")
+    done = worldsize(toys, "run", "job.yml")
+    assert done.returncode == 2
+    assert "the launcher toy is brought by two packages: " in done.stderr
+    assert "toy-launcher 1.0 (toy_launcher.launcher)" in done.stderr and "other 2 (other_launcher)" in done.stderr

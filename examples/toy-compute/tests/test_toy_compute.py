@@ -1,0 +1,1 @@
+from worldsize_conformance.suite import *  # noqa: F403

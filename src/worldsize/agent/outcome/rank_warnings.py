@@ -1,0 +1,38 @@
+"""Warnings about ranks that ended with 0 and left an exception, for every launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from worldsize.agent.outcome.rank_failure import exception_text, read_error
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import RunWarning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+EXCEPTION = "uncaught-exception"
+_SHOWN = 80
+
+
+def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
+    """Of those of `ranks` that have left an exception."""
+    for rank in ranks:
+        error = read_error(paths, rank)
+        if error is not None:
+            yield exception_warning(rank, error)
+
+
+def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
+    """`error`: the exception as `read_error` returns it."""
+    what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
+    return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
+
+
+def command_text(words: Sequence[str]) -> str:
+    """A command in at most 80 characters, without secrets."""
+    from worldsize.trust.secrets import mask_argv
+
+    text = " ".join(mask_argv(list(words)))
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,49 @@
+"""What a node gets ready on its own disk before its ranks start, where the plan has `local`: a wing, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.plan.plan import Plan
+from worldsize.registry import load_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Protocol, Tuple
+
+    from worldsize.agent.outcome.node_record import NodeRecorder
+    from worldsize.plan.run_paths import RunPaths
+    from worldsize.state.records import Failure
+
+    class NodePreparation(Protocol):
+        """Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+
+        failure: Failure | None
+        ready: bool
+
+        def fileno(self) -> int: ...
+
+        def acknowledge(self) -> None:
+            """What made it readable has been noticed."""
+
+        def finish(self, paths: RunPaths, report: NodeRecorder) -> Tuple[Plan, Mapping[str, str]]:
+            """The plan and the environment as they are on this node, once it is ready."""
+
+        def close(self) -> None:
+            """Nothing of it is left, or only what others still need."""
+
+
+def begin_preparation(plan: Plan, environ: Mapping[str, str], node_rank: int) -> NodePreparation:
+    """Begins at once. ConfigError where this installation cannot do it."""
+    found: NodePreparation = _load("preparation").NodePreparation(plan, environ, node_rank)
+    return found
+
+
+def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
+    """Find this user's directory on the disks of this machine, before each virtual node has disks of its own."""
+    _load("directory").remember_own_directory(base, environ)
+
+
+def _load(module: str) -> ModuleType:
+    return load_module("wings.provisioning.agent." + module, "getting the nodes' disks ready")

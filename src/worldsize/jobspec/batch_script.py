@@ -1,0 +1,47 @@
+"""Slurm batch scripts as jobs: how one is told from a job file, and what a wing has to know of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from worldsize.jobspec.job import Job, LoadedJob
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.registry import load_module
+
+MAGIC = "#SBATCH"
+HOME = "wings.batch_scripts.extension"
+"""The module with a `READER`, a ScriptReader, and a `SUBMISSION` (`service/submission/batch_script.py`)."""
+
+
+class ScriptReader(Protocol):
+    """Reads batch scripts and never executes them. Each method raises JobError, with file and line, for what sbatch
+    would refuse."""
+
+    def load_script(self, path: str, cwd: str, code: str | None = None) -> LoadedJob:
+        """The job that the script in the file `path` asks for when it is submitted in `cwd`; `code`: another directory
+        to run in."""
+
+    def with_script_values(
+        self, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems
+    ) -> dict[str, Any]:
+        """The values of a job file's keys with those that only its `batch_script` says."""
+
+    def sbatch_options(self, job: Job) -> list[tuple[str, str | None]]:
+        """What the script of a job says to sbatch, where the job itself does not say otherwise, by long names."""
+
+    def gpu_count(self, job: Job) -> int:
+        """The GPUs of each node that a job with a script asks for; 0 for none."""
+
+
+def looks_like_batch_script(name: str, head: str) -> bool:
+    """Whether a file is to be taken for one, from its name and its beginning."""
+    if name.endswith((".slurm", ".sbatch")):
+        return True
+    return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
+
+
+def script_reader() -> ScriptReader:
+    """ConfigError where this installation knows no batch scripts."""
+    reader: ScriptReader = load_module(HOME, "what runs batch scripts").READER
+    return reader

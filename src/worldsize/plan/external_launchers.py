@@ -1,0 +1,80 @@
+"""Launchers that other packages bring: each is a module of one file, which needs nothing but what the agent has.
+
+It has `FACTS`, its LauncherFacts (whose `module` says nothing), and `LAUNCHER`. Where a run is submitted, it is the
+entry point of its name in the group `worldsize.launchers`; its file travels in the run's directory, from where nodes
+load it.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+
+from worldsize.errors import PlanError
+from worldsize.trust.owners import is_believed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+GROUP = "worldsize.launchers"
+_NEEDED = ("FACTS", "LAUNCHER")
+_NAME = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_WHERE = "distribution.launcher"
+
+
+def file_name(name: str) -> str:
+    """In a run's directory. PlanError for what is no launcher's name."""
+    if not re.fullmatch(_NAME, name):
+        raise PlanError(f"{name!r:.80} is no launcher's name", _WHERE)
+    return f"launcher-{name}.py"
+
+
+def find_installed_module(name: str) -> Any:
+    """That of an installed package; None where none brings such a launcher. PlanError where it cannot be used."""
+    try:
+        from worldsize.entry_points import load_entry_point
+    except ImportError:  # on a node, which has the agent alone
+        return None
+    return load_entry_point(GROUP, name, "the launcher", _NEEDED, PlanError, _WHERE)
+
+
+def launcher_source(name: str) -> bytes:
+    """The file of an installed package's launcher. PlanError where it is not a single file of Python."""
+    path = getattr(find_installed_module(name), "__file__", None) or ""
+    if not path.endswith(".py") or os.path.basename(path) == "__init__.py":
+        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
+        raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def load_file(name: str, path: str) -> ModuleType:
+    """The launcher whose file travelled to `path`. PlanError for what is not there, somebody else's, or no launcher."""
+    from types import ModuleType
+
+    module = ModuleType("worldsize_launcher_" + name)
+    module.__file__ = path
+    try:
+        source = _own_bytes(path)
+        sys.modules[module.__name__] = module
+        exec(compile(source, path, "exec"), module.__dict__)  # nosec B102  # as the agent, which lies beside it
+    except (Exception, SystemExit) as error:
+        what = f"the launcher {name} cannot be loaded: {type(error).__name__}: {error}"
+        raise PlanError(what, path) from error
+    missing = [each for each in _NEEDED if not hasattr(module, each)]
+    if missing:
+        raise PlanError(f"the launcher {name} lacks {', '.join(missing)}", path)
+    return module
+
+
+def _own_bytes(path: str) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or not is_believed(status.st_uid):
+            raise OSError("it is somebody else's, or no file")
+        return file.read()

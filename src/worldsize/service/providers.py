@@ -1,0 +1,62 @@
+"""What a job, or another wing, may need that is not in the core: a module of a wing, which may be missing, for each.
+
+Every provider that fetches or makes something before the run is created has
+
+    fetch(request, dry, progress) -> SubmissionRequest    with what it has made; UsageError, WorldsizeError
+
+Besides these the core calls
+
+    environments    own_names(directory), plan_environment(spec, existing, config, compute, environ, secrets),
+                    ensure_ready(environment, progress, start), build_record(environment, secrets),
+                    installed_packages(prefix), lost_variables(path), None of what is no lock
+    packs           packed_environment(spec, path),
+                    with_packed_environment(plan, job, environment, packed, settings, facts)
+    images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)
+    inputs          check_remote(name, value, path, origins)
+    staging         check_downloads(job, origins)
+    searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
+                    find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement);
+                    open_progress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
+    node_disk       try_read_only(paths); the agents load the rest on the nodes
+    node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
+                    new_command_path(share, prefix): of computes whose nodes files alone lead to
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from worldsize.registry import find_module, load_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+class Provider(NamedTuple):
+    """`module` lies below `worldsize`; `what` is what an error calls the kind."""
+
+    module: str
+    what: str
+
+
+PROVIDERS = {
+    "environments": Provider("wings.environments.job_environment", "building environments"),
+    "packs": Provider("wings.provisioning.packed_environments", "unpacking environments on nodes"),
+    "images": Provider("wings.provisioning.job_image", "running ranks in container images"),
+    "node_disk": Provider("wings.provisioning.agent.read_only", "getting the nodes' disks ready"),
+    "node_commands": Provider("wings.node_commands.by_files", "executing commands on nodes"),
+    "inputs": Provider("wings.staging.inputs", "downloading inputs"),
+    "staging": Provider("wings.staging.offline", "`stage:`"),
+    "searches": Provider("wings.trials.extension", "`autotune:`"),
+}
+
+
+def provider(kind: str) -> ModuleType:
+    """ConfigError, in one sentence, where this installation is without it."""
+    return load_module(*PROVIDERS[kind])
+
+
+def find_provider(kind: str) -> ModuleType | None:
+    """None where this installation is without it."""
+    return find_module(PROVIDERS[kind].module)

@@ -1,0 +1,73 @@
+"""The data that a job names, and where its ranks find it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from worldsize.common.path_mapping import to_node_path
+from worldsize.compute.base import ComputeFacts
+from worldsize.jobspec.config.config import ComputeSettings, Config
+from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
+from worldsize.jobspec.paths import is_remote
+from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan
+from worldsize.service.environments.location import shared_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.store.content_store import FetchedData
+
+
+def data_directory(config: Config, compute: str) -> str:
+    """Where fetched data of this user lies for a compute: where its nodes see it. StorageError where somebody else
+    could change it."""
+    settings = config.computes[compute]
+    return shared_directory(config, settings, settings.data_dir, "data")
+
+
+def locate_inputs(
+    job: Job, fetched: Mapping[str, FetchedData], settings: ComputeSettings, facts: ComputeFacts
+) -> tuple[dict[str, str], NodeDiskPlan | None]:
+    """Where the ranks find inputs that are not read at their own paths, by name; and what the nodes do for them."""
+    paths: dict[str, str] = {}
+    copies: list[InputCopy] = []
+    read_only: list[str] = []
+    copied = may_copy_inputs(job, settings, facts)
+    for name, value in data_inputs(job):
+        path = fetched[name].path if name in fetched else value.path or ""
+        if is_remote(path):
+            continue
+        if value.mode in COPYING_MODES and copied:
+            target = os.path.join("inputs", name, os.path.basename(path))
+            copies.append(InputCopy(name, to_node_path(path, facts.mapped), target))
+            paths[name] = os.path.join(DIRECTORY_MARK, target)
+            continue
+        paths[name] = path
+        if value.mode in MOUNTING_MODES and job.batch_script is None:
+            read_only.append(to_node_path(path, facts.mapped))
+    needed = NodeDiskPlan(settings.local_dir or "", tuple(copies), tuple(read_only)) if copies or read_only else None
+    return paths, needed
+
+
+def may_copy_inputs(job: Job, settings: ComputeSettings, facts: ComputeFacts) -> bool:
+    """Not where the nodes are this machine, unless it has a disk named for it; and never for a batch script, whose own
+    `srun` starts its ranks."""
+    return job.batch_script is None and bool(settings.local_dir or not facts.shared_host)
+
+
+def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
+    """The job with the data of these inputs where its ranks find it."""
+    if not paths:
+        return job
+    inputs = {
+        name: value._replace(path=paths[name]) if isinstance(value, Input) and name in paths else value
+        for name, value in job.inputs.items()
+    }
+    return job._replace(inputs=inputs)
+
+
+def data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
+    """The inputs that are data, which have a path."""
+    for name, value in job.inputs.items():
+        if isinstance(value, Input) and value.path:
+            yield name, value

@@ -1,0 +1,96 @@
+"""A directory of fetched things: each made once, whole or not at all, by one process while others wait."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+from worldsize.common.file_lock import acquire
+from worldsize.trust.directories import make_directories, require_reliable_directory
+
+_CHUNK = 4 << 20
+
+
+class FetchedData(NamedTuple):
+    """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
+    state by; `fetched` is when (Unix seconds)."""
+
+    uri: str
+    path: str
+    bytes: int
+    sha256: str | None
+    mark: str | None
+    fetched: float
+
+
+class TransferProgress(Protocol):
+    """What a person may want to know meanwhile."""
+
+    def notice(self, text: str) -> None:
+        """Said once."""
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """How many bytes are here; `total` 0: nobody knows of how many. Called often."""
+
+
+class ContentStore:
+    """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it.
+
+    StorageError where somebody else could change it."""
+
+    def __init__(self, directory: str, news: TransferProgress) -> None:
+        self.directory = require_reliable_directory(directory)
+        self._news = news
+
+    def report_notice(self, text: str) -> None:
+        self._news.notice(text)
+
+    def report_transfer(self, what: str, done: int, total: int) -> None:
+        self._news.transfer(what, done, total)
+
+    def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
+        """The directory `path`, whole or not at all; made by one, waited for by others."""
+        if os.path.isdir(path):
+            return
+        with self.hold_lock(path, what):
+            if os.path.isdir(path):
+                return
+            from shutil import rmtree
+
+            part = path + ".part"
+            rmtree(part, ignore_errors=True)
+            try:
+                fill(part)
+                os.rename(part, path)
+            except BaseException:
+                rmtree(part, ignore_errors=True)
+                raise
+
+    def keep(self, part: str, digest: str, name: str) -> str:
+        path = os.path.join(self.directory, "files", digest, name)
+        make_directories(os.path.dirname(path))
+        os.chmod(part, 0o444)
+        os.replace(part, path)
+        return path
+
+    def digest(self, path: str, what: str) -> str:
+        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
+        with open(path, "rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+                done += len(data)
+                self._news.transfer(f"{what}: checksum", done, total)
+        return digest.hexdigest()
+
+    @contextmanager
+    def hold_lock(self, path: str, what: str) -> Iterator[None]:
+        """One process at a time fetches the same."""
+        lock = acquire(path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize fetches it", 0, 0))
+        assert lock is not None
+        try:
+            yield
+        finally:
+            lock.release()

@@ -1,0 +1,136 @@
+"""Where the output of a step's tasks goes.
+
+What would go into the batch script's own output goes into the log of the task's rank instead, without a pipe between.
+What goes into a file (`srun … >file`, `--output`) is passed on line by line, and kept in that log too; what goes to
+another program (`$(srun …)`, `srun … | tee`) is its to keep.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+
+from worldsize.common.atomic_files import Umask, write_all
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.trust.owners import is_believed
+from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask
+
+_FIELD = re.compile(r"%([0-9]*)([AaJjNnstux%])")
+_WIDEST = 10
+"""Digits of a padded number, as srun pads them at the most."""
+
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 20
+
+
+class OutputFiles:
+    """Files that several tasks may share, each opened once. They are the user's, and made with the user's `umask`."""
+
+    def __init__(self, append: bool, umask: int) -> None:
+        self._umask = umask
+        self._flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
+        self._open: dict[str, int] = {}
+
+    def open(self, path: str) -> int:
+        """Another user's link is not followed. Raises OSError."""
+        if path not in self._open:
+            with Umask(self._umask):
+                self._open[path] = self._open_file(path)
+        return self._open[path]
+
+    def _open_file(self, path: str) -> int:
+        try:
+            return os.open(path, self._flags | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno != errno.ELOOP or not is_believed(os.lstat(path).st_uid):
+                raise
+            return os.open(path, self._flags, 0o666)
+
+
+def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str]) -> str:
+    """`log-%j-%3t.out` with its fields filled in, as srun fills them."""
+    job = environ.get("SLURM_JOB_ID", "0")
+    values = {
+        "A": environ.get("SLURM_ARRAY_JOB_ID", job), "a": environ.get("SLURM_ARRAY_TASK_ID", "4294967294"),
+        "J": f"{job}.{step.number}", "j": job, "N": task.host, "n": str(task.place), "s": str(step.number),
+        "t": str(task.number), "u": environ.get("SLURM_JOB_USER", ""), "x": environ.get("SLURM_JOB_NAME", ""),
+    }  # fmt: skip
+
+    def filled(field: re.Match[str]) -> str:
+        width, letter = field.groups()
+        if letter == "%":
+            return "%"
+        value = values[letter]
+        return value.zfill(min(_WIDEST, parse_digits(width) or _WIDEST)) if width and value.isdigit() else value
+
+    return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(filled, pattern)
+
+
+class OutputTarget(NamedTuple):
+    """Where one stream of a task goes besides the rank's log; None: nowhere else."""
+
+    fd: int | None
+    labelled: bool = False
+
+
+def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> OutputTarget:
+    """For the stream `name` ("output" or "error"), whose place in srun's own streams is `own`.
+
+    `to_log`: srun's own stream is the batch script's, which the rank's log stands in for. Raises OSError.
+    """
+    options = step.srun.options
+    pattern = options.get(name)
+    if pattern is None and name == "error" and options.get("output") not in (None, "all"):
+        pattern = options["output"]
+    if pattern == "none":
+        return OutputTarget(None)
+    only = parse_digits(pattern)
+    if only is not None and only != task.number:
+        return OutputTarget(None)
+    if pattern is None or pattern == "all" or only is not None:
+        return OutputTarget(None if to_log else own, step.srun.flag("label"))
+    return OutputTarget(files.open(file_name(pattern, step, task, dict(os.environ))), step.srun.flag("label"))
+
+
+class OutputRelay:
+    """One stream of one task, read from the pipe `fd` and passed on by whole lines. Owns `fd` and `log`, if any."""
+
+    def __init__(self, fd: int, log: int | None, to: OutputTarget, label: str) -> None:
+        self.fd = fd
+        self._log = log
+        self._to = to
+        self._label = label.encode() if to.labelled else b""
+        self._rest = b""
+
+    def read(self) -> bool:
+        """Pass on what is there; False at the end."""
+        data = os.read(self.fd, _CHUNK)
+        lines, newline, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest
+        if newline:
+            self._write(lines + newline)
+        if not data or len(rest) > _LONGEST_LINE:
+            self._write(self._rest + (b"\n" if self._rest and self._label else b""))
+            self._rest = b""
+        return bool(data)
+
+    def close(self) -> None:
+        os.close(self.fd)
+        if self._log is not None:
+            os.close(self._log)
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._log is not None:
+            write_all(self._log, data)
+        if self._to.fd is None:
+            return
+        if self._label:
+            data = b"".join(self._label + line for line in data.splitlines(keepends=True))
+        try:
+            write_all(self._to.fd, data)
+        except BrokenPipeError:
+            self._to = OutputTarget(None)  # nobody reads it any more: `srun … | head`

@@ -1,0 +1,73 @@
+"""import: a job file for a Slurm batch script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from worldsize.cli.console import set_completer
+from worldsize.cli.output import report_message, show_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.wings.batch_scripts.script.importer import ImportedJob
+
+_EXAMPLES = """examples:
+  worldsize import job.slurm > job.yml                  then: worldsize run job.yml --dry-run
+  worldsize run job.slurm                               no job file needed: the script runs as it is
+
+The job file keeps the script: it names the file, or, for standard input, holds its text. What its #SBATCH lines say in
+the words of a job file stands there too, to be changed; the rest holds as the script says it. Nothing is executed."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    script = parser.add_argument("script", metavar="JOB.SLURM", help="the batch script; - reads it from standard input")
+    set_completer(script, complete_scripts)
+    parser.set_defaults(act=import_batch_script)
+
+
+def complete_scripts(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return list(FilesCompleter(("slurm", "sbatch", "sh"))(prefix))
+
+
+def import_batch_script(options: argparse.Namespace) -> int:
+    from worldsize.jobspec.paths import printable_path
+    from worldsize.wings.batch_scripts.script.importer import import_script
+    from worldsize.wings.batch_scripts.script.job import read_script
+
+    path = None if options.script == "-" else options.script
+    source = printable_path(path or "batch script")
+    script, warnings = read_script(path or source, None if path else _read_standard_input())
+    for warning in warnings:
+        report_message("warning: " + warning)
+    show_document(job_text(import_script(script, source, path), source))
+    return 0
+
+
+def _read_standard_input() -> str:
+    from worldsize.wings.batch_scripts.script.parse import MAX_BYTES
+
+    return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+
+
+def job_text(imported: ImportedJob, source: str) -> str:
+    """The job file; in comments, what the script alone says."""
+    from worldsize.jobspec.dump import dump_tree
+
+    lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]
+    lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
+    if imported.left:
+        lines.append("# In the script alone:")
+    for option in imported.left:
+        value = "" if option.value is None else "=" + option.value
+        lines.append(f"#   line {option.line}: --{option.name}{_comment_text(value)}")
+    return "\n".join([*lines, dump_tree(imported.tree)])
+
+
+def _comment_text(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

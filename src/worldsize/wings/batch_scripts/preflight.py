@@ -1,0 +1,121 @@
+"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.wings.batch_scripts.script.check import check_script, script_launches
+from worldsize.wings.batch_scripts.script.job import effective_script, script_origin
+from worldsize.wings.batch_scripts.script.launches import Launch
+from worldsize.wings.batch_scripts.script.parse import BatchScript, option_hint
+from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN, expanded_commands
+from worldsize.wings.batch_scripts.script.size import parse_allocation_request
+
+_HONOURED = frozenset((
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "time", "job-name", "array", "chdir",
+    "gpus", "gpus-per-node", "gpus-per-task", "gres", "distribution", "exclusive", "overcommit", "quiet", "verbose",
+    "comment", "mail-type", "mail-user", "parsable", "open-mode",
+))  # fmt: skip
+_OWN_NOTICES = {
+    "output": "what it writes is kept in the run instead: worldsize logs",
+    "error": "what it writes is kept in the run instead: worldsize logs",
+    "signal": "no signal comes before the time limit on virtual nodes",
+    "dependency": "nothing is waited for on virtual nodes: worldsize run --after RUN does that",
+    "input": "the script reads no standard input",
+}
+
+_OTHER_NAMES = {
+    "gpus_per_node": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+    "instance_count": ("nodes", "nodelist"),
+}
+_MAY_CREATE_FILES = re.compile(
+    r"^[^#\n]*(\b(cd|pushd|git|tar|unzip|wget|curl|cp|mv|ln|rsync|scp|sbcast)\b|<<)", re.MULTILINE
+)
+_PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
+
+
+def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
+    """Notices, each with its line of the script."""
+    script = effective_script(job)
+    size = parse_allocation_request(script, script_origin(job))
+    found = [
+        CheckResult("notice", finding.what, _line_origin(job, finding.line), finding.hint)
+        for finding in check_script(script, size, job.share_gpus)
+    ]
+    found += _missing_programs(job, script_launches(script, size), script.text)
+    if plan.batch is not None and plan.batch.virtual:
+        found += _missing_sources(job, script)
+        found += _ignored_option_notices(job, script)
+    return found
+
+
+def option_origin(job: Job, key: str) -> str | None:
+    """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+    name = key.rpartition(".")[2]
+    names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
+    line = effective_script(job).line(*names)
+    return f"{script_origin(job)}:{line}" if line else None
+
+
+def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    names = list(dict.fromkeys(option.name for option in script.options))
+    for name in names:
+        if name in _OWN_NOTICES:
+            yield CheckResult("notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)))
+    if script.value("export") in ("NONE", "NIL"):
+        what = f"--export={script.value('export')}: the script sees this shell's variables all the same"
+        yield CheckResult("notice", what, _line_origin(job, script.line("export")))
+    for option in script.foreign:
+        what = f"--{option.name} is no option of sbatch's own: without effect on virtual nodes"
+        yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name))
+    others = {*_HONOURED, *_OWN_NOTICES, "export", *(option.name for option in script.foreign)}
+    idle = [name for name in names if name not in others]
+    if idle:
+        what = "without effect on virtual nodes: {}".format(", ".join("--" + name for name in idle))
+        yield CheckResult("notice", what, script_origin(job))
+
+
+def _line_origin(job: Job, line: int | None) -> str:
+    """A line of the script; without one, what is the job's word alone."""
+    return f"{script_origin(job)}:{line}" if line else job.source
+
+
+def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
+    """Python scripts that are named relative to the code and are not there. Not where the batch script goes to another
+    directory, or may make files: where it names the file a second time, or has a program that brings some."""
+    if job.code is None or _MAY_CREATE_FILES.search(text):
+        return
+    for launch in launches:
+        name = next((word for word in launch.program if word.endswith(".py")), "")
+        certain = launch.certain and not any(UNKNOWN in word for word in launch.program)
+        if not certain or not _PLAIN_NAME.fullmatch(name) or text.count(os.path.basename(name)) > 1:
+            continue
+        if not os.path.exists(os.path.join(job.code, name)):
+            what = f"script not found: {name} (looked in {job.code})"
+            hint = "run it from the directory that it is submitted in, or name that with --code"
+            yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
+
+
+def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    """Files that the script reads with `source` and that are not on this machine."""
+    strict = False
+    if not script.is_shell:
+        return
+    home = os.environ.get("HOME", "")
+    for seen in expanded_commands(script.text, {"HOME": home, "USER": os.path.basename(home)}):
+        if seen.words[0] == "set" and seen.certain:
+            strict = strict or any(word.startswith("-") and "e" in word[1:] for word in seen.words[1:])
+        if seen.words[0] not in ("source", ".") or len(seen.words) < 2 or not seen.certain:
+            continue
+        path = os.path.expanduser(seen.words[1])
+        if UNKNOWN in path or os.sep not in path:
+            continue
+        if not os.path.exists(os.path.join(job.code or "", path)):
+            what = f"no such file on this machine: {seen.words[1]}"
+            hint = "`set -e` ends the script there" if strict else "the script goes on"
+            yield CheckResult("notice", what, _line_origin(job, seen.line), hint)

@@ -1,0 +1,146 @@
+"""A batch script as a job: what its #SBATCH lines ask for, in the words of every job; and the other way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import JobError
+from worldsize.jobspec.distribution import processes_per_instance
+from worldsize.jobspec.distributions.plain import PlainDistribution
+from worldsize.jobspec.job import Job, LoadedJob, Resources
+from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.paths import printable_path
+from worldsize.plan.array import MAX_ELEMENTS
+from worldsize.wings.batch_scripts.script.check import max_tasks_per_node, script_launches
+from worldsize.wings.batch_scripts.script.parse import MAX_BYTES, BatchScript, Remark, parse_script
+from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
+from worldsize.wings.batch_scripts.script.slurm_keys import TOTAL_TASK_OPTIONS, with_nodes, with_slurm_keys, with_tasks
+
+_LINES = {
+    "resources.instance_count": ("nodes", "ntasks", "nodelist"),
+    "distribution.process_count_per_instance": ("ntasks-per-node", "ntasks", "ntasks-per-gpu"),
+    "limits.timeout": ("time",),
+    "display_name": ("job-name",),
+    "count": ("array",),
+    "code": ("chdir",),
+    "environment_variables": ("export",),
+}
+"""Where the value of a job's key was said, for messages."""
+
+
+def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
+    """The job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
+
+    `code`: another directory to run in. Raises JobError with file and line for what sbatch would refuse.
+    """
+    source = printable_path(path)
+    script, warnings = read_script(path)
+    code = code or os.path.normpath(os.path.join(cwd, script.value("chdir") or ""))
+    name = script.value("job-name") or script_job_name(path)
+    job = job_of_script(script, source)._replace(code=code, display_name=name, source=source)
+    return LoadedJob(job, warnings, _lines(script))
+
+
+def script_job_name(path: str) -> str:
+    """The name of a job whose script in this file says none: as sbatch gives it."""
+    return os.path.basename(printable_path(path))
+
+
+def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
+    """The script in the file `path` (or `text`, by this name), and what does not do what it looks like.
+
+    Raises JobError with file and line for what sbatch would refuse.
+    """
+    source = printable_path(path)
+    if text is None:
+        try:
+            text = script_text(path)
+        except OSError as error:
+            raise JobError(f"cannot read the batch script: {error.strerror}", source) from None
+    script = parse_script(text, source)
+    _refuse_faults(script, source)
+    return script, tuple(_format_remark(remark, source) for remark in script.remarks)
+
+
+def script_text(path: str) -> str:
+    """Of a regular file, and of no other. Raises OSError."""
+    return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
+
+
+def script_of_job(job: Job) -> BatchScript:
+    """The script of a job that has one, read again."""
+    assert job.batch_script is not None
+    return parse_script(job.batch_script, script_origin(job))
+
+
+def script_origin(job: Job) -> str:
+    """Where the lines of a job's script are counted, for messages."""
+    return job.batch_source or job.source
+
+
+def effective_script(job: Job) -> BatchScript:
+    """The script of a job that has one, as if its #SBATCH lines said what the job says of them: its size, the keys of
+    `slurm:`. An option that is the job's word alone has no line (0)."""
+    source = script_origin(job)
+    script = with_slurm_keys(script_of_job(job), job.slurm)
+    own = parse_allocation_request(script, source)
+    nodes, processes = job.resources.instance_count, processes_per_instance(job.distribution) or 1
+    if processes != _processes(script, own) or (nodes != own.nodes and any(map(script.has_option, TOTAL_TASK_OPTIONS))):
+        return with_tasks(script, nodes, processes)
+    return script if nodes == own.nodes else with_nodes(script, nodes)
+
+
+def allocation_request_of(job: Job) -> AllocationRequest:
+    """The allocation that a job with a script asks for."""
+    return parse_allocation_request(effective_script(job), script_origin(job))
+
+
+def _processes(script: BatchScript, own: AllocationRequest) -> int:
+    return max_tasks_per_node(script_launches(script, own), own)
+
+
+def job_of_script(script: BatchScript, source: str) -> Job:
+    """What the script asks for, without a directory and a name."""
+    own = parse_allocation_request(script, source)
+    array = parse_sbatch_array(script, source)
+    processes = _processes(script, own)
+    if own.nodes * processes > MAX_RANKS:
+        raise JobError(f"{own.nodes * processes} ranks are more than the limit of {MAX_RANKS}", source)
+    if array and len(array.indices) > MAX_ELEMENTS:
+        what = f"{len(array.indices)} runs are more than the limit of {MAX_ELEMENTS}"
+        raise JobError("--array: " + what, f"{source}:{script.line('array')}", "submit them in parts")
+    return Job(
+        batch_script=script.text,
+        resources=Resources(own.nodes),
+        distribution=PlainDistribution(processes),
+        environment_variables=_exported_variables(script),
+        count=len(array.indices) if array else None,
+        at_once=min(array.at_once, len(array.indices)) if array and array.at_once else None,
+    )
+
+
+def _exported_variables(script: BatchScript) -> Mapping[str, str]:
+    """The values in `--export=ALL,A=1,B=2`."""
+    parts = (script.value("export") or "").split(",")
+    return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals and name}
+
+
+def _refuse_faults(script: BatchScript, source: str) -> None:
+    if not script.faults:
+        return
+    texts = [_format_remark(fault, source) for fault in script.faults]
+    if len(texts) == 1:
+        fault = script.faults[0]
+        raise JobError(fault.what, f"{source}:{fault.line}", fault.hint)
+    raise JobError("{} problems:\n  {}".format(len(texts), "\n  ".join(texts)))
+
+
+def _format_remark(remark: Remark, source: str) -> str:
+    return "{}:{}: {}{}".format(source, remark.line, remark.what, f" ({remark.hint})" if remark.hint else "")
+
+
+def _lines(script: BatchScript) -> dict[str, int]:
+    lines = {key: script.line(*names) for key, names in _LINES.items()}
+    return {key: line for key, line in lines.items() if line is not None}

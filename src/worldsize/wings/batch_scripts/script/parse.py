@@ -1,0 +1,220 @@
+"""A Slurm batch script: what its #SBATCH lines ask for, read as sbatch reads them. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from worldsize.errors import JobError
+from worldsize.jobspec.batch_script import MAGIC
+from worldsize.wings.batch_scripts.agent.option_tables import NO_OPTION, read_options, sbatch_table
+
+MAX_BYTES = 4 << 20
+"""Slurm's own limit of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes it)."""
+
+BLANKS = " \t\n\v\f\r"
+"""What sbatch takes for blanks, which is C's isspace(). A no-break space from a web page is a part of a word."""
+
+_SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
+_LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
+_ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
+
+
+class SbatchOption(NamedTuple):
+    """One option of a #SBATCH line by its long name; `value` is None where it was said without one."""
+
+    name: str
+    value: str | None
+    line: int
+
+
+class Remark(NamedTuple):
+    """Something that the user should know, with its line."""
+
+    line: int
+    what: str
+    hint: str | None = None
+
+
+class BatchScript(NamedTuple):
+    """What a script says.
+
+    text         all of it
+    interpreter  the words of its first line, without #!
+    options      in the order of the file; of two equal ones the later one counts
+    body         the number of the first line that is a command (one past the last line where there is none)
+    remarks      lines that do not do what they look like
+    faults       lines that sbatch would refuse
+    foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or a
+                 newer release; they are among `options` too
+    """
+
+    text: str
+    interpreter: tuple[str, ...]
+    options: tuple[SbatchOption, ...]
+    body: int
+    remarks: tuple[Remark, ...] = ()
+    faults: tuple[Remark, ...] = ()
+    foreign: tuple[SbatchOption, ...] = ()
+
+    def option(self, name: str) -> SbatchOption | None:
+        """The one that counts of those with this name."""
+        return next((option for option in reversed(self.options) if option.name == name), None)
+
+    def value(self, name: str) -> str | None:
+        option = self.option(name)
+        return option.value if option else None
+
+    def has_option(self, name: str) -> bool:
+        return self.option(name) is not None
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether its commands are a shell's: sbatch takes a script of any interpreter."""
+        return any(word.rpartition("/")[2] in _SHELLS for word in " ".join(self.interpreter).split())
+
+    def line(self, *names: str) -> int | None:
+        """The line of the last said of these options."""
+        return max((option.line for option in self.options if option.name in names), default=None)
+
+
+def parse_script(text: str, source: str) -> BatchScript:
+    """Raises JobError, with file and line, for what sbatch would not take for a batch script at all."""
+    if not text.startswith("#!"):
+        what = "not a batch script: its first line must name the interpreter"
+        raise JobError(what, f"{source}:1", "begin it with #!/bin/bash")
+    if "\r\n" in text:
+        first = text.count("\n", 0, text.index("\r\n")) + 1
+        raise JobError("DOS line ends, which sbatch refuses", f"{source}:{first}", f"dos2unix {source}")
+    if "\0" in text:
+        raise JobError("holds a NUL byte, which sbatch refuses", source)
+    try:
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError as error:
+        where = "{}:{}".format(source, text.count("\n", 0, error.start) + 1)
+        raise JobError("holds a character that cannot be encoded", where) from None
+    if size > MAX_BYTES:
+        raise JobError(f"larger than {MAX_BYTES} bytes, which is Slurm's limit", source)
+    lines = text.removesuffix("\n").split("\n")
+    body = _first_command_line(lines)
+    options: list[SbatchOption] = []
+    faults: list[Remark] = []
+    for number, line in enumerate(lines[: body - 1], 1):
+        if line.startswith(MAGIC):
+            _read_line(line, number, options, faults)
+    interpreter = tuple(re.split("[ \t]+", lines[0][2:].strip(" \t"), maxsplit=1)) if lines[0][2:].strip() else ()
+    if not interpreter:
+        raise JobError("its first line names no interpreter", f"{source}:1", "begin it with #!/bin/bash")
+    foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
+    return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
+
+
+def _first_command_line(lines: Sequence[str]) -> int:
+    for number, line in enumerate(lines, 1):
+        stripped = line.lstrip(BLANKS)
+        if stripped and not stripped.startswith("#"):
+            return number
+    return len(lines) + 1
+
+
+def _read_line(line: str, number: int, options: list[SbatchOption], faults: list[Remark]) -> None:
+    try:
+        words = split_words(line[len(MAGIC) :])
+    except ValueError as error:
+        faults.append(Remark(number, f"{error} in {line.strip()}"))
+        return
+    while words:
+        read = read_options(words, sbatch_table())
+        options += [SbatchOption(said.name, said.value, number) for said in read.options]
+        words, taken = words[read.rest :], False
+        for word, fault, at in read.unknown:
+            foreign = _foreign_option(word, number) if fault == NO_OPTION else None
+            if foreign is None:
+                faults.append(Remark(number, f"sbatch: {word:.200} {fault}", _odd_blank_hint(word)))
+                continue
+            if "=" not in word and at + 1 == read.rest and words:
+                foreign, taken = foreign._replace(value=words.pop(0)), True
+            options.append(foreign)
+        if not taken:
+            break
+    if words:
+        rest = " ".join(words)
+        het = rest == "hetjob"
+        what = "a part of a heterogeneous job, which cannot be run" if het else f"is no option: {rest:.200}"
+        hint = None if het else _odd_blank_hint(rest) or "write -- before its name"
+        faults.append(Remark(number, f"{MAGIC} {what}", hint))
+
+
+def _odd_blank_hint(text: str) -> str | None:
+    """What to do about a character that only looks like a blank."""
+    odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
+    if odd is None:
+        return None
+    return f"U+{ord(odd):04X} ({unicodedata.name(odd, 'a control character')}) is no blank: write a space"
+
+
+def _foreign_option(word: str, line: int) -> SbatchOption | None:
+    """A long option that is none of sbatch's own; None for what could not be the name of one."""
+    name, equals, value = word[2:].partition("=")
+    if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank_hint(word):
+        return None
+    return SbatchOption(name, value if equals else None, line)
+
+
+def option_hint(name: str) -> str | None:
+    """A question after the option whose name is nearest to a foreign one."""
+    from worldsize.jobspec.reading.nearest import nearest_word
+
+    close = nearest_word(name, sbatch_table().takes)
+    return f"did you mean --{close}?" if close else None
+
+
+def split_words(text: str) -> list[str]:
+    """Words as sbatch splits a line: blanks, both quotes, backslashes; an unquoted # begins a comment, even inside a
+    word. ValueError: a quote that is not closed."""
+    words: list[str] = []
+    word: list[str] = []
+    begun = False
+    quote = ""
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if quote and character == quote:
+            quote = ""
+        elif character == "\\" and position < len(text):
+            word.append(text[position])
+            begun = True
+            position += 1
+        elif quote:
+            word.append(character)
+        elif character in "\"'":
+            begun, quote = True, character
+        elif character == "#":
+            break
+        elif character in BLANKS:
+            if begun:
+                words.append("".join(word))
+            word, begun = [], False
+        else:
+            word.append(character)
+            begun = True
+    if quote:
+        raise ValueError(f"no closing {quote}")
+    if begun:
+        words.append("".join(word))
+    return words
+
+
+def _remarks(lines: Sequence[str], body: int) -> list[Remark]:
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith(MAGIC) and number > body:
+            what = f"after the first command (line {body}), so Slurm ignores it: {line.strip()[:60]}"
+            found.append(Remark(number, what, f"move it above line {body}"))
+        elif number > 1 and not line.startswith(MAGIC) and _ALMOST_OPTION.match(line):
+            what = f"a comment, not an option of sbatch: {line.strip()[:60]}"
+            found.append(Remark(number, what, f"an option's line begins with {MAGIC}, without blanks before or in it"))
+    return found

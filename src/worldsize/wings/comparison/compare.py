@@ -1,0 +1,91 @@
+"""What differs between two runs, read from their directories alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from worldsize.common.json_values import read_record, require_version
+from worldsize.errors import NotFound
+from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.run_record import RECORD_VERSION
+from worldsize.trust.secrets import mask_tree
+
+_SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
+_RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
+
+
+def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
+    """{"job": {key: [old, new]}, "environment": {…}, "code": {"added", "removed", "changed"}}
+
+    A secret that differs is told, masked on both sides. A run without a snapshot counts as one of no files.
+    """
+    return {
+        "job": _changes(_job(old), _job(new)),
+        "environment": _changes(_environment(old), _environment(new)),
+        "code": diff_trees(_manifest(old), _manifest(new)),
+    }
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[Any]]:
+    shown_old, shown_new = _flatten(mask_tree(old)), _flatten(mask_tree(new))
+    old, new = _flatten(old), _flatten(new)
+    keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return {key: [shown_old.get(key), shown_new.get(key)] for key in keys}
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat.update(_flatten(item, f"{prefix}.{key}" if prefix else str(key)))
+    return flat
+
+
+def _job(paths: RunPaths) -> dict[str, Any]:
+    from worldsize.jobspec.dump import job_tree
+    from worldsize.jobspec.reading.job_file import load_job
+
+    tree = job_tree(load_job(paths.job).job)
+    tree.pop("code", None)
+    return tree
+
+
+def _environment(paths: RunPaths) -> dict[str, Any]:
+    record = _record(paths)
+    variables = record.get("environment", {})
+    kept = {name: value for name, value in variables.items() if name not in _SHELL_NOISE}
+    return {"variable": kept, **{key: record.get(key) for key in _RECORD_KEYS}}
+
+
+def _record(paths: RunPaths) -> Mapping[str, Any]:
+    def record(value: Any) -> Mapping[str, Any]:
+        require_version(value, RECORD_VERSION, "record")
+        if not isinstance(value.get("environment", {}), Mapping):
+            raise ValueError("its environment is none")
+        return cast("Mapping[str, Any]", value)
+
+    return read_record(paths.record, record) or {}
+
+
+def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Paths, sorted, from one manifest to the other; `changed` in content, kind or target."""
+    before, after = old["files"], new["files"]
+    return {
+        "added": sorted(after.keys() - before.keys()),
+        "removed": sorted(before.keys() - after.keys()),
+        "changed": sorted(path for path in before.keys() & after.keys() if list(before[path]) != list(after[path])),
+    }
+
+
+def _manifest(paths: RunPaths) -> Mapping[str, Any]:
+    from worldsize.snapshot.snapshot import read_manifest
+
+    try:
+        return read_manifest(paths.manifest)
+    except NotFound:
+        if os.path.lexists(paths.manifest):
+            raise
+        return {"files": {}}

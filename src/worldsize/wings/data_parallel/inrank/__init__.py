@@ -1,0 +1,32 @@
+"""An unchanged single-process torch script as one data-parallel training: what a rank loads when the job asks for it.
+
+Lies in the run directory as a package of `worldsize_inrank`, and imports relatively, or from there; standard library
+and torch only. The rest is loaded once the script has imported torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VARIABLE = "WORLDSIZE_DATA_PARALLEL"
+
+
+def at_start() -> None:
+    """Where the package worldsize is not installed, scripts find its `shard` all the same."""
+    from .package_stub import StubFinder
+
+    sys.meta_path.append(StubFinder())
+
+
+def on_torch(torch: Any) -> None:
+    """This process is the rank: what it starts, such as workers that load data, is left alone."""
+    mode = os.environ.pop(VARIABLE, None)
+    if mode is not None and int(os.environ["WORLDSIZE_WORLD_SIZE"]) > 1:
+        from .install import install
+
+        install(mode, os.environ)

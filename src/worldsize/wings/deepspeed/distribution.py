@@ -1,0 +1,56 @@
+"""`type: deepspeed`: ranks that `deepspeed.init_distributed()` brings together; and what finds a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, program_name
+from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.rank_layout import node_major_layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.jobspec.keys.key import Keys
+
+
+@ignore_unknown_keywords
+class DeepSpeedDistribution(NamedTuple):
+    """DeepSpeed finds torch's variables; a command that is `deepspeed train.py …` is started once per node."""
+
+    process_count_per_instance: int = 1
+    type: str = "deepspeed"
+
+    @staticmethod
+    def keys() -> Keys:
+        from worldsize.jobspec.distributions.base import processes_key
+
+        return {"process_count_per_instance": processes_key()}
+
+    def world_size(self, instances: int) -> int:
+        return instances * self.process_count_per_instance
+
+    def arrange(self, instances: int) -> Arrangement:
+        return Arrangement(node_major_layout(instances, self.process_count_per_instance), conventions=("torch",))
+
+
+def with_launcher(
+    arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
+) -> Arrangement:
+    """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
+    other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
+    named by a path, so that nothing can tell it of the allocation."""
+    asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
+    named = program_name("deepspeed", command, argv)
+    if asked or not named:
+        return arrangement
+    if "/" in named:
+        from worldsize.errors import PlanError
+
+        what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
+        raise PlanError(what, "command", "write deepspeed …, and let environment: say where that is")
+    nodes = arrangement.nodes
+    if gpus_per_node and all(len(node.ranks) == 1 for node in nodes):
+        nodes = node_major_layout(len(nodes), gpus_per_node)
+    conventions = (*arrangement.conventions, "torch")
+    return arrangement._replace(nodes=nodes, launcher="deepspeed", options={}, conventions=conventions)

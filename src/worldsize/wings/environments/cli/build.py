@@ -1,0 +1,170 @@
+"""env build, env lock: an environment made now, and written down."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
+from worldsize.cli.output import report_message, show, show_document, show_json
+from worldsize.errors import StorageError, UsageError
+from worldsize.jobspec.config.config import Config
+from worldsize.trust.directories import foreign_owner
+from worldsize.trust.documents import write_document
+
+if TYPE_CHECKING:
+    from worldsize.jobspec.job import Job
+
+_EXAMPLES = {
+    "build": """examples:
+  worldsize env build environment.yml             prints the directory; the second time at once
+  worldsize env build requirements.txt --name nlp
+  worldsize env build job.yml --compute lab       what the job will run in, where the nodes of lab see it
+  PREFIX=$(worldsize env build torch)             torch: [environment.torch] of worldsize.toml
+
+SPEC is a requirements.txt, an environment.yml, a pyproject.toml or uv.lock, a lock file, a job file, or a name of the
+configuration. Ten builds at once build once.""",
+    "lock": """examples:
+  worldsize env lock environment.yml                          writes environment.lock.json beside it
+  worldsize env lock torch --to torch.lock.json
+  worldsize run job.yml --set environment=torch.lock.json     the very same packages, anywhere
+
+The lock file holds every package with its version, where it is from, and its hash.""",
+}
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[action]
+    parser.add_argument("spec", metavar="SPEC", help="a file, a job file, or a name")
+    add_compute_option(parser)
+    if action == "build":
+        parser.add_argument("--name", help="what the environment is called (default: as its file says)")
+        parser.set_defaults(act=build)
+    else:
+        parser.add_argument("--to", metavar="FILE", help="where to (default: beside the spec; -: standard output)")
+        parser.set_defaults(act=lock)
+    add_output_option(parser)
+
+
+def add_compute_option(parser: argparse.ArgumentParser) -> None:
+    compute = parser.add_argument("--compute", metavar="NAME", help="for which compute (default: the configured one)")
+    set_completer(compute, complete_computes)
+
+
+def build(options: argparse.Namespace) -> int:
+    from worldsize.wings.environments.job_environment import read_built_description
+
+    began = time.monotonic()
+    environment, ours = ensure_environment(options, options.name)
+    prefix, description = environment.prefix, read_built_description(environment) or {}
+    if options.output == "json":
+        keys = ("name", "kind", "fingerprint", "digest", "python")
+        known: dict[str, Any] = {key: description.get(key) for key in keys}
+        show_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
+    else:
+        show(prefix)
+    return 0
+
+
+def lock(options: argparse.Namespace) -> int:
+    from worldsize.wings.environments.job_environment import read_built_description
+    from worldsize.wings.environments.locks import lock_text
+
+    environment, _ = ensure_environment(options)
+    description = read_built_description(environment)
+    if description is None:
+        what = f"{options.spec} was not built by worldsize: where its packages are from is not known"
+        raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
+    text = lock_text(description)
+    path = options.to or _lock_path(options.spec)
+    if path != "-":
+        _write(path, text)
+    if path == "-" or options.output == "json":
+        show_document(text)
+    else:
+        show(path)
+    return 0
+
+
+def _write(path: str, text: str) -> None:
+    """Whole or not at all: an older file is kept where there is no room. StorageError."""
+    try:
+        write_document(path, text.encode())
+    except OSError as error:
+        raise StorageError(f"cannot write: {error.strerror}", path, "--to FILE writes it elsewhere") from None
+
+
+def _lock_path(spec: str) -> str:
+    base = spec.removesuffix(".yml").removesuffix(".yaml").removesuffix(".txt").removesuffix(".toml")
+    return base.removesuffix(".lock.json").removesuffix(".lock") + ".lock.json"
+
+
+def ensure_environment(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
+    """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
+    nothing to build, if a `prefix` is wanted, or nothing to use."""
+    from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+    from worldsize.jobspec.job import Job
+    from worldsize.service.environments.lookup import find_environment
+    from worldsize.service.secrets import build_environ
+    from worldsize.service.submission.submit import start
+    from worldsize.wings.environments.job_environment import ensure_ready
+
+    config = load_current_config()
+    compute = config.compute(options.compute, "--compute").name
+    environ = build_environ(_job_of(options.spec, config) or Job(), os.environ)
+    named = job_secrets(options.spec, config)
+    found = find_environment(requested_environment(options.spec, config), config, compute, environ, name, named)
+    for notice in found.notices if found else ():
+        report_message("notice: " + notice)
+    if found is None or (found.prefix is None and (prefix or not found.activation(environ).has_effect())):
+        raise UsageError(f"{options.spec}: there is nothing to build", None, "worldsize env build --help")
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
+    try:
+        return found, ensure_ready(found, told, start)
+    finally:
+        told.clear()
+
+
+def requested_environment(spec: str, config: Config) -> Any:
+    """What `environment:` of a job would say: of a job file, what it says. A name of the configuration's comes before
+    what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
+    if spec in config.environments:
+        return spec
+    job = _job_of(spec, config)
+    if job is not None:
+        return job.environment
+    if os.path.exists(spec):
+        others = foreign_owner(spec) if os.sep not in spec else None
+        if others:
+            raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
+        return os.path.abspath(spec)
+    return spec
+
+
+def job_secrets(spec: str, config: Config) -> tuple[str, ...]:
+    """The variables that a job names as secrets, where the words name one."""
+    job = _job_of(spec, config)
+    return tuple(job.secrets) if job else ()
+
+
+def _job_of(spec: str, config: Config) -> Job | None:
+    """The job of a job file; None for what is none."""
+    if spec in config.environments or not _is_job(spec):
+        return None
+    from worldsize.jobspec.reading.job_file import load_job
+
+    return load_job(spec).job
+
+
+def _is_job(path: str) -> bool:
+    """Whether it is a YAML file that says what to run, rather than what is in an environment."""
+    if not path.endswith((".yml", ".yaml")) or not os.path.isfile(path):
+        return False
+    from worldsize.common.atomic_files import read_file
+    from worldsize.jobspec.reading.yaml import parse_yaml
+
+    node = parse_yaml(read_file(path).decode("utf-8", "replace"), path)
+    return isinstance(node.value, dict) and any(key in node.value for key in ("command", "argv", "batch_script"))

@@ -1,0 +1,84 @@
+"""env check: an environment as the nodes of a compute see it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from worldsize.cli.console import add_output_option, load_current_config, parse_count, table
+from worldsize.cli.output import lines_of, report, show, show_json
+from worldsize.wings.environments.cli.build import add_compute_option, job_secrets, requested_environment
+
+_EXAMPLES = """examples:
+  worldsize env check                          the current Python, on every node of the default compute
+  worldsize env check job.yml --compute lab    what the job runs in, on every usable node of lab
+  worldsize env check torch -w 2 --import flash_attn,apex
+
+On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
+imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something will not work."""
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help="as of env build; the current Python when left out")
+    parser.add_argument("--import", metavar="NAMES", dest="modules", default="", help="further modules, by comma")
+    parser.add_argument(
+        "-w", "--world", metavar="N", type=parse_count, help="on N nodes of their own, rather than on all"
+    )
+    add_compute_option(parser)
+    add_output_option(parser)
+    parser.set_defaults(act=check)
+
+
+def check(options: argparse.Namespace) -> int:
+    from worldsize.jobspec.job import Job
+    from worldsize.service.compute_nodes import left_out_notice
+    from worldsize.service.computes import choose_compute, open_compute
+    from worldsize.service.environments.lookup import find_environment
+    from worldsize.wings.environments.check import check_on_nodes
+    from worldsize.wings.environments.inspect.node_check import find_problems
+
+    config = load_current_config()
+    name = choose_compute(config, options.compute, None)
+    compute = open_compute(config, name, os.environ)
+    environment = None
+    if options.spec:
+        wants, secrets = requested_environment(options.spec, config), job_secrets(options.spec, config)
+        environment = find_environment(wants, config, name, os.environ, secrets=secrets)
+    modules = [each.strip() for each in options.modules.split(",") if each.strip()]
+    rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
+    problems = find_problems(rows, compute.facts(Job()).gpus_per_node)
+    if left_out:
+        report(left_out_notice(left_out))
+    failed = any(problem.level == "error" for problem in problems)
+    if options.output == "json":
+        nodes = [{"node": row.node, **(dict(row.said) if row.said else {"error": row.error})} for row in rows]
+        show_json(
+            {"compute": name, "ok": not failed, "nodes": nodes, "problems": [each._asdict() for each in problems]}
+        )
+    else:
+        _show(rows, problems)
+    return 1 if failed else 0
+
+
+def _show(rows: Any, problems: Any) -> None:
+    from worldsize.plan.slurm.hostlist import fold_hostlist
+    from worldsize.wings.environments.inspect.node_check import version_of
+
+    answered = [row for row in rows if row.said and "imports" in row.said]
+    names = list(dict.fromkeys(name for row in answered for name in row.said["imports"]))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in answered:
+        said = row.said
+        versions = [version_of(said, name) if version_of(said, name) is not None else "FAILS" for name in names]
+        gpus = f"{len(said['gpus'])} × {said['gpus'][0][0]}" if said["gpus"] else ""
+        cells = (said["python"], said["glibc"], said["driver"], gpus, *(text or "there" for text in versions))
+        alike.setdefault(cells, []).append(row.node)
+    if alike:
+        headers = ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", *names]
+        show(*table([[fold_hostlist(nodes), *cells] for cells, nodes in alike.items()], headers))
+    for each in problems:
+        show(*lines_of(f"{each.level}: {fold_hostlist(each.nodes)}: {each.what}"))
+        if each.mend:
+            show("  → " + each.mend)

@@ -1,0 +1,122 @@
+"""env list, env remove, env gc: the environments that were built."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+from worldsize.cli.console import add_output_option, duration_text, load_current_config, set_completer, table
+from worldsize.cli.output import report, show, show_json
+from worldsize.wings.environments.cli.build import add_compute_option
+
+_EXAMPLES = {
+    "list": """examples:
+  worldsize env list
+  worldsize env list -o json | jq -r '.[] | select(.state == "ready") | .prefix'""",
+    "remove": """examples:
+  worldsize env remove torch
+  worldsize env remove torch-0123456789abcdef nlp --force
+
+What a run uses that has not ended stays, unless --force says otherwise.""",
+    "gc": """examples:
+  worldsize env gc --dry-run
+  worldsize env gc --unused 7d
+
+Removed is what no run uses that has not ended, and nothing has used for long; and what is half and nobody builds.""",
+}
+_UNUSED = "30d"
+
+
+def configure(action: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[action]
+    if action == "list":
+        add_compute_option(parser)
+        parser.set_defaults(act=list_environments)
+    elif action == "remove":
+        names = parser.add_argument("names", metavar="NAME", nargs="+", help="a name, its unique beginning, or a path")
+        set_completer(names, complete_environments)
+        parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
+        parser.set_defaults(act=remove)
+    else:
+        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help=f"for so long (default: {_UNUSED})")
+        parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
+        parser.set_defaults(act=collect_garbage)
+    add_output_option(parser)
+
+
+def complete_environments(**_: Any) -> list[str]:
+    from worldsize.wings.environments.shelf import environment_entries
+
+    return [entry.name for entry in environment_entries(load_current_config())]
+
+
+def list_environments(options: argparse.Namespace) -> int:
+    from worldsize.wings.environments.shelf import environment_entries, runs_by_prefix
+    from worldsize.wings.environments.workspace.prefixes import last_use_time
+
+    config = load_current_config()
+    shelf = environment_entries(config, options.compute)
+    used = runs_by_prefix(config) if shelf else {}
+    rows = [environment_row(entry, last_use_time(entry.path), used.get(entry.path, [])) for entry in shelf]
+    if options.output == "json":
+        show_json(rows)
+    elif rows:
+        headers = ["NAME", "STATE", "KIND", "PYTHON", "PACKAGES", "USED", "BY"]
+        show(*table([_cells(each) for each in rows], headers))
+    else:
+        report("no environment has been built yet: worldsize env build environment.yml")
+    return 0
+
+
+def environment_row(entry: Any, used: float, runs: list[str]) -> dict[str, Any]:
+    description = entry.description or {}
+    keys = ("kind", "python", "fingerprint", "digest", "created")
+    return {
+        "name": entry.name,
+        "label": entry.label,
+        "prefix": entry.path,
+        "state": entry.state,
+        **{key: description.get(key) for key in keys},
+        "packages": len(description.get("conda", ())) + len(description.get("pip", ())),
+        "used": used,
+        "runs": runs,
+        "builder": dict(entry.note) or None,
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    count = str(row["packages"]) if row["state"] == "ready" else ""
+    ago = duration_text(max(0.0, time.time() - row["used"])) + " ago"
+    by = " ".join(row["runs"]) or str((row["builder"] or {}).get("step", ""))
+    return [row["name"], row["state"], row["kind"] or "", row["python"] or "", count, ago, by]
+
+
+def remove(options: argparse.Namespace) -> int:
+    from worldsize.wings.environments.shelf import find_entry
+    from worldsize.wings.environments.shelf import remove as remove_entries
+
+    config = load_current_config()
+    found = [find_entry(config, name) for name in options.names]
+    remove_entries(config, found, options.force)
+    if options.output == "json":
+        show_json([entry.path for entry in found])
+    else:
+        show(*(os.path.basename(entry.path) for entry in found))
+    return 0
+
+
+def collect_garbage(options: argparse.Namespace) -> int:
+    from worldsize.cli.console import parse_age
+    from worldsize.wings.environments.shelf import remove_unused
+
+    gone = remove_unused(load_current_config(), time.time() - parse_age(options.unused, "--unused"), options.dry_run)
+    freed = sum(each.bytes for each in gone)
+    if options.output == "json":
+        show_json([{"name": each.entry.name, "bytes": each.bytes, "why": each.why} for each in gone])
+    else:
+        show(*(f"{each.entry.name}  {each.why}  {each.bytes / 1e6:.1f} MB" for each in gone))
+        did = "would remove" if options.dry_run else "removed"
+        report(f"{did} {len(gone)} environment(s), {freed / 1e6:.1f} MB")
+    return 0

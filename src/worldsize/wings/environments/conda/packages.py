@@ -1,0 +1,218 @@
+"""The conda part of an environment: what is asked of rattler_process.py, and what its answers mean for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import write_json
+from worldsize.errors import BuildError, UsageError
+from worldsize.extras import missing_package_error
+from worldsize.trust.directories import make_private_directory, require_reliable_directory
+from worldsize.trust.secrets import mask_channel
+from worldsize.wings.environments.conda import rattler_process
+from worldsize.wings.environments.inspect.installed import conda_packages, installed_distributions
+from worldsize.wings.environments.inspect.machine import all_virtual_packages
+from worldsize.wings.environments.workspace.builder import Build
+from worldsize.wings.environments.workspace.programs import ProgramResult, execute, exit_text, failure_hint
+
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
+_DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
+_NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
+_TIMEOUT = 300.0
+
+
+class PackageSource(NamedTuple):
+    """Where packages come from, and for what: channels as somebody wrote them, the strongest first; `alias` is where
+    those are that are named and not addresses; `virtual` what the nodes have, empty for what this machine has."""
+
+    channels: tuple[str, ...]
+    alias: str | None
+    virtual: tuple[str, ...]
+    cache: str
+
+    def order(self, do: str, **more: Any) -> dict[str, Any]:
+        addresses = channel_addresses(self.channels)
+        return {
+            "do": do,
+            "channels": addresses,
+            "shown": [mask_channel(each) for each in addresses],
+            "alias": self.alias.rstrip("/") + "/" if self.alias else None,
+            "virtual": all_virtual_packages(self.virtual) if self.virtual else None,
+            "repodata": os.path.join(self.cache, "repodata"),
+            "packages": os.path.join(self.cache, "packages"),
+            "timeout": _TIMEOUT,
+            **more,
+        }
+
+
+def ensure_cache_directory(
+    cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None
+) -> str:
+    """Where packages and the channels' indexes are kept, made if it is missing: below `cache`, closed to others; or
+    where other tools that use rattler keep them, unless one of the `channels`, or their alias, has a token or a
+    password, which rattler writes down there. StorageError for a directory that others could write to."""
+    shared = environ.get("RATTLER_CACHE_DIR")
+    if shared and all(mask_channel(each) == each for each in (*channels, alias or "")):
+        return require_reliable_directory(shared)
+    own = make_private_directory(os.path.join(cache, "conda"))
+    os.chmod(own, 0o700)
+    return own
+
+
+def install(
+    work: Build,
+    source: PackageSource,
+    specs: Sequence[str],
+    environ: Mapping[str, str],
+    rows: Sequence[Mapping[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
+    """Solves and installs `specs` into the prefix, or exactly the packages of `rows`; the rows of what is installed.
+
+    BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
+    is not here; UsageError for a prefix that pip has touched.
+    """
+    refuse_pip_packages(work.prefix)
+    work.report_step("conda: reading channels" if rows is None else f"conda: {len(rows)} packages of the lock")
+    order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
+    found: list[dict[str, Any]] = ask_rattler(work, order, environ)
+    _mask_addresses(work.prefix)
+    return sorted(found, key=lambda row: str(row["name"]))
+
+
+def _mask_addresses(prefix: str) -> None:
+    """rattler masks the channel in its records of packages, and not the package's address."""
+    for record in conda_packages(prefix):
+        url = record.get("url")
+        if isinstance(url, str) and mask_channel(url) != url:
+            path = os.path.join(prefix, "conda-meta", "{name}-{version}-{build}.json".format(**record))
+            write_json(path, {**record, "url": mask_channel(url)})
+
+
+def query_versions(
+    work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Which of `specs` the channels have anything for, and in which versions. Raises as `install`."""
+    found: dict[str, list[str]] = ask_rattler(work, source.order("versions", specs=list(specs)), environ)
+    return found
+
+
+def find_conflict(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Why `specs` do not fit together, in the solver's words; None where they do. Raises as `install`."""
+    try:
+        ask_rattler(work, source.order("solve", specs=list(specs)), environ)
+    except UnsolvableError as error:
+        return error.what
+    return None
+
+
+class UnsolvableError(BuildError):
+    """The packages do not fit together, or there are none."""
+
+
+def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
+    """What rattler answers. It writes the channels' addresses down beside their indexes: those with a token or a
+    password are kept for this question alone."""
+    alias = order["alias"] or ""
+    if order["shown"] == order["channels"] and mask_channel(alias) == alias:
+        return _run_rattler_process(work, order, environ)
+    with TemporaryDirectory(prefix="repodata-", dir=os.path.dirname(order["repodata"])) as own:
+        return _run_rattler_process(work, {**order, "repodata": own}, environ)
+
+
+def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
+    argv = [sys.executable, _PROGRAM]
+    found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+    own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
+    ended = execute(
+        work, argv, own, "conda", lambda line: work.report_progress("conda: " + line), order=json.dumps(order)
+    )
+    if ended.code == 0:
+        return json.loads(ended.out)
+    told = (line for line in ended.last if not line.startswith(("fetching ", "linked ", "solving ")))
+    said = "\n".join(map(mask_channel, told))
+    raise _solver_error(ended, said, work, order)
+
+
+def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str, Any]) -> Exception:
+    code = ended.code
+    if code == rattler_process.NO_RATTLER:
+        return missing_package_error("building conda environments", "py-rattler", "env")
+    if code == rattler_process.BAD_SPEC:
+        return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
+    if code == rattler_process.UNSOLVABLE:
+        return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
+    if code == rattler_process.UNREACHABLE:
+        hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
+        return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
+    return BuildError(
+        "conda {}{}".format(exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended)
+    )
+
+
+def _solving_hint(order: dict[str, Any]) -> str:
+    has = ", ".join(f"{name}={version}" for name, version, _ in order["virtual"] or ())
+    what = "it was asked of %s%s; ask for other versions, or move a package to `pip:`"
+    return what % (", ".join(order["shown"]), f" for nodes with {has}" if has else "")
+
+
+def refuse_pip_packages(prefix: str) -> None:
+    """UsageError where pip has installed something that conda does not know of: each would break the other's."""
+    touched = packages_from_pip(prefix)
+    if touched:
+        what = f"pip has installed {', '.join(touched[:5])} there, and conda may not change it any more"
+        raise UsageError(what, prefix, "say what is to be in it, and build it anew: conda first, then pip")
+
+
+def packages_from_pip(prefix: str) -> list[str]:
+    """Names of distributions that are not conda's."""
+    files = {path for package in conda_packages(prefix) for path in package.get("files", ())}
+    if not files:
+        return [each.name for each in installed_distributions(prefix)]
+    return [
+        each.name
+        for each in installed_distributions(prefix)
+        if not any(path.startswith(os.path.relpath(each.path, prefix)) for path in files)
+    ]
+
+
+def with_python(specs: Sequence[str], version: str | None) -> list[str]:
+    """The specs, and Python in the version that is asked for, where they do not name it: nothing runs without."""
+    names = {_name(each) for each in specs}
+    if "python" in names:
+        return list(specs)
+    if version is None:
+        return ["python", *specs]
+    exact = version[0].isdigit()
+    return [
+        f"python {version.removesuffix('.*')}.*" if exact else f"python {version.replace(' ', '')}",
+        *specs,
+    ]
+
+
+def _name(spec: str) -> str:
+    found = _NAME.match(spec.strip())
+    return found[1].lower() if found else spec
+
+
+def channel_addresses(channels: Sequence[str]) -> list[str]:
+    """As rattler takes them: conda's `defaults` are two addresses, a path is one, `nodefaults` is none."""
+    found: list[str] = []
+    for each in channels:
+        if each == "defaults":
+            found += _DEFAULTS
+        elif each.startswith("/"):
+            found.append("file://" + each)
+        elif each != "nodefaults":
+            found.append(each)
+    return list(dict.fromkeys(found))
+
+
+def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows as they may be written down."""
+    return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

@@ -1,0 +1,159 @@
+"""A list of requirements, split into what conda's channels have and what pip brings: tried, not guessed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from worldsize.errors import UsageError
+from worldsize.jobspec.requirement import absolute_requirement
+from worldsize.wings.environments.inspect.installed import normalized_name
+from worldsize.wings.environments.pip.requirement_lines import read_lines
+
+_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
+_EDITABLE = re.compile(r"(-e|--editable)[\s=]+")
+_DEEPEST = 20
+
+CONDA_NAMES = {
+    "torch": "pytorch", "opencv-python": "py-opencv", "opencv-python-headless": "py-opencv", "tables": "pytables",
+    "msgpack": "msgpack-python", "graphviz": "python-graphviz", "xxhash": "python-xxhash", "lmdb": "python-lmdb",
+    "blosc": "python-blosc", "duckdb": "python-duckdb", "flatbuffers": "python-flatbuffers", "build": "python-build",
+    "snappy": "python-snappy", "tzdata": "python-tzdata", "typing-extensions": "typing_extensions",
+    "faiss-cpu": "faiss", "faiss-gpu": "faiss", "kaleido": "python-kaleido", "igraph": "python-igraph",
+    "annoy": "python-annoy", "levenshtein": "python-levenshtein", "dateutil": "python-dateutil",
+}  # fmt: skip
+"""Names that differ between PyPI and conda's channels; several of PyPI's are another thing there."""
+
+
+class RequirementLine(NamedTuple):
+    """One line of a list. `spec` is what conda would be asked for; None where only pip understands it, and `why`."""
+
+    line: str
+    name: str | None = None
+    spec: str | None = None
+    why: str = ""
+
+
+class Proposal(NamedTuple):
+    """`conda` specs, `pip` lines, and why each of those is not conda's."""
+
+    conda: tuple[str, ...]
+    pip: tuple[str, ...]
+    why: dict[str, str]
+
+
+VersionQuery = Callable[[Sequence[str]], dict[str, list[str]]]
+"""Which of some specs channels have anything for, and in which versions."""
+
+ConflictQuery = Callable[[Sequence[str]], str | None]
+"""Why specs do not fit together; None where they do."""
+
+
+def read_list(path: str, depth: int = 0) -> list[RequirementLine]:
+    """The lines of a requirements file, and of those that it includes. OSError."""
+    found: list[RequirementLine] = []
+    directory = os.path.dirname(os.path.abspath(path))
+    for each in read_lines(path):
+        text = re.sub(r"(^|\s)#.*$", "", each).strip()
+        include = _INCLUDE.fullmatch(text)
+        if include and depth < _DEEPEST:
+            found += read_list(os.path.join(directory, include[1]), depth + 1)
+        elif text:
+            found.append(parse_requirement(absolute_requirement(text, directory)))
+    return found
+
+
+def parse_requirement(line: str) -> RequirementLine:
+    editable = _EDITABLE.match(line)
+    if editable:
+        return RequirementLine(
+            line[editable.end() :], why="is installed as it is now: an environment cannot hold what changes"
+        )
+    if line.startswith("-"):
+        return RequirementLine(line, why="is an option of pip's")
+    if "://" in line or line.startswith("/") or " @ " in line:
+        return RequirementLine(line, why="is no package of a channel")
+    text = re.sub(r"\s--hash=\S+", "", line).strip()
+    try:
+        asked = Requirement(text)
+    except (InvalidRequirement, RecursionError):
+        return RequirementLine(line, why="is understood by pip alone")
+    if asked.url:
+        return RequirementLine(line, asked.name, why="is no package of a channel")
+    extras = asked.extras or text[len(asked.name) :].lstrip().startswith("[")  # there may be none in the brackets
+    if extras or asked.marker:
+        what = "extras" if extras else "a condition"
+        return RequirementLine(line, asked.name, why=f"has {what}, which conda does not know")
+    versions = re.sub(r"[\s()]", "", text[len(asked.name) :])
+    if "+" in versions:
+        return RequirementLine(line, asked.name, why="is of an index of its own")
+    conda = CONDA_NAMES.get(normalized_name(asked.name), normalized_name(asked.name))
+    return RequirementLine(line, asked.name, f"{conda} {versions.replace('===', '==')}".strip())
+
+
+def propose(
+    found: Sequence[RequirementLine], python: str | None, versions: VersionQuery, trial: ConflictQuery
+) -> Proposal:
+    """What the channels have goes to conda, as far as it fits together, Python included; all else to pip.
+
+    Where it does not fit, what the solver complains of goes to pip, one after the other, until the rest fits.
+    UsageError where there is no such Python.
+    """
+    why = {each.line: each.why for each in found if each.spec is None}
+    asked = [each for each in found if each.spec is not None]
+    had = versions([each.spec or "" for each in asked]) if asked else {}
+    conda = [each for each in asked if each.spec in had]
+    why.update({each.line: "is in none of the channels" for each in asked if each.spec not in had})
+    base = [f"python {python}.*"] if python else ["python"]
+    while conda:
+        said = trial([*base, *(each.spec or "" for each in conda)])
+        if said is None:
+            break
+        if trial(base) is not None:
+            raise UsageError(f"the channels have no {base[0]}", None, "another --python, or another --channel")
+        blamed = _find_misfit(conda, said, base, trial)
+        conda.remove(blamed)
+        why[blamed.line] = "does not fit with the others"
+    pip = [each.line for each in found if each not in conda]
+    specs = [f"python={python}" if python else "python", *(_to_conda_spec(each.spec or "") for each in conda)]
+    return Proposal(tuple(specs), tuple(pip), why)
+
+
+def _find_misfit(
+    conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
+) -> RequirementLine:
+    """The one to leave out: the first without which the others fit; of several bad ones the last that is complained
+    of."""
+    named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
+    candidates = named or list(conda)
+    for each in reversed(candidates):
+        if trial([*base, *(other.spec or "" for other in conda if other is not each)]) is None:
+            return each
+    return candidates[-1]
+
+
+def _name(each: RequirementLine) -> str:
+    return (each.spec or "").partition(" ")[0]
+
+
+def _to_conda_spec(spec: str) -> str:
+    name, _, versions = spec.partition(" ")
+    return name + versions
+
+
+def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
+    """An environment file that conda reads too."""
+    lines = [f"name: {name}", "channels:", *(f"- {each}" for each in channels), "dependencies:"]
+    lines += [f"- {_yaml_scalar(each)}" for each in proposal.conda]
+    if proposal.pip:
+        lines += ["- pip:", *(f"  - {_yaml_scalar(each)}" for each in proposal.pip)]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml_scalar(text: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./=<>~!,+-]*", text) and not text.endswith(("-", ":"))
+    return text if plain else '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))

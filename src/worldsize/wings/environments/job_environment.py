@@ -1,0 +1,226 @@
+"""What a job runs in, where it has to be built: planned, built before the run, and written down with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
+from worldsize.environment.recipe import Recipe
+from worldsize.errors import BuildError, UsageError, WorldsizeError
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.computes import python_path
+from worldsize.service.environments.location import envs_dir
+from worldsize.service.environments.lookup import Environment, image_notices
+from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.trust.secrets import mask_values
+from worldsize.wings.environments.location import find_prefix, read_probe
+from worldsize.wings.environments.sources import is_lock
+from worldsize.wings.environments.workspace.prefixes import entries, is_ready, read_description, touch
+
+DEFAULT_CHANNELS = ("conda-forge",)
+_USER_KEYS = frozenset(("spec", "options", "steps"))
+"""Of a description, what a user wrote."""
+
+
+def own_names(directory: str) -> dict[str, str]:
+    """Environments that were built in `directory`, by their names; of several with one name the newest."""
+    ready = [entry for entry in entries(directory) if entry.state == "ready" and entry.description]
+    ready.sort(key=lambda entry: (entry.description or {}).get("created", 0.0))
+    names = {entry.label: entry.path for entry in ready}
+    names.update({entry.name: entry.path for entry in ready})
+    return names
+
+
+def _refuse_conda(existing: ExistingEnvironment) -> None:
+    """What exists is never changed; least of all by conda after pip."""
+    from worldsize.wings.environments.conda.packages import refuse_pip_packages
+
+    if existing.kind == "conda":
+        refuse_pip_packages(existing.prefix)
+    what = f"{existing.prefix} exists, and conda packages cannot be added to it"
+    raise UsageError(what, None, "say all of its packages with conda:, or the additional ones with pip:")
+
+
+def plan_environment(
+    spec: EnvironmentSpec,
+    existing: ExistingEnvironment | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+    secrets: Collection[str],
+) -> Environment:
+    """What `spec` means on a compute, built there already or still to be built; on top of `existing`, if given.
+    UsageError, NotFound for what is wrong with it."""
+    from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
+    from worldsize.wings.environments.locks import read_lock, with_lock_spec
+
+    if existing is not None and spec.conda:
+        _refuse_conda(existing)
+    settings = config.computes[compute]
+    directory = envs_dir(config, settings)
+    lock = None
+    if spec.file and is_lock(spec.file):
+        lock = read_lock(spec.file)
+        spec = with_lock_spec(spec, lock)
+    virtual = spec.virtual_packages or settings.virtual_packages or read_probe(config.home, compute)
+    recipe = Recipe(
+        spec,
+        "",
+        _base_of_lock(lock) or _base_interpreter(spec, existing, config, compute, environ),
+        environ,
+        os.path.join(config.home, "cache"),
+        existing,
+        spec.channels or config.conda.get("channels") or DEFAULT_CHANNELS,
+        config.conda.get("channel_alias"),
+        tuple(virtual),
+        lock,
+        tuple(secrets),
+    )
+    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, machine_key(recipe))
+    recipe = recipe._replace(fingerprint=print_)
+    prefix = find_prefix(directory, recipe)
+    kind = "conda" if recipe.is_conda else "venv"
+    remarks = (*image_notices(spec), *_unknown_node_notices(recipe, settings, compute), *_lost_variable_notices(lock))
+    found = Environment(spec, ExistingEnvironment(prefix, kind, None), recipe, is_ready(prefix), remarks)
+    return found._replace(config=config, compute=compute)
+
+
+def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
+    from worldsize.wings.environments.locks import masked_lock_variables
+
+    names = masked_lock_variables(lock) if lock else []
+    what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
+    return (what % ", ".join(names),) if names else ()
+
+
+def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
+    """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
+    if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
+        return ()
+    from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
+
+    has = "glibc {}, {}".format(glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
+    return (f"conda chooses for what this machine has ({has}): worldsize env probe --compute {compute} asks a node",)
+
+
+def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
+    """The interpreter that the locked environment was made of, or one of the same version: its wheels fit no other."""
+    if not lock or lock["conda"]:
+        return None
+    base = lock.get("base")
+    return str(base) if base and os.path.exists(base) else lock.get("python")
+
+
+def _base_interpreter(
+    spec: EnvironmentSpec,
+    existing: ExistingEnvironment | None,
+    config: Config,
+    compute: str,
+    environ: Mapping[str, str],
+) -> str | None:
+    """What a virtual environment is made of: the version that is asked for, else what `python` means in commands."""
+    if existing is not None or spec.conda:
+        return None
+    if spec.version or spec.modules:
+        return spec.version or "python3"
+    from worldsize.agent.posix.processes import find_program
+
+    path = os.pathsep.join((*python_path(config, compute, environ), environ.get("PATH", "")))
+    for name in ("python", "python3"):
+        try:
+            return os.path.realpath(find_program(name, {"PATH": path}))
+        except OSError:
+            continue
+    what = "there is no python to make an environment of"
+    raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
+
+
+def ensure_ready(
+    environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
+) -> bool:
+    """Builds the environment unless it is there; whether it was we who built it. Whoever asks for it at the same time
+    waits. `start` submits a run: one whose steps are executed on its compute is built by one. BuildError, StorageError,
+    ConfigError."""
+    if environment.recipe is None or environment.prefix is None:
+        return False
+    if environment.ready:
+        _check_python(environment.prefix)
+        touch(environment.prefix)
+        return False
+    return _build(environment, environment.recipe, environment.prefix, progress, start)
+
+
+def _check_python(prefix: str) -> None:
+    """BuildError where the interpreter that it was made of was removed since: `python` would be the next on PATH. It is
+    not built anew at once, since nodes may still have that interpreter."""
+    if inspect_prefix(prefix) is None:
+        what, hint = explain_missing_python(prefix)
+        raise BuildError(what, f"environment {os.path.basename(prefix)}", hint)
+
+
+def _build(
+    environment: Environment,
+    recipe: Recipe,
+    prefix: str,
+    progress: Progress,
+    start: Callable[[SubmissionRequest, Progress], RunPaths],
+) -> bool:
+    from functools import partial
+
+    from worldsize.wings.environments.build_job import end_abandoned_run, make_remote_steps
+    from worldsize.wings.environments.pipeline import make_environment, run_steps_locally
+    from worldsize.wings.environments.workspace.builder import ensure_built
+
+    name = os.path.basename(prefix)
+    began = time.monotonic()
+    progress.notice(f"building the environment {name}")
+    config, compute = environment.config, environment.compute
+    elsewhere = recipe.spec.build_on == "compute"
+    steps = make_remote_steps(config, compute, recipe.environ, start) if elsewhere else run_steps_locally
+    work = partial(make_environment, recipe=recipe, steps=steps)
+    abandoned = partial(end_abandoned_run, config, recipe.environ)
+    try:
+        ours = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), abandoned)
+    except WorldsizeError as error:
+        error.where = error.where or f"environment {name}"
+        raise
+    progress.notice("{} {} in {:.0f} s".format(name, "is built" if ours else "is there", time.monotonic() - began))
+    return ours
+
+
+def build_record(environment: Environment, secrets: Collection[str]) -> dict[str, Any]:
+    """What a run's record holds of an environment that was built: its lock, without the texts `secrets`. BuildError
+    where it was removed meanwhile."""
+    description = read_built_description(environment)
+    if description is None:
+        raise BuildError("it was removed meanwhile", environment.prefix, "start the run again: it is built anew")
+    shown = {key: mask_values(description.get(key), secrets) for key in _USER_KEYS.intersection(description)}
+    rows = [{**row, "url": mask_values(row.get("url"), secrets)} for row in description.get("pip", ())]
+    return {**description, **shown, "pip": rows}
+
+
+def read_built_description(environment: Environment) -> dict[str, Any] | None:
+    """Of one that was built, whether it is named by what it is made of, by its name or by its path; None of any
+    other."""
+    return read_description(environment.prefix) if environment.prefix and not environment.archive else None
+
+
+def installed_packages(prefix: str) -> list[dict[str, Any]]:
+    """Python's packages in a prefix, whoever made it."""
+    from worldsize.wings.environments.inspect.installed import installed_distributions
+
+    return [{"name": each.name, "version": each.version} for each in installed_distributions(prefix)]
+
+
+def lost_variables(path: str) -> list[str] | None:
+    """The names of variables whose values a lock file does not hold, since they were secrets; None of another file."""
+    if not is_lock(path):
+        return None
+    from worldsize.wings.environments.locks import masked_lock_variables, read_lock
+
+    return masked_lock_variables(read_lock(path))

@@ -1,0 +1,227 @@
+"""Downloads of native builds: checked, kept, and unpacked where the spec says; and what build steps would download,
+fetched ahead for steps that run where nothing can be downloaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.numbers import bytes_text
+from worldsize.environment.activation import expand_variables
+from worldsize.errors import BuildError, WorldsizeError
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
+from worldsize.jobspec.sizes import bytes_of
+from worldsize.registry import load_module
+from worldsize.snapshot.object_store import digest_of
+from worldsize.trust.directories import make_directories, require_shared_directory
+from worldsize.trust.owners import is_ours
+from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
+from worldsize.wings.environments.native import steps
+from worldsize.wings.environments.native.toolchain import is_condition_met
+from worldsize.wings.environments.pip.install import pins, write_input
+from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.workspace.builder import Build
+
+_WHEEL = ".whl"
+
+
+def _downloader(module: str) -> ModuleType:
+    """A module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
+    return load_module("wings.staging." + module, "downloading what an environment is built of")
+
+
+def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
+    """A directory with the source archives of everything that steps compile; what those need beside is installed.
+
+    Its place depends on its content alone, so that wheels are found again by whoever compiles the same. BuildError.
+    """
+    active = steps.activated_environ(work, spec, environ)
+    found: dict[str, str] = {}
+    for step in spec.steps:
+        if step.pip:
+            found.update(_fetch_step_archives(work, step, active, cache))
+    key = digest_of("\n".join(sorted("{} {}".format(*item) for item in found.items())).encode())[:20]
+    directory = os.path.join(cache, "sources", key)
+    make_directories(directory)
+    for name, path in found.items():
+        target = os.path.join(directory, name)
+        if not os.path.exists(target):
+            part = f"{target}.{os.urandom(4).hex()}.part"
+            os.link(path, part)
+            os.replace(part, target)
+    return directory
+
+
+def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
+    """Names and paths of a step's archives."""
+    wanted = [expand_variables(each, active) for each in step.pip]
+    names = {name for name in map(steps.requirement_name, wanted) if name}
+    if not names:
+        return {}
+    own = {name: expand_variables(value, active) for name, value in step.variables.items()}
+    packages = _resolve_packages(work, step, wanted, names, {**active, **own})
+    missing = names - {normalized_name(each["name"]) for each in packages if "sdist" in each}
+    if missing:
+        what = f"the index has no source archive of {', '.join(sorted(missing))}"
+        raise BuildError(f"{step.title}: {what}", None, "build where it can be downloaded: build_on: login")
+    _install_dependencies(work, step, packages, names, active)
+    archives = [each["sdist"] for each in packages if normalized_name(each["name"]) in names]
+    return dict(download_to_cache(work, each["url"], each["hashes"].get("sha256"), cache) for each in archives)
+
+
+def _resolve_packages(
+    work: Build, step: BuildStep, wanted: list[str], names: set[str], environ: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The packages of a pylock.toml (PEP 751)."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    before = installed_distributions(work.prefix)
+    path = write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
+    constraints = write_input(
+        work, "constraints.txt", pins(each for each in before if normalized_name(each.name) not in names)
+    )
+    words = [
+        "pip",
+        "compile",
+        "--format",
+        "pylock.toml",
+        "--quiet",
+        "--python",
+        os.path.join(work.prefix, "bin", "python"),
+    ]
+    words += [word for name in sorted(names) for word in ("--no-binary", name)]
+    uv = Uv(work, environ)
+    text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
+    found: list[dict[str, Any]] = tomllib.loads(text).get("packages", [])
+    return found
+
+
+def _install_dependencies(
+    work: Build, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
+) -> None:
+    """What the compiled packages need when they are used."""
+    there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
+    lines = [
+        f"{each['name']}=={each['version']}"
+        for each in packages
+        if normalized_name(each["name"]) not in names | there and "version" in each
+    ]
+    if lines:
+        path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
+        install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
+
+
+def default_directory(prefix: str) -> str:
+    """Where a download lands that names no directory: in the environment itself, and so removed with it."""
+    return os.path.join(prefix, "opt")
+
+
+def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
+    """Each download in its place, as far as `environ` has what it is for. BuildError names the one that cannot be had,
+    or is not what its checksum says."""
+    for each in wanted:
+        if each.when and not is_condition_met(each.when, environ):
+            work.report_step(f"{_shown(each.url)} is left out: only with {each.when}")
+            continue
+        _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
+
+
+def download_to_cache(
+    work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
+) -> tuple[str, str]:
+    """The name and the path of a file, which is kept in `cache`. BuildError."""
+    work.report_step(f"fetching {_shown(url)}")
+    try:
+        local = url.removeprefix("file://")
+        found = (
+            _downloader("fetch")
+            .DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work))
+            .fetch(local, sha256=sha256, max_size=max_size)
+        )
+    except WorldsizeError as error:
+        raise BuildError(f"fetch: {error.what}", error.where, error.hint) from None
+    return _downloader("fetch").file_name(url), found.path
+
+
+def _shown(url: str) -> str:
+    """An address for people, without what may be secret in it."""
+    return str(_downloader("http").display_url(url))
+
+
+class _DownloadProgress:
+    def __init__(self, work: Build) -> None:
+        self._work = work
+
+    def notice(self, text: str) -> None:
+        self._work.report_step(text)
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        self._work.report_progress(
+            "{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else "")
+        )
+
+
+def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
+    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or default_directory(work.prefix)
+    require_shared_directory(target, make=False)
+    os.makedirs(target, exist_ok=True)
+    require_shared_directory(target)
+    mark = os.path.join(cache, "unpacked", f"{wanted.sha256[:16]}-{os.path.basename(target)}.json")
+    known = (read_json(mark) or {}) if wanted.to else {}
+    if known.get("target") == target and all(_is_ours(os.path.join(target, top)) for top in known["names"]):
+        return
+    if not (_downloader("archives").is_archive(name) or name.endswith(_WHEEL)):
+        _copy(path, os.path.join(target, name))
+        names = [name]
+    else:
+        limit = _downloader("limits").unpack_limit(os.path.getsize(path), True, _max_size(wanted), _shown(wanted.url))
+        names = _unpack(path, name, target, limit)
+    if wanted.to:
+        make_directories(os.path.dirname(mark))
+        write_json(mark, {"target": target, "names": names})
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it is there still: where others may make files, one of theirs may have its name."""
+    try:
+        return is_ours(os.lstat(path))
+    except OSError:
+        return False
+
+
+def _max_size(wanted: FetchStep) -> int | None:
+    return bytes_of(wanted.max_size) if wanted.max_size else None
+
+
+def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
+    """The names that the archive has put into `target`. Nothing of the same name may be there already."""
+    aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
+    try:
+        called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name
+        _downloader("archives").unpack_archive(path, called, aside, name, limit)
+        names = sorted(os.listdir(aside))
+        there = [each for each in names if os.path.lexists(os.path.join(target, each))]
+        if there:
+            what = f"{os.path.join(target, there[0])} is there already, and is not what {name} holds"
+            raise BuildError(f"fetch: {what}", None, "move it away, or name another directory with to:")
+        for each in names:
+            os.rename(os.path.join(aside, each), os.path.join(target, each))
+        return names
+    finally:
+        import shutil
+
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _copy(path: str, target: str) -> None:
+    import shutil
+
+    part = f"{target}.{os.urandom(4).hex()}.part"
+    shutil.copyfile(path, part)
+    os.replace(part, target)

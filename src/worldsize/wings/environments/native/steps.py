@@ -1,0 +1,230 @@
+"""Native builds: the steps of a spec, executed in its environment; what they compile is kept as wheels."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worldsize.environment.activation import activation, expand_variables
+from worldsize.environment.existing import inspect_prefix
+from worldsize.errors import BuildError
+from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
+from worldsize.plan.setup_script import module_line
+from worldsize.snapshot.object_store import digest_of
+from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
+from worldsize.wings.environments.native import toolchain
+from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
+from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
+from worldsize.wings.environments.workspace.programs import environ_after, run_bash
+
+_OLD, _NEW = "HOROVOD_GPU_ALLREDUCE", "HOROVOD_GPU_OPERATIONS"
+_FIRST_NEW = (0, 19, 2)
+_REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)")
+_COMPILES = re.compile(r"\s*Building ")
+_SHOWN = 200
+_EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
+
+
+def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
+    """BuildError with everything that is not here, but for the tools that will come `later`."""
+    wanted = [each for each in spec.prerequisites if toolchain.tool_of(each) not in later]
+    found = toolchain.problems(wanted, environ)
+    if found:
+        what = "a prerequisite is missing" if len(found) == 1 else f"{len(found)} prerequisites are missing"
+        raise BuildError("{} on {}:\n  {}".format(what, os.uname().nodename, "\n  ".join(found)))
+
+
+def run_steps(
+    work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
+) -> list[dict[str, Any]]:
+    """Every step in its order, where conda and pip have been; what was done, as JSON holds it. BuildError.
+
+    With `sources`, a directory of archives, nothing is downloaded: what they need is installed already.
+    """
+    active = activated_environ(work, spec, environ)
+    check_prerequisites(spec, active)
+    done = []
+    for number, step in enumerate(spec.steps, 1):
+        if step.when and not toolchain.is_condition_met(step.when, active):
+            work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is left out: only with {step.when}")
+            done.append({"name": work.mask(step.title), "left_out": step.when})
+            continue
+        work.report_step(f"build {number} of {len(spec.steps)}: {step.title}")
+        done.append(_run_step(work, step, active, cache, sources))
+    return done
+
+
+def activated_environ(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a job in the prefix, with $PREFIX, which steps may use."""
+    found = activation(spec, inspect_prefix(work.prefix), environ)
+    lines = [*map(module_line, spec.modules), *found.lines()]
+    return {**environ_after(work, lines, environ, "activating"), "PREFIX": work.prefix}
+
+
+def _run_step(
+    work: Build, step: BuildStep, active: Mapping[str, str], cache: str, sources: str | None
+) -> dict[str, Any]:
+    own = {name: expand_variables(value, active) for name, value in step.variables.items()}
+    variables, said = with_new_names(own, step.pip)
+    if said:
+        work.report_step(said)
+    environ = {**active, **variables}
+    found: dict[str, Any] = {"name": work.mask(step.title), "variables": sorted(variables)}
+    if step.run is not None:
+        directory = os.path.join(work.prefix, STEPS_DIRECTORY)
+        os.makedirs(directory, exist_ok=True)
+        run_bash(
+            work,
+            step.run.split("\n"),
+            environ,
+            step.title,
+            directory,
+            lambda line: work.report_progress(_masked_line(work, line)),
+        )
+        return found
+    return {**found, **_compile(work, step, environ, variables, cache, sources)}
+
+
+def _compile(
+    work: Build,
+    step: BuildStep,
+    environ: Mapping[str, str],
+    variables: Mapping[str, str],
+    cache: str,
+    sources: str | None,
+) -> dict[str, Any]:
+    """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
+    same with the same variables. What is installed already stays."""
+    tools = {**toolchain.tool_versions(environ), "python": _python_version(work)}
+    wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
+    names = [name for name in map(requirement_name, wanted) if name]
+    key = wheel_key(tools, wanted, step.options, variables)
+    before = installed_distributions(work.prefix)
+    built: list[str] = []
+
+    def heard(line: str) -> None:
+        if _COMPILES.match(line):
+            built.append(line.strip().split(" ")[1])
+        work.report_progress(f"{step.title}: {_masked_line(work, line)}")
+
+    uv = _ObservedUv(work, environ, heard)
+    options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
+    lines = [*index_lines(work), *wanted]
+    if sources is not None:
+        options += ["--no-deps", "--offline"]
+        lines = ["--no-index", "--find-links " + sources, *wanted]
+    constraints = write_input(work, "constraints.txt", pins(before))
+    path = write_input(work, "build-requirements.txt", lines)
+    install(
+        uv, work.prefix, path, constraints, options, {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}, step.title
+    )
+    now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
+    new = sorted(now - {(each.name, each.version) for each in before})
+    return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}
+
+
+class _ObservedUv(Uv):
+    """Every line of uv's is heard: a compiler may be at work for minutes."""
+
+    def __init__(self, work: Build, environ: Mapping[str, str], heard: Any) -> None:
+        super().__init__(work, environ)
+        self._listener = heard
+
+    def _progress_listener(self, what: str) -> Any:
+        return self._listener
+
+
+def wheel_key(
+    tools: Mapping[str, str], wanted: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
+) -> str:
+    """Names the directory of wheels: the versions of compiler, MPI, CUDA and NCCL are in it, and what was asked for."""
+    value = [sorted(tools.items()), sorted(wanted), list(options), sorted(variables.items())]
+    return digest_of(json.dumps(value).encode("utf-8", "surrogateescape"))[:20]
+
+
+def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple[dict[str, str], str | None]:
+    """Horovod's variable for all operations in place of its old one for a single one, unless an old Horovod is asked
+    for by its version: newer ones refuse both together. What was changed, in words."""
+    found = dict(variables)
+    if _OLD not in found or any(_is_old(each) for each in wanted):
+        return found, None
+    value = found.pop(_OLD)
+    if _NEW in found:
+        return found, f"{_OLD} is left out: {_NEW}={found[_NEW]} says it"
+    found[_NEW] = value
+    return found, f"{_OLD}={value} is the old spelling of {_NEW}={value}, which is set"
+
+
+def _is_old(requirement: str) -> bool:
+    pinned = re.match(r"horovod(?:\[[^\]]*\])?==(\d+(?:\.\d+)*)", requirement)
+    return pinned is not None and toolchain.version_numbers(pinned[1]) < _FIRST_NEW
+
+
+def _cache_source_directory(requirement: str, cache: str) -> str:
+    """A directory of sources at a place that its content decides, so that what was built of it is found again."""
+    if not os.path.isdir(requirement):
+        return requirement
+    digest = _content_digest(requirement)
+    place = os.path.join(cache, "sources", digest, os.path.basename(os.path.abspath(requirement)))
+    if not os.path.isdir(place):
+        part = f"{os.path.dirname(place)}.{os.urandom(4).hex()}.part"
+        copy = os.path.join(part, os.path.basename(place))
+        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored_names)
+        if _content_digest(copy) != digest:
+            shutil.rmtree(part, ignore_errors=True)
+            raise BuildError("has changed while it was copied", requirement, "try again")
+        try:
+            os.rename(part, os.path.dirname(place))
+        except OSError:
+            shutil.rmtree(part, ignore_errors=True)  # somebody else was sooner
+    return place
+
+
+def _ignored_names(directory: str, names: Sequence[str]) -> set[str]:
+    return {name for name in names if name in _EXCLUDED_NAMES}
+
+
+def _content_digest(root: str) -> str:
+    rows = []
+    for directory, directories, names in os.walk(root):
+        directories[:] = sorted(name for name in directories if name not in _EXCLUDED_NAMES)
+        for name in sorted(names):
+            path = os.path.join(directory, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    rows.append(f"{os.path.relpath(path, root)} {digest_of(file.read())}")
+    return digest_of("\n".join(rows).encode("utf-8", "surrogateescape"))[:20]
+
+
+def requirement_name(requirement: str) -> str | None:
+    """The name that uv is to build from source; of a path and of a URL it does so anyway."""
+    if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
+        return None
+    found = _REQUIREMENT.match(requirement)
+    return normalized_name(found[1]) if found else None
+
+
+def index_lines(work: Build) -> list[str]:
+    """Where the pip part has its packages from."""
+    path = input_path(work, "requirements.txt")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return index_options(file)
+
+
+def _python_version(work: Build) -> str:
+    found = inspect_prefix(work.prefix)
+    version = found.version if found else None
+    return "{}.{}".format(*version) if version else "{}.{}".format(*sys.version_info[:2])
+
+
+def _masked_line(work: Build, line: str) -> str:
+    """The beginning of a line; what is cut first may have lost the shape by which a secret is known."""
+    return work.mask(line.strip())[:_SHOWN]

@@ -1,0 +1,224 @@
+"""Users and passwords in git's addresses, `git+https://user:password@host/path`, kept out of command lines.
+
+pip and uv start git with the address as it stands, and git starts others with it: everybody on the machine can read
+that. So requirements files are handed on without them, and git is told by variables to ask a helper, a line of shell
+that prints two other variables. The credentials are in the environment of these processes alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import BuildError, UsageError
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.requirement import absolute_requirement
+from worldsize.trust.secrets import MASK, mask_text
+from worldsize.wings.environments.pip.requirement_lines import lines_of
+from worldsize.wings.environments.pip.requirements import (
+    description_files,
+    parse_include,
+    reachable_trees,
+    toml_text_lines,
+    with_variables,
+)
+from worldsize.wings.environments.sources import is_project
+
+_LOGIN = re.compile(
+    r"(?<![\w+.-])((?:git\+)?(https?)://)([^\s/?#]*)@([^\s/\\?#@]+)([^\s?#]*)", re.IGNORECASE | re.ASCII
+)
+_OTHER_LOGIN = re.compile(
+    r"(?<![\w+.-])((?!(?:git\+)?https?:)(?:(git|svn|hg|bzr)\+)?[a-z][a-z0-9.-]*://)"
+    r"(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
+    re.IGNORECASE | re.ASCII,
+)
+"""Also of what is too long for the name of a user. Of ssh://… without git+, uv makes a path for git."""
+
+_INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*\s-)?[rc]['\"]")
+_UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
+_PASSWORD = re.compile(
+    r"(?:\bgit\s*=\s*[\"'](?:git\+)?|\b(?:git|svn|hg|bzr)\+|(?<![\w+.-])(?=(?:ssh|git|svn|hg|bzr|ftp)://))"
+    r"(([a-z-]+://)(?:[^\s/?#:]+:[^\s/?#]*|:[^\s/?#]+|[^\s/?#:]{20,})@([^\s\"'#@]+))",
+    re.IGNORECASE | re.ASCII,
+)
+_BARE_PASSWORD = re.compile(
+    r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']+:[^\s/?#\"']*|:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
+    re.IGNORECASE | re.ASCII,
+)
+"""What uv takes for git's by its end alone."""
+
+_LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")
+_HELPER = (
+    '!f() { if test "$1" = get; then '
+    'printf "username=%%s\\npassword=%%s\\n" "$WORLDSIZE_GIT_USER_%d" "$WORLDSIZE_GIT_PASSWORD_%d"; fi; }; f'
+)
+_DEEPEST = 20
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
+class Login(NamedTuple):
+    """Of one repository; without a password it is a hint for git's own helpers."""
+
+    host: str
+    path: str
+    user: str
+    password: str | None
+
+
+def has_login(line: str) -> bool:
+    return any(map(_is_git_address, _LOGIN.finditer(line)))
+
+
+def _is_git_address(address: re.Match[str]) -> bool:
+    """uv takes an address without git+ for git's, too, if the last part of its path ends in .git."""
+    if address[1][:4].lower() == "git+":
+        return True
+    path = address[5].lower().replace("\\", "/").replace("%2e", ".")
+    return posixpath.normpath(path).endswith(".git")
+
+
+def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
+    """BuildError for a file that describes a project, with the address of a git repository that holds a password and is
+    in none of the lines `but`: whoever builds what it describes puts it into command lines."""
+    try:
+        text = read_file(path).decode("utf-8", "replace")
+    except OSError:
+        return  # who is given it says so
+    if path.endswith(".toml"):
+        text += "\n" + "\n".join(toml_text_lines(path))
+    known = with_variables("\n".join(but), os.environ)
+    text = with_variables(text, os.environ)
+    for found in (*_PASSWORD.finditer(text), *_BARE_PASSWORD.finditer(text)):
+        if found[1] not in known:
+            what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
+            hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
+            raise BuildError(what % (found[2], found[3]), path, hint)
+
+
+def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
+    """The same for all that describes these source trees, and those that they take packages from."""
+    known = list(but)
+    for directory in reachable_trees(directories):
+        for path in description_files(directory):
+            refuse_passwords(path, known)
+
+
+class GitLogins:
+    """Those of the requirements files that one program is given. `environ` says what variables in them stand for;
+    `strip` takes out of each line what else is not to be in it."""
+
+    def __init__(self, environ: Mapping[str, str], strip: Callable[[str], str] = str) -> None:
+        self._environ = environ
+        self._strip = strip
+        self._found: dict[Login, None] = {}
+
+    def strip_file(self, path: str, directory: str) -> str:
+        """The requirements file; or a copy in `directory`, for nobody else to read, if it or a file that it includes
+        holds credentials. OSError of the copy."""
+        return self._strip_file(path, directory, 0)
+
+    def strip_line(self, line: str) -> str:
+        """A requirement. UsageError for what can be no user or password."""
+        if "://" not in line and "${" not in line:
+            return line
+        full = self._with_variables(line)
+        others = _OTHER_LOGIN.search(full)
+        if others:
+            what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
+            program = others[2] or "git"
+            hint = f"leave it out there, and let {program} know it by its own means"
+            raise UsageError("a requirement " + what % (others[1], others[3], program), None, hint)
+        return _LOGIN.sub(self._take_login, full) if has_login(full) else line
+
+    def variables(self) -> dict[str, str]:
+        """For the environment of what is given the stripped lines. The user's own settings of git hold beside them; for
+        a repository with credentials of its own these are the only ones, and for others of its host the last resort."""
+        if not self._found:
+            return {}
+        said: list[tuple[str, str]] = []
+        helpers: dict[tuple[str, str], str] = {}
+        hosts: dict[str, set[str]] = {}
+        for host, path, user, password in self._found:
+            at = f"credential.{host}{path}."
+            if password is None:
+                said.append((at + "username", user))
+                continue
+            helper = helpers.setdefault((user, password), _HELPER % (len(helpers), len(helpers)))
+            said += [(at + "helper", ""), (at + "helper", helper)]
+            hosts.setdefault(host, set()).add(helper)
+        for host, those in hosts.items():
+            if len(those) == 1:
+                said.append((f"credential.{host}.helper", those.pop()))
+        found: dict[str, str] = {}
+        for number, (user, password) in enumerate(helpers):
+            found[f"WORLDSIZE_GIT_USER_{number}"] = user
+            found[f"WORLDSIZE_GIT_PASSWORD_{number}"] = password
+        if found:
+            found["GIT_TERMINAL_PROMPT"] = self._environ.get("GIT_TERMINAL_PROMPT", "0")
+        count = self._environ.get("GIT_CONFIG_COUNT", "")
+        first = int(count) if count.isdecimal() else 0
+        for number, (key, value) in enumerate(said, first):
+            found[f"GIT_CONFIG_KEY_{number}"], found[f"GIT_CONFIG_VALUE_{number}"] = key, value
+        return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
+
+    def _strip_file(self, path: str, directory: str, depth: int) -> str:
+        try:
+            said = [self._to_absolute(line, os.path.dirname(path)) for line in lines_of(path)]
+        except OSError:
+            return path  # who is given it says so
+        lines = [self._strip_included(line, directory, depth) for line in said]
+        if lines == said:
+            return path
+        name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        copy = os.path.join(directory, f"git-{name}-{os.path.basename(path)}")
+        with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
+            file.write("".join(line + "\n" for line in lines))
+        return copy
+
+    def _to_absolute(self, line: str, base: str) -> str:
+        """As it reads from another directory, too. UsageError for a line that includes a file in a way that pip
+        follows, and this does not."""
+        include = parse_include(line)
+        if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
+            hint = "one option a line, and the path as it is: -r FILE"
+            raise UsageError(
+                f"a line includes a file in a way that is not followed here: {mask_text(line)}", None, hint
+            )
+        links = _LINKS.fullmatch(line)
+        if links and "://" not in links[2]:
+            return links[1] + os.path.join(base, os.path.expanduser(self._with_variables(links[2])))
+        return absolute_requirement(self._with_variables(line) if parse_include(line) else line, base)
+
+    def _with_variables(self, line: str) -> str:
+        return with_variables(line, self._environ)
+
+    def _strip_included(self, line: str, directory: str, depth: int) -> str:
+        include = parse_include(line)
+        if include is None:
+            full = self._with_variables(line)
+            stripped = self._strip(full)
+            return self.strip_line(line if stripped == full else stripped)
+        if depth >= _DEEPEST or is_remote(include[1]) or is_project(include[1]):
+            return line
+        stripped = self._strip_file(include[1], directory, depth + 1)
+        return line if stripped == include[1] else f"{include[0]} {stripped}"
+
+    def _take_login(self, address: re.Match[str]) -> str:
+        if not _is_git_address(address):
+            return address[0]
+        start, scheme, said, host, path = address.groups()
+        name, colon, word = said.partition(":")
+        user, password = unquote(name), unquote(word) if colon else None
+        if any(ord(each) < 32 for each in user + (password or "")):
+            raise UsageError("a user or password of git holds a control character", f"{start}***@{host}{path}")
+        place = path.rpartition("@")[0] if "@" in path else path
+        masked = MASK in (user, password)  # of a lock, which holds none: git's own helpers may know it
+        if (user or password) and not masked:
+            self._found.setdefault(Login(f"{scheme.lower()}://{host}", place, user, password))
+        return start + host + path

@@ -1,0 +1,285 @@
+"""The pip part of an environment: installed after conda's, never against it, and written down with hashes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from worldsize.errors import BuildError
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.jobspec.requirement import absolute_requirement
+from worldsize.snapshot.object_store import digest_of
+from worldsize.trust.directories import make_directories
+from worldsize.trust.secrets import MASK, mask_text
+from worldsize.wings.environments.inspect.installed import (
+    InstalledDistribution,
+    installed_distributions,
+    normalized_name,
+)
+from worldsize.wings.environments.pip.git_logins import has_login
+from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
+from worldsize.wings.environments.pip.requirements import (
+    git_requirements,
+    local_directories,
+    parse_include,
+    project_name,
+)
+from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.sources import is_project
+from worldsize.wings.environments.workspace.builder import Build
+
+_OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
+_PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
+"""As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
+_DEEPEST = 20
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
+def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
+    """The lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or else
+    by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
+    lines = list(spec.pip)
+    if spec.file and is_project(spec.file):
+        directory = os.path.dirname(spec.file)
+        if os.path.exists(os.path.join(directory, "uv.lock")):
+            lines += _export_requirements(uv, directory)
+        else:
+            lines.append("-r " + os.path.join(directory, "pyproject.toml"))
+    return lines
+
+
+def _export_requirements(uv: Uv, directory: str) -> list[str]:
+    words = ("--frozen", "--no-emit-project", "--no-editable", "--no-dev", "--no-header", "--no-annotate")
+    found = uv.export("reading uv.lock", directory, *words)
+    return [absolute_requirement(line, directory) for line in found.replace("\\\n", " ").split("\n") if line.strip()]
+
+
+def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
+    """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
+    constraints = None
+    if before:
+        constraints = write_input(work, "constraints.txt", pins(before))
+    rest, options = _separate_projects(work, lines)
+    install(uv, work.prefix, rest, constraints, [*options, *_refresh_options(lines, uv)])
+
+
+def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
+    """A requirements file of the lines, and options of uv for those that include a project."""
+    projects = [line for line in lines if _is_included_project(line)]
+    rest = write_input(
+        work, "requirements.txt", make_includes_absolute(work, [line for line in lines if line not in projects])
+    )
+    options = [word for line in projects for word in line.split(" ", 1)]
+    return rest, [*options, *_write_overrides(work, [line.split(" ", 1)[1] for line in projects])]
+
+
+def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
+    """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
+    addresses without these."""
+    lines = []
+    for path in projects:
+        lines += [line for line in git_requirements(path) if has_login(line)]
+    return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
+
+
+def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
+    """uv's options for source trees: else it takes what it built of them before, though they have changed. Offline it
+    refuses such options."""
+    if uv.offline:
+        return []
+    names = [project_name(directory) for directory in local_directories(lines)]
+    words = [word for name in names if name for word in ("--refresh-package", name)]
+    return ["--refresh"] if None in names else words
+
+
+def _is_included_project(line: str) -> bool:
+    """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
+    include = parse_include(line)
+    return include is not None and is_project(include[1])
+
+
+def make_includes_absolute(work: Build, lines: Iterable[str]) -> list[str]:
+    """The lines, where they are read from another directory: a file that they include and that holds relative paths is
+    replaced by a copy with absolute ones, since uv takes those for relative to where it is started."""
+    found = []
+    for line in lines:
+        include = parse_include(without_comment(line))
+        if include is None or is_project(include[1]):
+            found.append(line)
+        else:
+            found.append(f"{include[0]} {_make_include_absolute(work, include[1])}")
+    return found
+
+
+def _make_include_absolute(work: Build, path: str) -> str:
+    said = lines_of(path)
+    absolute = [absolute_requirement(line, os.path.dirname(path)) for line in said]
+    there = make_includes_absolute(work, absolute)
+    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
+    if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
+        return path
+    name = f"included-{digest_of(path.encode('utf-8', 'surrogateescape'))[:8]}-{os.path.basename(path)}"
+    return write_input(work, name, there)
+
+
+def install_layer(
+    work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
+) -> None:
+    """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
+    want another version of what it has."""
+    constraints = write_input(work, "constraints.txt", pins(base))
+    wanted, options = _separate_projects(work, lines)
+    words = (
+        "pip",
+        "install",
+        "--python",
+        base_python,
+        "--dry-run",
+        "--constraints",
+        constraints,
+        *options,
+        "-r",
+        wanted,
+    )
+    said = uv.read_messages("looking at what is there", *words)
+    found = [
+        f"{name} @ {url or bare_url}" if url or bare_url else f"{name}=={version}"
+        for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
+        if sign == "+"
+    ]
+    if found:
+        layer = write_input(work, "layer.txt", [*index_options(lines), *found])
+        install(uv, work.prefix, layer, None, ["--no-deps", *_refresh_options(lines, uv)])
+
+
+def pins(found: Iterable[InstalledDistribution]) -> list[str]:
+    return [f"{each.name}=={each.version}" for each in found]
+
+
+def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
+    """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
+    path = input_path(work, name)
+    make_directories(os.path.dirname(path))
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
+        file.write("".join(line + "\n" for line in lines))
+    return path
+
+
+def input_path(work: Build, name: str) -> str:
+    return os.path.join(work.inputs, name)
+
+
+def remove_inputs(work: Build) -> None:
+    """Remove what `write_input` has written. OSError."""
+    import shutil
+
+    directory = work.inputs
+    if os.path.isdir(directory):
+        shutil.rmtree(directory)
+        if not os.listdir(os.path.dirname(directory)):
+            os.rmdir(os.path.dirname(directory))
+
+
+def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) -> list[InstalledDistribution]:
+    """What pip installed: the distributions that were not there, or not like this."""
+    known = {(each.path, each.version) for each in before}
+    return [each for each in installed_distributions(prefix) if (each.path, each.version) not in known]
+
+
+def make_lock_rows(
+    work: Build, uv: Uv, found: Sequence[InstalledDistribution], options: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of the files
+    that the index has for it. Without an index, and for what came from elsewhere, without hashes."""
+    wanted = [each for each in found if each.url is None]
+    hashes: Mapping[str, list[str]] = {}
+    if wanted:
+        path = write_input(work, "pins.txt", [*options, *pins(wanted)])
+        words = ("pip", "compile", "--no-deps", "--format", "pylock.toml", "--quiet")
+        python = os.path.join(work.prefix, "bin", "python")
+        try:
+            hashes = _parse_hashes(uv("looking up hashes", *words, "--python", python, path))
+        except BuildError:
+            work.report_step("no hashes: the index does not know all that is installed")
+    return [
+        {
+            "name": each.name,
+            "version": each.version,
+            "digest": each.digest,
+            "url": each.url,
+            "hashes": hashes.get(normalized_name(each.name), []),
+        }
+        for each in found
+    ]
+
+
+def _parse_hashes(text: str) -> dict[str, list[str]]:
+    """From a pylock.toml (PEP 751): of every file that the index has for a package in its version."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found = {}
+    for package in tomllib.loads(text).get("packages", ()):
+        files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
+        hashes = {"{}:{}".format(*item) for each in files for item in each.get("hashes", {}).items()}
+        found[normalized_name(package["name"])] = sorted(hashes)
+    return found
+
+
+def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
+    """Exactly the packages of a lock; those with hashes only where they fit. BuildError."""
+    rows = [row for row in lock["pip"] if not row.get("built")]
+    if not rows:
+        return
+    lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
+    path = write_input(work, "requirements.txt", [*unmasked_options(lock.get("options", ())), *lines])
+    install(uv, work.prefix, path, None, ["--no-deps", *_refresh_options(lines, uv)])
+
+
+def _pin(row: Mapping[str, Any]) -> str:
+    return f"{row['name']} @ {row['url']}" if row["url"] else f"{row['name']}=={row['version']}"
+
+
+def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
+    """The lock's rows, with the digests of what is here now. BuildError where packages or sources differ."""
+    rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
+    here = {normalized_name(each.name): each for each in found}
+    wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
+    wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
+    if wrong:
+        raise BuildError(f"not what the lock says: {', '.join(sorted(set(wrong)))}", None, "was the index changed?")
+    for name, row in rows.items():
+        url = row.get("url") or ""
+        exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
+        if exact and row["digest"] not in (None, here[name].digest):
+            what = f"{row['name']} is not what was locked: the sources have changed since, in {url}"
+            raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
+    return [{**row, "digest": here[name].digest} for name, row in rows.items()]
+
+
+def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
+    """The lines that say where packages are, those of included files too."""
+    found: list[str] = []
+    for line in lines:
+        text = without_comment(line)
+        include = parse_include(text)
+        if include and include[0] == "-r" and depth < _DEEPEST and not is_project(include[1]):
+            directory = os.path.dirname(include[1])
+            found += index_options([absolute_requirement(each, directory) for each in lines_of(include[1])], depth + 1)
+        elif _OPTION.match(text):
+            found.append(text)
+    return list(dict.fromkeys(found))
+
+
+def without_secrets(options: Iterable[str]) -> list[str]:
+    """As they may be written down. Whoever builds from that needs the credentials in uv's own variables or files."""
+    return [mask_text(each) for each in options]
+
+
+def unmasked_options(options: Iterable[str]) -> list[str]:
+    """Those that hold no masked secret."""
+    return [each for each in options if MASK not in each]

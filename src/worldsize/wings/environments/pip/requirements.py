@@ -1,0 +1,280 @@
+"""Requirements files: their lines, what they include, and what they take from this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from glob import glob
+from typing import Any
+from urllib.parse import unquote
+
+from worldsize.common.atomic_files import read_file
+from worldsize.errors import UsageError
+from worldsize.jobspec.requirement import absolute_requirement, split_requirement
+from worldsize.trust.owners import is_believed
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.environments.inspect.installed import normalized_name
+from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
+_SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
+_FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
+_LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+_PLAIN_LISTS = (".txt", ".in")
+_LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
+_DEEPEST = 20
+
+
+def parse_include(line: str) -> tuple[str, str] | None:
+    """Of a line that includes another file: "-r" or "-c", and the file."""
+    found = _INCLUDE.fullmatch(line)
+    return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
+
+
+def local_path(line: str) -> str | None:
+    """Of a requirement that is a file or a directory here: its path. UsageError for one that cannot be told from an
+    address, or that pip and uv take for different ones."""
+    known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
+    parts = split_requirement(with_variables(line, known))
+    path, shown = parts.path, mask_text(line.strip())
+    if path[:5].lower() == "file:":
+        found = _FILE.match(path)
+        if found is None:
+            raise UsageError(f"an address of a file that is not followed here: {shown}", None, "file:///PATH")
+        return unquote(found[1])
+    if not path or parts.is_address:
+        return None
+    if not path.startswith("/") or "#" in path:
+        hint = "write the path from / on, with nothing behind it"
+        raise UsageError(f"a path that is not followed here: {shown}", None, hint)
+    if parts.after.startswith(";"):
+        hint = "with a space before the semicolon"
+        raise UsageError(f"a path that ends in one way for pip, and in another for uv: {shown}", None, hint)
+    return path
+
+
+def referenced_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
+    """The names of variables that lines, the files that they include, and projects want: `${NAME}`."""
+    found: set[str] = set()
+    for text in map(without_comment, lines):
+        found.update(_VARIABLE.findall(text))
+        include = parse_include(text)
+        path = include[1] if include else text
+        if not path.endswith(_LISTS) or depth > _DEEPEST:
+            continue
+        if not path.endswith(_PLAIN_LISTS):
+            found.update(_VARIABLE.findall(_text_of(path)))
+            continue
+        try:
+            inner = [absolute_requirement(each, os.path.dirname(path)) for each in lines_of(path)]
+        except OSError:
+            continue  # who is given it says so
+        found |= referenced_variables(inner, depth + 1)
+    return found
+
+
+def with_variables(text: str, environ: Mapping[str, str]) -> str:
+    """Where `${NAME}` stands for what pip and uv take for it; names that nobody knows stay."""
+    return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
+
+
+def local_directories(lines: Iterable[str]) -> list[str]:
+    """The source trees that the lines name, and those of projects and files that they include. OSError."""
+    found: list[str] = []
+    for line in map(without_comment, lines):
+        include, path = parse_include(line), local_path(line)
+        if include and os.path.basename(include[1]) == "pyproject.toml":
+            found += local_sources(os.path.dirname(include[1]))
+        elif include:
+            found += local_directories(
+                absolute_requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1])
+            )
+        elif path:
+            found.append(path)
+    return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
+
+
+def local_sources(directory: str) -> list[str]:
+    """The files and directories that a project takes packages from, beside itself: by its uv.lock, or else by its
+    pyproject.toml. OSError."""
+    lock = os.path.join(directory, "uv.lock")
+    if os.path.exists(lock):
+        named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
+    else:
+        named = _source_paths(os.path.join(directory, "pyproject.toml"))
+    return sorted({os.path.abspath(os.path.join(directory, each)) for each in named} - {directory})
+
+
+def _source_paths(path: str) -> list[str]:
+    """The paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
+    said = _table(_read_toml(path), "tool", "uv", "sources").values()
+    rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
+    members = workspace_directories(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
+    return [*(row["path"] for row in rows if isinstance(row.get("path"), str)), *members]
+
+
+def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list[str]:
+    """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in what
+    describes them, or as members of a workspace of uv's. Without `workspaces` not those that are above them."""
+    found: dict[str, None] = {}
+    left = [os.path.abspath(each) for each in directories][::-1]
+    while left:
+        directory = left.pop()
+        if directory in found or not os.path.isdir(directory):
+            continue
+        found[directory] = None
+        named = [
+            *_source_paths(os.path.join(directory, "pyproject.toml")),
+            *(workspace_directories(directory) if workspaces else []),
+        ]
+        for path in description_files(directory):
+            known = {**os.environ, "PROJECT_ROOT": directory}
+            text = with_variables(_text_of(path), known)
+            named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
+        left += [os.path.abspath(os.path.join(directory, each)) for each in named]
+    return list(found)
+
+
+def workspace_directories(directory: str) -> list[str]:
+    """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
+    is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
+    at = os.path.abspath(directory)
+    while True:
+        said = uv_table(at).get("workspace")
+        if isinstance(said, dict):
+            if not is_believed(os.stat(os.path.join(at, "pyproject.toml")).st_uid):
+                return []
+            members = [glob(os.path.join(at, each), recursive=True) for each in _texts(said.get("members"))]
+            return [at, *(os.path.normpath(each) for found in members for each in found if os.path.isdir(each))]
+        if at == os.path.dirname(at):
+            return []
+        at = os.path.dirname(at)
+
+
+def description_files(directory: str) -> list[str]:
+    """The files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists that
+    these name."""
+    tool = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool")
+    dynamic = _table(tool, "setuptools", "dynamic")
+    rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
+    named = [each for row in rows if isinstance(row, dict) for each in _texts(row.get("file"))]
+    hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
+    named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
+    names = ("pyproject.toml", "setup.cfg", "setup.py")
+    named += _lists_of_setup_cfg(_text_of(os.path.join(directory, "setup.cfg")))
+    for name in _LIST_NAME.findall(_text_of(os.path.join(directory, "setup.py"))):
+        named += [name, *glob(os.path.join("*", name), root_dir=directory)]
+    paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
+    return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
+
+
+def _lists_of_setup_cfg(text: str) -> list[str]:
+    """The files that its requirements name: `install_requires = file: a.txt, b`."""
+    found = []
+    for section in re.split(r"^\[", text, flags=re.MULTILINE):
+        if section.startswith("options"):
+            for names in re.findall(r"\bfile:((?:.*(?:\n[ \t].*)*))", section):
+                found += [name.strip() for name in re.split(r"[,\n]", names) if name.strip()]
+    return found
+
+
+def _text_of(path: str) -> str:
+    """Nothing where it cannot be read: who is given the tree says so."""
+    try:
+        return read_file(path).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+
+
+def git_requirements(path: str) -> list[str]:
+    """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by what
+    [tool.uv.sources] has for it, if all of that is of git."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found = _read_toml(path)
+    sources = {normalized_name(name): said for name, said in _table(found, "tool", "uv", "sources").items()}
+    lines = []
+    for line in _texts(_table(found, "project").get("dependencies")):
+        try:
+            asked = Requirement(line)
+        except (InvalidRequirement, RecursionError):
+            continue  # uv says so
+        if asked.url:
+            lines.append(line)
+            continue
+        said = sources.get(normalized_name(asked.name))
+        rows: list[Any] = said if isinstance(said, list) else [said]
+        if all(isinstance(row, dict) and isinstance(row.get("git"), str) for row in rows):
+            lines += [_git_requirement(asked, row) for row in rows]
+    return [line for line in lines if "git+" in line or ".git" in line]
+
+
+def _git_requirement(asked: Requirement, source: dict[str, Any]) -> str:
+    revision = source.get("rev") or source.get("tag") or source.get("branch")
+    within = source.get("subdirectory")
+    markers = [str(each).strip() for each in (asked.marker, source.get("marker")) if each]
+    return "{}{} @ git+{}{}{}{}".format(
+        asked.name,
+        f"[{','.join(sorted(asked.extras))}]" if asked.extras else "",
+        source["git"].removeprefix("git+"),
+        f"@{revision}" if revision else "",
+        f"#subdirectory={within}" if within else "",
+        " ; " + " and ".join(f"({each})" for each in markers) if markers else "",
+    )
+
+
+def uv_table(directory: str) -> dict[str, Any]:
+    """What a project says to uv."""
+    return _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
+
+
+def project_name(directory: str) -> str | None:
+    """As a source tree's pyproject.toml says."""
+    name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
+    return name if isinstance(name, str) else None
+
+
+def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The table within; an empty one where there is none, or something else has its name."""
+    for name in names:
+        inner = found.get(name)
+        found = inner if isinstance(inner, dict) else {}
+    return found
+
+
+def toml_text_lines(path: str) -> list[str]:
+    """Each text of a TOML file as a line `key = "text"`, however the file spells it."""
+
+    def texts(value: Any, key: str) -> list[str]:
+        if isinstance(value, dict):
+            return [line for name, item in value.items() for line in texts(item, name)]
+        if isinstance(value, list):
+            return [line for item in value for line in texts(item, key)]
+        return [f'{key} = "{value}"'] if isinstance(value, str) else []
+
+    return texts(_read_toml(path), "")
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    """Its tables; none where it is missing, or no TOML: that is uv's to say."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        found: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
+        return found
+    except (OSError, ValueError):
+        return {}

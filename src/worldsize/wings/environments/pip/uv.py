@@ -1,0 +1,289 @@
+"""uv: virtual environments, and what pip would install."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from worldsize.environment.existing import ExistingEnvironment
+from worldsize.errors import BuildError
+from worldsize.extras import missing_package_error
+from worldsize.trust.secrets import mask_channel
+from worldsize.wings.environments.inspect.installed import site_packages
+from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords, refuse_passwords_of_trees
+from worldsize.wings.environments.pip.index_logins import without_logins
+from worldsize.wings.environments.pip.requirement_lines import lines_of
+from worldsize.wings.environments.pip.requirements import local_directories, local_sources, reachable_trees
+from worldsize.wings.environments.pip.uv_workspaces import (
+    has_settings,
+    is_search_exposed,
+    is_workspace,
+    may_omit_sources,
+    refuse_settings_above,
+    settings_files,
+    write_isolated_copy,
+)
+from worldsize.wings.environments.sources import is_project
+from worldsize.wings.environments.workspace.builder import Build
+from worldsize.wings.environments.workspace.programs import LineCallback, run, without_active_environment
+
+_PROGRESS_LINE = re.compile(
+    r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b"
+)
+_UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
+_FILE_OPTIONS = frozenset((
+    "-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides",
+    "-b", "--build-constraint", "--build-constraints", "--exclude", "--excludes",
+))  # fmt: skip
+_NOT_BUILT = ("--project", "--directory", "--python", "--cache-dir")
+_SHORT_SWITCHES, _SHORT_OPTIONS = "qvUn", "rcbeifpPC"
+_NO_LISTS = (".py", ".toml", ".cfg")
+"""What an option of a list takes, too: a script with its requirements in comments, a lock."""
+
+_COMMON = ("--no-progress", "--color=never")
+_NO_SOLUTION = "No solution found"
+_NO_PROJECT = "does not appear to be a Python project"
+_NO_NETWORK = ("dns error", "error sending request", "Connection refused", "network was disabled", "timed out")
+
+
+def find_uv(environ: Mapping[str, str]) -> str:
+    """The program: beside the Python that runs us, else on PATH. ConfigError, with the mend, where there is none."""
+    from worldsize.agent.posix.processes import find_program
+
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")
+    if os.access(beside, os.X_OK):
+        return beside
+    try:
+        return find_program("uv", environ)
+    except OSError:
+        raise missing_package_error("building environments", "uv", "env") from None
+
+
+class Uv:
+    """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
+
+    uv takes settings, such as where packages come from, from files in its working directory and all above it, and what
+    a workspace is from those above each source tree. Without a project it starts at the root; above a project, or a
+    tree, that the job names, none may be another's: BuildError.
+    """
+
+    def __init__(self, work: Build, environ: Mapping[str, str], project: str | None = None) -> None:
+        self.program = find_uv(environ)
+        self._project = project
+        self._directory = project or os.sep
+        self._given = environ
+        if project:
+            refuse_settings_above(project, environ)
+            if is_search_exposed(project, has_settings, environ):
+                self._directory = os.sep
+        self._work = work
+        self._environ = {**without_active_environment(environ), "UV_NO_PROGRESS": "1", "UV_NO_EDITABLE": "1"}
+        self._logins = GitLogins(self._environ)
+        self.offline = environ.get("UV_OFFLINE", "").lower() in ("1", "true", "t", "yes", "y", "on")
+
+    def __call__(
+        self,
+        what: str,
+        *words: str,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        told: list[str] | None = None,
+    ) -> str:
+        """Its standard output; the lines that it tells people are put into `told`. `what` is being done, for people.
+        BuildError, also for a word that would show a login."""
+        words = tuple(_split_short_options(words))
+        inputs = self._work.inputs
+        files = [word for word in words if word.startswith(inputs + os.sep)]
+        trees = _source_trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
+        refuse_passwords_of_trees(_source_trees(_named_paths(words, cwd or self._directory)), _override_lines(words))
+        looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
+        for directory in looked_at:
+            refuse_settings_above(directory, self._given)
+        for path in settings_files(cwd or self._directory, self._environ):
+            refuse_passwords(path)
+        given = self._without_git_logins(words, files)
+        given, indexes = without_logins(given)
+        if may_omit_sources(trees, self._given):
+            given.append("--no-sources")
+        for word in given:
+            if mask_channel(word) != word:
+                hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
+                raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
+        environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
+        try:
+            argv = [self.program, *given, *_COMMON]
+            said = run(self._work, argv, environ, what, self._make_listener(what, told), cwd or self._directory)
+        except BuildError as error:
+            raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
+        for directory in looked_at:
+            refuse_settings_above(directory, self._given)  # they may have come since
+        return said
+
+    def _without_git_logins(self, words: Sequence[str], files: Sequence[str]) -> list[str]:
+        """Also without those in a requirement that is a word, and in files that options of a build step name."""
+        given: list[str] = []
+        for word in words:
+            option, sign, value = word.partition("=")
+            if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
+                word = self._strip_list(word)
+            elif sign and option in _FILE_OPTIONS:
+                word = f"{option}={self._strip_list(value)}"
+            given.append(self._logins.strip_line(word))
+        return given
+
+    def _strip_list(self, path: str) -> str:
+        """A list of requirements without git's logins. BuildError for a login in a file of another format."""
+        if not path.endswith(_NO_LISTS):
+            return self._logins.strip_file(path, self._work.inputs)
+        refuse_passwords(path)
+        return path
+
+    def export(self, what: str, directory: str, *words: str) -> str:
+        """What `uv export` says of the project in this directory. BuildError."""
+        apart = os.path.join(self._work.inputs, "apart")
+        if not is_search_exposed(directory, is_workspace, self._given) or local_sources(directory):
+            return self(what, "export", *words, "--project", directory, cwd=directory)
+        try:
+            copy = write_isolated_copy(directory, apart)
+        except OSError as error:
+            raise BuildError(f"cannot be read: {error.strerror}", error.filename) from None
+        return self(what, "export", *words, "--project", copy, cwd=copy)
+
+    def read_messages(self, what: str, *words: str) -> str:
+        """As it tells people: what it puts on its standard error, which the log has without secrets."""
+        lines: list[str] = []
+        self(what, *words, told=lines)
+        return "".join(line + "\n" for line in lines)
+
+    def _progress_listener(self, what: str) -> _UvProgress:
+        return _UvProgress(self._work, what)
+
+    def _make_listener(self, what: str, told: list[str] | None) -> LineCallback:
+        heard = self._progress_listener(what)
+        if told is None:
+            return heard
+
+        def hear(line: str) -> None:
+            told.append(line)
+            heard(line)
+
+        return hear
+
+    def _hint(self, error: BuildError, constrained: bool) -> str | None:
+        if _NO_SOLUTION in error.what and constrained:
+            theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "is there"
+            return f"{error.hint}; pip may not change what {theirs}: move a package to where it fits"
+        if _NO_PROJECT in error.what:
+            return f"{error.hint}; its dependencies would stand in a [project] table"
+        if any(each in error.what for each in _NO_NETWORK):
+            return f"{error.hint}; is the package index reachable from here? UV_INDEX_URL names another"
+        return error.hint
+
+
+def _split_short_options(words: Sequence[str]) -> Iterator[str]:
+    """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
+    for word in words:
+        if not re.fullmatch(f"-[{_SHORT_SWITCHES}]*(?:[{_SHORT_OPTIONS}](?s:.*))?", word):
+            yield word
+            continue
+        left = word[1:]
+        if not left:
+            yield word
+        while left and left[0] in _SHORT_SWITCHES:
+            yield "-" + left[0]
+            left = left[1:]
+        if left:
+            yield "-" + left[0]
+        if left[1:]:
+            yield left[1:].removeprefix("=")
+
+
+def _named_paths(words: Sequence[str], directory: str) -> list[str]:
+    """The files of requirements, the projects and the directories that words of uv's name, in any of its ways."""
+    found = []
+    for before, word in pairwise(("", *words)):
+        if before in _NOT_BUILT:
+            continue
+        values = [word, word.partition("=")[2]]
+        is_list = before in _FILE_OPTIONS or word.partition("=")[0] in _FILE_OPTIONS
+        for value in [*values, *(value.rpartition(":")[0] for value in values)]:
+            path = os.path.join(directory, value) if value else ""
+            if os.path.isdir(path) or (os.path.isfile(path) and (is_list or is_project(path))):
+                found.append(path)
+    return found
+
+
+def _source_trees(paths: Sequence[str]) -> list[str]:
+    """The source trees of requirements files, projects and directories. What cannot be read, uv tells of."""
+    found = []
+    for path in paths:
+        if os.path.isdir(path):
+            found.append(path)
+        elif os.path.basename(path) == "pyproject.toml":
+            found.append(os.path.dirname(path))
+        else:
+            try:
+                found += local_directories(["-r " + path])
+            except OSError:
+                continue
+    return reachable_trees(found, workspaces=False)
+
+
+def _override_lines(words: Sequence[str]) -> list[str]:
+    """What is said once more in place of what projects want."""
+    named = [word for before, word in pairwise(words) if before == "--overrides"]
+    return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
+
+
+class _UvProgress:
+    """The lines that tell how far it is, as steps of the build."""
+
+    def __init__(self, work: Build, what: str) -> None:
+        self._work = work
+        self._what = what
+
+    def __call__(self, line: str) -> None:
+        if _PROGRESS_LINE.match(line):
+            self._work.report_progress(f"{self._what}: {line.strip()}")
+
+
+def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
+    """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where nobody
+    `asked` for that Python and the project wants another one, which is a warning of uv's alone."""
+    said = uv.read_messages("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+    unfit = _UNFIT.search(said)
+    if unfit and not asked:
+        what = f"the project wants Python {unfit[2]}, and {python} is {unfit[1]}"
+        raise BuildError(what, None, f'say which: python: "{unfit[2]}"')
+
+
+def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
+    """A virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
+
+    A line in a .pth file rather than --system-site-packages, which leads past a virtual environment to its base.
+    """
+    make_venv(uv, prefix, upon.python)
+    own, below = site_packages(prefix), site_packages(upon.prefix)
+    if own is None or below is None:
+        raise BuildError("has no site-packages to build upon", upon.prefix)
+    with open(os.path.join(own, "_worldsize_upon.pth"), "w", encoding="utf-8") as file:
+        file.write(f"import site; site.addsitedir({below!r})\n")
+
+
+def install(
+    uv: Uv,
+    prefix: str,
+    requirements: str,
+    constraints: str | None,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    what: str = "pip",
+) -> None:
+    """Installs a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
+    words = ["pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode"]
+    if constraints:
+        words += ["--constraints", constraints]
+    uv(what, *words, *options, "-r", requirements, variables=variables)

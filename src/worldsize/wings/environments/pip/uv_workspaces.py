@@ -1,0 +1,106 @@
+"""What uv looks for above a project or a source tree, and where others could put it.
+
+uv takes settings from the nearest directory above that has some, and what a workspace is from the nearest that says so.
+Below a directory like /tmp anybody can make such a file at any moment, so that to look whether there is one is not
+enough: uv is then started in another way, in which it does not search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.errors import BuildError
+from worldsize.trust.decisions import decision_about_directory, decision_about_file
+from worldsize.trust.owners import danger_of
+from worldsize.trust.projects import danger_of_file
+from worldsize.wings.environments.pip.requirements import uv_table
+
+_NAMES = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
+_FILE_VARIABLES = ("UV_CONFIG_FILE", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "UV_OVERRIDE")
+_LONGEST = 1 << 20
+
+
+def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
+    """BuildError for a file of somebody else's that uv would go by, above where the directory is named and where it is
+    found: which of these uv follows is its own affair."""
+    for path in {os.path.abspath(directory), os.path.realpath(directory)}:
+        while path != os.path.dirname(path):
+            path = os.path.dirname(path)
+            for name in _NAMES:
+                _refuse_foreign(os.path.join(path, name), environ)
+
+
+def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            danger = danger_of_file(path, os.fstat(file.fileno()))
+            trusted = danger and decision_about_file(path, file.read(_LONGEST), environ)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise BuildError(f"cannot be read: {error.strerror}", path) from None
+    if danger and not trusted:
+        what = f"uv would take from it where packages come from, and {danger}"
+        raise BuildError(what, path, f"if you trust it: worldsize config trust {path}")
+
+
+def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
+    """The files beside pyproject.toml in which uv, started there, may find requirements: its settings, and the lists
+    that its variables name."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
+    for name in _FILE_VARIABLES:
+        found += [os.path.join(directory, each) for each in environ.get(name, "").split()]
+    at = os.path.abspath(directory)
+    while at != os.path.dirname(at):
+        found.append(os.path.join(at, "uv.toml"))
+        at = os.path.dirname(at)
+    return [path for path in found if os.path.isfile(path)]
+
+
+def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
+    """Whether a search upwards comes to a directory where others may make files before one that `ends` it."""
+    at = os.path.realpath(directory)
+    while not ends(at) and at != os.path.dirname(at):
+        at = os.path.dirname(at)
+        status = os.stat(at)
+        if danger_of(status, at) and not decision_about_directory(at, status, environ):
+            return True
+    return False
+
+
+def has_settings(directory: str) -> bool:
+    """Whether uv's search for settings ends here."""
+    return os.path.exists(os.path.join(directory, "uv.toml")) or bool(uv_table(directory))
+
+
+def is_workspace(directory: str) -> bool:
+    """Whether uv's search for a workspace ends here."""
+    return isinstance(uv_table(directory).get("workspace"), dict)
+
+
+def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
+    """Whether `--no-sources` changes nothing for these projects and trees but that no workspace is taken of what others
+    may have made."""
+    found = list(directories)
+    if any(uv_table(each).get("sources") for each in found):
+        return False
+    return bool(found) and all(is_search_exposed(each, is_workspace, environ) for each in found)
+
+
+def write_isolated_copy(directory: str, place: str) -> str:
+    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it. OSError."""
+    copy = os.path.join(place, "project")
+    os.makedirs(copy, 0o700)
+    _write(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
+    for name in ("pyproject.toml", "uv.lock"):
+        with open(open_regular_file(os.path.join(directory, name)), "rb") as file:
+            _write(os.path.join(copy, name), file.read())
+    return copy
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)

@@ -1,0 +1,129 @@
+"""Wheels of a list of requirements and all that they need, made on this machine by the job's own Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+
+from worldsize.errors import UsageError
+from worldsize.store.content_store import ContentStore
+from worldsize.trust.secrets import mask_text, mask_values
+from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords_of_trees
+from worldsize.wings.environments.pip.index_logins import IndexLogins
+from worldsize.wings.environments.pip.requirements import local_directories
+
+_FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
+_MAX_MESSAGE_LENGTH = 600
+# Python imports modules from its working directory: no process here is started in the user's, which may be another's.
+_TAGS_PROGRAM = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
+
+
+def make_wheels(
+    requirements: Sequence[str],
+    python: str,
+    directory: str,
+    data: ContentStore,
+    environ: Mapping[str, str],
+    secrets: Collection[str] = (),
+) -> str:
+    """The directory with them, made once for these requirements, the files that they name, and this Python. What is
+    told of it is without `secrets`.
+
+    UsageError where pip says no, or there is none. What the package index has later does not change it.
+    """
+    key = hashlib.sha256(
+        repr((list(requirements), _contents(requirements), _tags(python, environ))).encode()
+    ).hexdigest()[:32]
+    path = os.path.join(directory, "wheels", key)
+
+    def fill(part: str) -> None:
+        os.makedirs(part, 0o700)
+        data.report_notice(
+            "pip: fetching wheels for {}".format(
+                mask_text(mask_values(", ".join(requirements), secrets))[:_MAX_MESSAGE_LENGTH]
+            )
+        )
+        _run_pip(_pip_command(python, environ), requirements, part, environ, secrets)
+        for name in os.listdir(part):
+            os.chmod(os.path.join(part, name), 0o444)
+
+    data.make(path, fill, "pip")
+    return path
+
+
+def _run_pip(
+    pip: list[str], requirements: Sequence[str], part: str, environ: Mapping[str, str], secrets: Collection[str]
+) -> None:
+    import shutil
+
+    refuse_passwords_of_trees(local_directories(requirements))
+    given = part + ".given"  # may hold passwords of indexes
+    shutil.rmtree(given, ignore_errors=True)
+    os.mkdir(given, 0o700)
+    try:
+        listed = os.path.join(given, "requirements.txt")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("\n".join(requirements) + "\n")
+        indexes = IndexLogins()
+        logins = GitLogins(environ, indexes.strip_line)
+        argv = [*pip, "wheel", "--quiet", "--wheel-dir", part, "--requirement", logins.strip_file(listed, given)]
+        hidden = {**logins.variables(), **indexes.variables(environ, given, _read_configuration(pip, environ))}
+        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
+        done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
+    finally:
+        shutil.rmtree(given, ignore_errors=True)
+    if done.returncode:
+        said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_MAX_MESSAGE_LENGTH:]
+        raise UsageError(f"pip could not fetch them:\n{said}", "stage.pip", "mend the requirements")
+
+
+def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
+    """The job's own pip; else ours, for the job's Python."""
+    if _is_runnable([python, "-m", "pip", "--version"], environ):
+        return [python, "-m", "pip"]
+    if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
+        return [sys.executable, "-m", "pip", "--python", python]
+    hint = f"install pip there: {python} -m ensurepip, or `uv pip install pip`"
+    raise UsageError("neither the job's Python nor worldsize's has pip", "stage.pip", hint)
+
+
+def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
+    """What pip's own files say; nothing for a pip that cannot tell."""
+    done = subprocess.run(
+        [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
+    try:
+        nothing = subprocess.DEVNULL
+        return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0
+    except OSError:
+        return False
+
+
+def _tags(python: str, environ: Mapping[str, str]) -> str:
+    try:
+        argv = [python, "-c", _TAGS_PROGRAM]
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=os.sep).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UsageError(f"the job's Python does not run: {error}", python) from None
+
+
+def _contents(requirements: Sequence[str]) -> list[bytes]:
+    """Of the files that they name."""
+    found = []
+    for line in requirements:
+        named = _FILES.fullmatch(line.strip())
+        if named:
+            try:
+                with open(named[1].strip(), "rb") as file:
+                    found.append(file.read())
+            except OSError as error:
+                raise UsageError(f"cannot be read: {error.strerror}", named[1].strip()) from None
+    return found

@@ -1,0 +1,220 @@
+"""How an environment is made in its prefix: conda first, then pip, then what is compiled; then a look at the result."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from worldsize.common.atomic_files import write_json, write_text
+from worldsize.environment.existing import inspect_prefix
+from worldsize.environment.recipe import Recipe
+from worldsize.errors import BuildError
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.trust.directories import make_private_directory
+from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values
+from worldsize.version import VERSION
+from worldsize.wings.environments.build_secrets import secrets_of_build
+from worldsize.wings.environments.conda import clobbered_files, packages
+from worldsize.wings.environments.inspect.installed import (
+    InstalledDistribution,
+    installed_distributions,
+    mask_addresses,
+    package_set_digest,
+    site_packages,
+)
+from worldsize.wings.environments.inspect.machine import platform
+from worldsize.wings.environments.native.steps import check_prerequisites, run_steps
+from worldsize.wings.environments.native.toolchain import tools_from_conda
+from worldsize.wings.environments.pip import install
+from worldsize.wings.environments.pip.uv import Uv, make_layer, make_venv
+from worldsize.wings.environments.sources import LOCK_FORMAT
+from worldsize.wings.environments.workspace.builder import Build
+from worldsize.wings.environments.workspace.programs import environ_after_modules, execute, without_active_environment
+
+StepRunner = Callable[[Build, Recipe, Mapping[str, str]], list[dict[str, Any]]]
+"""Executes the build steps, with the environment's variables; what they were, for the description."""
+
+
+def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
+    """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
+    since what is compiled and fetched there is installed."""
+    _refuse_masked(recipe)
+    work.secrets = _secrets(recipe)
+    make_private_directory(recipe.cache)
+    environ = environ_after_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
+    if recipe.spec.build_on == "login":
+        check_prerequisites(recipe.spec, environ, tools_from_conda(recipe.spec.conda))
+    project = recipe.spec.file
+    uv = Uv(work, environ, os.path.dirname(project) if project else None)
+    rows = _install_interpreter(work, uv, recipe)
+    before, stamps = installed_distributions(work.prefix), clobbered_files.read_file_stamps(work.prefix)
+    pip_rows = _install_pip_packages(work, uv, recipe, before)
+    done = _run_native_steps(work, recipe, environ, steps)
+    found = clobbered_files.find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
+    clobbered_files.refuse_clobbered(found, recipe.spec.clobber)
+    if rows and not pip_rows:
+        _compile_bytecode(work, environ)
+    mask_addresses(work.prefix, work.mask)
+    mark_externally_managed(work.prefix)
+    install.remove_inputs(work)
+    more = {"clobbered": [each._asdict() for each in found], "steps": done}
+    return {**_description(work, recipe, rows, _with_compiled(work, pip_rows, before)), **more}
+
+
+def _refuse_masked(recipe: Recipe) -> None:
+    """BuildError for the lock of an environment whose steps held a secret, and `***` would be executed."""
+    if recipe.lock is None:
+        return
+    hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
+    hidden += [mask_text(fetch.url) for fetch in recipe.spec.fetch if MASK in json.dumps(fetch._asdict())]
+    if hidden:
+        what = f"the lock does not hold a secret that was a part of: {hidden[0]}"
+        raise BuildError(what, None, "let the step read a variable that is set where it is built, and lock again")
+
+
+def _run_native_steps(
+    work: Build, recipe: Recipe, environ: Mapping[str, str], steps: StepRunner
+) -> list[dict[str, Any]]:
+    spec = recipe.spec
+    if spec.fetch:
+        from worldsize.wings.environments.native.sources import fetch_downloads
+
+        fetch_downloads(work, spec.fetch, recipe.cache, environ)
+    return steps(work, recipe, environ) if spec.steps else []
+
+
+def _with_compiled(
+    work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
+) -> list[dict[str, Any]]:
+    """The rows of what pip installed, and of what steps did, marked as built here: no index has their like."""
+    known = {row["name"] for row in rows}
+    return rows + [
+        {
+            "name": each.name,
+            "version": each.version,
+            "digest": each.digest,
+            "url": each.url,
+            "hashes": [],
+            "built": True,
+        }
+        for each in install.added_distributions(work.prefix, before)
+        if each.name not in known
+    ]
+
+
+def run_steps_locally(work: Build, recipe: Recipe, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    return run_steps(work, recipe.spec, environ, recipe.cache)
+
+
+def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
+    """What the environment begins with: conda's packages, whose rows are returned; or a virtual environment."""
+    spec, lock = recipe.spec, recipe.lock
+    if recipe.is_conda:
+        cache = packages.ensure_cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
+        source = packages.PackageSource(recipe.channels, recipe.alias, recipe.virtual, cache)
+        specs = packages.with_python(spec.conda, spec.version)
+        found = packages.install(
+            work, source, specs, recipe.environ, _require_usable_rows(lock["conda"]) if lock else None
+        )
+        return packages.with_masked_addresses(found)
+    if recipe.existing:
+        make_layer(uv, work.prefix, recipe.existing)
+    else:
+        assert recipe.base is not None
+        make_venv(uv, work.prefix, recipe.base, asked=spec.version is not None or spec.file is None)
+    return []
+
+
+def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
+    foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
+    if foreign:
+        what = f"the lock holds conda packages for {', '.join(foreign)}, and this machine is {platform()}"
+        raise BuildError(what, None, "lock on such a machine what it was made from: worldsize env lock")
+    hidden = [row["name"] for row in rows if MASK in row["url"]]
+    if hidden:
+        what = f"the lock does not hold the password of the channel that {hidden[0]} is from"
+        raise BuildError(what, None, "keep it in rattler's own credentials, not in the channel's address; lock again")
+    return rows
+
+
+def _install_pip_packages(
+    work: Build, uv: Uv, recipe: Recipe, before: Sequence[InstalledDistribution]
+) -> list[dict[str, Any]]:
+    if recipe.lock is not None:
+        work.report_step(f"pip: {len(recipe.lock['pip'])} packages of the lock")
+        install.install_locked(work, uv, recipe.lock)
+        return install.with_installed_digests(recipe.lock, install.added_distributions(work.prefix, before))
+    lines = install.requirements_of(recipe.spec, work, uv)
+    if not lines:
+        return []
+    work.report_step("pip")
+    if recipe.existing:
+        install.install_layer(work, uv, lines, recipe.existing.python, installed_distributions(recipe.existing.prefix))
+    else:
+        install.install_lines(work, uv, lines, before)
+    return install.make_lock_rows(
+        work, uv, install.added_distributions(work.prefix, before), install.index_options(lines)
+    )
+
+
+def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
+    """Bytecode of what conda installed: else each rank of many would write it. Files of other Pythons do not compile,
+    and do no harm."""
+    work.report_step("compiling bytecode")
+    words = ("-m", "compileall", "-q", "-j", "0", site_packages(work.prefix) or "")
+    execute(work, [os.path.join(work.prefix, "bin", "python"), *words], environ, "compileall")
+
+
+def mark_externally_managed(prefix: str) -> None:
+    """conda and pip refuse to change the environment from now on: it is what its description says. A virtual one has no
+    such mark."""
+    if not os.path.isdir(os.path.join(prefix, "conda-meta")):
+        return
+    what = "built by worldsize: say what is to be in it, and build it anew"
+    write_json(os.path.join(prefix, "conda-meta", "frozen"), {"message": what})
+    library = os.path.dirname(site_packages(prefix) or "")
+    if library:
+        write_text(os.path.join(library, "EXTERNALLY-MANAGED"), f"[externally-managed]\nError={what}\n")
+
+
+def _description(
+    work: Build, recipe: Recipe, conda: list[dict[str, Any]], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    found = inspect_prefix(work.prefix)
+    if found is None:
+        raise BuildError("it has no bin/python in the end", work.prefix)
+    spec, secrets = recipe.spec, _secrets(recipe)
+    return {
+        "format": LOCK_FORMAT,
+        "worldsize": VERSION,
+        "name": spec.name,
+        "kind": found.kind,
+        "prefix": work.prefix,
+        "fingerprint": recipe.fingerprint,
+        "digest": package_set_digest(conda, rows),
+        "platform": platform(),
+        "python": "{}.{}".format(*found.version) if found.version else None,
+        "base": os.path.realpath(found.python) if found.kind == "venv" else None,
+        "upon": recipe.existing.prefix if recipe.existing else None,
+        "spec": mask_tree(mask_values(non_default_fields(spec), secrets), sparing=True),
+        "options": install.without_secrets(mask_values(install.index_options(spec.pip), secrets)),
+        "conda": conda,
+        "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
+    }
+
+
+def _secrets(recipe: Recipe) -> list[str]:
+    return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
+
+
+def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
+    """The parts of a spec that say something, as JSON can hold them."""
+    defaults = EnvironmentSpec._field_defaults
+    changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
+    for name in ("fetch", "steps"):
+        if name in changed:
+            changed[name] = [each._asdict() for each in changed[name]]
+    return changed

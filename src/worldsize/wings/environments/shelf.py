@@ -1,0 +1,136 @@
+"""The environments that were built: found by name, seen with who uses them, removed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import read_json
+from worldsize.errors import NotFound, UsageError
+from worldsize.jobspec.config.config import Config
+from worldsize.plan.array import element_root, read_array
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.environments.location import envs_dir
+from worldsize.store.find import is_array, is_replaced, list_ids, run_paths
+from worldsize.wings.environments.workspace.builder import remove_if_idle
+from worldsize.wings.environments.workspace.prefixes import PrefixEntry, empty_trash, entries, last_use_time
+
+
+class Removal(NamedTuple):
+    """What tidying up removes, or would: the entry, its size on disk, and why."""
+
+    entry: PrefixEntry
+    bytes: int
+    why: str
+
+
+def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
+    """Where environments are built, for one compute or for all."""
+    computes = [config.compute(compute)] if compute else list(config.computes.values())
+    return list(dict.fromkeys(envs_dir(config, settings) for settings in computes))
+
+
+def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
+    """Every environment there, whole or not, the last used first."""
+    found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
+    return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
+
+
+def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixEntry:
+    """By its name, a unique beginning of it, or its path. NotFound, UsageError where several answer."""
+    shelf = environment_entries(config, compute)
+    path = os.path.abspath(name) if os.sep in name else None
+    exact = [entry for entry in shelf if name == entry.name or path == entry.path]
+    found = exact or [entry for entry in shelf if entry.label == name] or [e for e in shelf if e.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(entry.name for entry in found[:5])
+        raise UsageError(f"{name!r} names {len(found)} environments: {names}", None, "type the whole name")
+    from worldsize.jobspec.reading.nearest import did_you_mean
+
+    hint = did_you_mean(name, [entry.name for entry in shelf], "there are") or "none has been built yet"
+    raise NotFound(f"no environment is called {name!r:.60}", None, hint)
+
+
+def runs_by_prefix(config: Config) -> dict[str, list[str]]:
+    """Runs that have not ended, by the environment that they run in."""
+    found: dict[str, list[str]] = {}
+    for run_id in list_ids(config.home):
+        paths = run_paths(config.home, run_id)
+        if not is_replaced(config.home, run_id) and not os.path.exists(paths.result) and _is_unfinished(paths):
+            prefix = _prefix_of_run(paths)
+            if prefix:
+                found.setdefault(prefix, []).append(run_id)
+    return found
+
+
+def _is_unfinished(paths: RunPaths) -> bool:
+    """An array has ended once all its elements have, though nobody may have settled it yet."""
+    if not is_array(paths):
+        return True
+    try:
+        array = read_array(paths.root)
+    except (OSError, ValueError):
+        return True
+    roots = (element_root(paths.root, number) for number in range(array.elements if array else 0))
+    return any(not os.path.exists(RunPaths(root).result) for root in roots)
+
+
+def _prefix_of_run(paths: RunPaths) -> str | None:
+    try:
+        value = read_json(paths.environment)
+    except (OSError, ValueError):
+        return None
+    prefix = value.get("prefix") if isinstance(value, dict) else None
+    return prefix if isinstance(prefix, str) else None
+
+
+def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -> None:
+    """Removes them all, or none. UsageError for one that is being built, or that a run uses which has not ended."""
+    chosen, used = list(wanted), {} if force else runs_by_prefix(config)
+    for entry in chosen:
+        if entry.path in used:
+            what = f"{entry.name} is used by {', '.join(used[entry.path])}"
+            raise UsageError(what, None, "wait for its end, or remove it with --force")
+    for entry in chosen:
+        if not remove_if_idle(entry.path):
+            raise UsageError(f"{entry.name} is being built", None, "wait until it is")
+
+
+def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
+    """Removes half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
+    seconds) and that no run uses which has not ended."""
+    used = runs_by_prefix(config)
+    found = []
+    for entry in environment_entries(config):
+        if entry.state == "building" or entry.path in used:
+            continue
+        if entry.state == "broken":
+            why = "half"
+        elif last_use_time(entry.path) < unused_since:
+            why = "unused"
+        else:
+            continue
+        found.append(Removal(entry, disk_size(entry.path), why))
+        if not dry_run:
+            remove_if_idle(entry.path)
+    if not dry_run:
+        for directory in envs_dirs(config):
+            empty_trash(directory)
+    return found
+
+
+def disk_size(path: str) -> int:
+    """Bytes on disk, as far as no other environment and no cache shares them."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(directory, name))
+            except OSError:
+                continue
+            if status.st_nlink == 1:
+                total += status.st_blocks * 512
+    return total

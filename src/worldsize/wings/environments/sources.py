@@ -1,0 +1,116 @@
+"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, our lock files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from worldsize.common.atomic_files import printable_text, read_file
+from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.jobspec.environment import EnvironmentSpec, spec_of, with_conda_file
+
+LOCK_FORMAT = "worldsize-environment-lock"
+_DEEPEST = 20
+_CONDA_ONLY_KEYS = frozenset(("dependencies", "prefix", "platforms", "category"))
+"""Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
+
+
+def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
+    """`spec` with what its conda file says in it. `file` stays for what is no list of packages: a project, a lock.
+    `depth`: of the files that name this one.
+
+    NotFound, UsageError with file and line.
+    """
+    path = spec.file
+    if path is None:
+        return spec
+    if not os.path.exists(path):
+        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out")
+    if os.path.isdir(path):
+        raise UsageError(
+            f"{printable_text(path)} is a directory", None, "name a file in it, or say python: for what exists"
+        )
+    if path.endswith((".yml", ".yaml")):
+        if depth == _DEEPEST:
+            raise UsageError(f"{printable_text(path)}: more than {depth} files name each other", None, "mend file:")
+        return _read_yaml_spec(spec._replace(file=None), path, depth)
+    if is_project(path) or is_lock(path):
+        return spec
+    if path.endswith((".txt", ".in")):
+        return spec._replace(file=None, pip=("-r " + path, *spec.pip))
+    raise UsageError(
+        f"{printable_text(path)} says nothing that is understood",
+        None,
+        "requirements.txt, environment.yml, pyproject.toml, uv.lock, or a file of `worldsize env lock`",
+    )
+
+
+def is_project(path: str) -> bool:
+    return os.path.basename(path) in ("pyproject.toml", "uv.lock")
+
+
+def is_lock(path: str) -> bool:
+    """Whether it is a lock file of ours."""
+    if not path.endswith((".lock", ".json")):
+        return False
+    return LOCK_FORMAT.encode() in read_file(path, 400)
+
+
+def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
+    """A conda environment file, in which our own keys may stand too."""
+    from worldsize.jobspec.keys.environment import ENVIRONMENT
+    from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
+    from worldsize.jobspec.reading.nearest import nearest_word
+    from worldsize.jobspec.reading.problems import Problems
+    from worldsize.jobspec.reading.tree import plain_value
+    from worldsize.jobspec.reading.values import mapping_of, read_keys
+    from worldsize.jobspec.reading.yaml import parse_yaml
+
+    name = printable_text(path)
+    node = parse_yaml(_read_text(path), name)
+    report = Problems(os.path.dirname(path))
+    nodes = mapping_of(node, "", report) or {}
+    known = {key: item for key, item in nodes.items() if key in ENVIRONMENT}
+    for key, item in nodes.items():
+        meant = (
+            None
+            if key in known or key in _CONDA_ONLY_KEYS
+            else nearest_word(key, [*ENVIRONMENT, *_CONDA_ONLY_KEYS], 0.8)
+        )
+        if meant:
+            report.add(item, key, "is not a key of an environment", f"did you mean {meant!r}?")
+    read = spec_of(read_keys(known, "", ENVIRONMENT, report, ENVIRONMENT_READERS, of="an environment"))
+    if "dependencies" in nodes:
+        try:
+            content = {"dependencies": plain_value(nodes["dependencies"])}
+            read = with_conda_file(read, content, os.path.dirname(path))
+        except ValueError as error:
+            report.add(nodes["dependencies"], "", str(error))
+    report.check()
+    if read._replace(name=None) == EnvironmentSpec():
+        raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")
+    return merge_specs(spec, with_file_contents(read, depth + 1))
+
+
+def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
+    """What a job says beside its file is added to what the file says, and wins where there can be only one."""
+    defaults = EnvironmentSpec._field_defaults
+    changed: dict[str, Any] = {}
+    for field, said in outer._asdict().items():
+        other = getattr(inner, field)
+        if said == defaults[field]:
+            continue
+        if isinstance(said, tuple):
+            changed[field] = (*other, *said)
+        else:
+            changed[field] = {**other, **said} if isinstance(said, dict) else said
+    return inner._replace(**changed)
+
+
+def _read_text(path: str) -> str:
+    try:
+        return read_file(path).decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", printable_text(path)) from None
+    except UnicodeDecodeError:
+        raise JobError("not UTF-8 text", printable_text(path)) from None

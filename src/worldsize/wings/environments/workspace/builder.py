@@ -1,0 +1,190 @@
+"""An environment is built once, in its final place, and counts only once it is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.common.file_lock import FileLock, acquire
+from worldsize.trust.directories import require_reliable_directory
+from worldsize.trust.secrets import mask_text, mask_values
+from worldsize.wings.environments.workspace.prefixes import (
+    discard,
+    is_ready,
+    lock_path,
+    log_path,
+    write_description,
+)
+
+STEPS_DIRECTORY = "worldsize"
+"""The directory in a prefix where build steps are executed."""
+
+ProgressCallback = Callable[[str], None]
+"""Hears what is being done, in a few words; called often."""
+
+
+class Build:
+    """A build on its way, as those who do its parts see it.
+
+    prefix   where it is built, a directory that is there and was empty
+    log      a file for what the tools say, opened to append
+    inherit  descriptors that every program which is started has to be given: they hold the lock
+    secrets  texts that are told nobody, nor logged
+    left     what whoever finds the build abandoned should know, noted with every news
+    """
+
+    secrets: Sequence[str] = ()
+
+    def __init__(self, prefix: str, lock: FileLock, tell: ProgressCallback) -> None:
+        self.prefix = prefix
+        self.log_path = log_path(prefix)
+        self.inherit: tuple[int, ...] = (lock.descriptor,)
+        self.left: dict[str, Any] = {}
+        self._lock = lock
+        self._tell = tell
+
+    @property
+    def inputs(self) -> str:
+        """The directory for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
+        return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
+
+    def report_progress(self, what: str) -> None:
+        """Tells us, and those who wait, without the secrets in it."""
+        masked = self.mask(what)
+        self._note(masked)
+        self._tell(masked)
+
+    def report_step(self, what: str) -> None:
+        """The same, and the log."""
+        self.report_progress(what)
+        with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
+
+    def mask(self, text: str) -> str:
+        """Without secrets, and these `secrets`."""
+        return mask_text(str(mask_values(text, self.secrets)))
+
+    def _note(self, what: str) -> None:
+        self._lock.note(what, **self.left)
+
+
+class ScratchBuild(Build):
+    """A directory for tools of which nobody waits for the end; nothing is locked."""
+
+    def __init__(self, directory: str, tell: ProgressCallback, log_path: str | None = None) -> None:
+        self.prefix = directory
+        self.log_path = log_path or os.path.join(directory, "log")
+        self.inherit = ()
+        self.left = {}
+        self._tell = tell
+
+    def _note(self, what: str) -> None:
+        pass
+
+
+EnvironmentMaker = Callable[[Build], dict[str, Any]]
+"""Makes an environment in `Build.prefix` and returns its description."""
+
+
+def ensure_built(
+    prefix: str,
+    make: EnvironmentMaker,
+    tell: ProgressCallback,
+    abandoned: Callable[[dict[str, Any]], None] | None = None,
+) -> bool:
+    """Makes sure that the environment is in `prefix`; whether it is we who built it.
+
+    However many ask for it at the same time, on however many machines that share the directory, one builds and the
+    others wait. One that is killed leaves nothing that counts: the next begins anew, after `abandoned` has heard what
+    the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
+    """
+    require_reliable_directory(os.path.dirname(prefix))
+    if is_ready(prefix):
+        return False
+    lock = acquire(lock_path(prefix), lambda note: tell(_wait_message(note)))
+    assert lock is not None
+    try:
+        if is_ready(prefix):
+            return False
+        _begin_build(prefix, lock, abandoned)
+        try:
+            with _exit_on_signals():
+                _make_environment(prefix, make, Build(prefix, lock, tell))
+        except BaseException:
+            discard(prefix)
+            raise
+        return True
+    except OSError as error:
+        raise storage_error(error, error.filename or prefix) from None
+    finally:
+        lock.release()
+
+
+def remove_if_idle(prefix: str) -> bool:
+    """Removes the environment; False where somebody builds it now. StorageError."""
+    lock = acquire(lock_path(prefix))
+    if lock is None:
+        return False
+    try:
+        discard(prefix)
+        for path in (log_path(prefix), lock_path(prefix)):
+            if os.path.exists(path):
+                os.unlink(path)
+    except OSError as error:
+        raise storage_error(error, error.filename or prefix) from None
+    finally:
+        lock.release()
+    return True
+
+
+def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+    from worldsize.common.file_lock import read_note
+
+    note = read_note(lock_path(prefix))
+    if note and abandoned is not None:
+        abandoned(note)
+    discard(prefix)
+    lock.note("beginning")
+    os.mkdir(prefix, 0o700)
+    os.close(os.open(log_path(prefix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+
+
+def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
+    began = time.time()
+    description = make(work)
+    took = time.time() - began
+    write_description(prefix, {**description, "created": began, "took": took, "host": os.uname().nodename})
+
+
+@contextmanager
+def _exit_on_signals() -> Iterator[None]:
+    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
+    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    changed = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, end)
+                    changed.append(number)
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _wait_message(note: dict[str, Any]) -> str:
+    """For those who wait."""
+    if not note:
+        return "waiting for its builder"
+    return f"waiting for process {note.get('pid')} on {note.get('host')}: {note.get('step')}"

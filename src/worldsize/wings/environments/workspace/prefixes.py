@@ -1,0 +1,158 @@
+"""Built environments on disk: one directory each, which counts once its description stands in it.
+
+torch-0123456789abcdef/                             built in its final place: conda packages hold their path
+torch-0123456789abcdef/worldsize-environment.json   written last, by a rename
+torch-0123456789abcdef.lock, .log                   its builder; what the tools said
+.trash-…                                            what is being removed
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import read_json, storage_error, write_json
+from worldsize.common.file_lock import is_held, read_note
+from worldsize.common.json_values import require_version
+from worldsize.environment.recipe import DESCRIPTION
+from worldsize.errors import NewerFormat, WorldsizeError
+from worldsize.trust.directories import remove_tree
+
+DESCRIPTION_VERSION = 1
+_TRASH = ".trash-"
+_NAME = r"(.+)-([0-9a-f]{16})"
+_UNFIT = r"[^A-Za-z0-9_.]+"
+_LONGEST = 40
+
+
+class PrefixEntry(NamedTuple):
+    """What lies in `envs_dir` under one name. `state`: "ready", "building", "broken" (half of one, and nobody builds);
+    `description` is a ready one's; `note` what its builder says."""
+
+    path: str
+    state: str
+    description: dict[str, Any] | None = None
+    note: Mapping[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
+    def label(self) -> str:
+        named = re.fullmatch(_NAME, self.name)
+        return named[1] if named else self.name
+
+
+def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
+    """Where the environment of this fingerprint lies, and no other."""
+    fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
+    return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
+
+
+def lock_path(prefix: str) -> str:
+    return prefix + ".lock"
+
+
+def log_path(prefix: str) -> str:
+    return prefix + ".log"
+
+
+def is_ready(prefix: str) -> bool:
+    return os.path.isfile(os.path.join(prefix, DESCRIPTION))
+
+
+def read_description(prefix: str) -> dict[str, Any] | None:
+    """None where there is no (whole) environment. WorldsizeError for one of a newer worldsize, or a damaged one."""
+    path = os.path.join(prefix, DESCRIPTION)
+    try:
+        value = read_json(path)
+    except NotADirectoryError:
+        return None
+    except ValueError:
+        value = {}
+    except OSError as error:
+        raise storage_error(error, path) from None
+    if value is None:
+        return None
+    hint = f"worldsize env remove {os.path.basename(prefix)} builds it anew at its next use"
+    try:
+        require_version(value, DESCRIPTION_VERSION, "description of an environment")
+    except NewerFormat as error:
+        raise NewerFormat(error.what, path, f"{error.hint}; {hint}") from None
+    except ValueError:
+        raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint) from None
+    return dict(value)
+
+
+def write_description(prefix: str, description: dict[str, Any]) -> None:
+    """From now on the environment counts. Raises OSError."""
+    write_json(os.path.join(prefix, DESCRIPTION), {**description, "version": DESCRIPTION_VERSION})
+
+
+def touch(prefix: str) -> None:
+    """It is used, now: `last_use_time` goes by it."""
+    try:
+        os.utime(os.path.join(prefix, DESCRIPTION))
+    except OSError:
+        pass  # another user's
+
+
+def last_use_time(prefix: str) -> float:
+    """Unix seconds; of one that is not whole, when something was last added to it."""
+    for path in (os.path.join(prefix, DESCRIPTION), prefix):
+        try:
+            return os.stat(path).st_mtime
+        except OSError:
+            continue
+    return 0.0
+
+
+def entries(envs_dir: str) -> list[PrefixEntry]:
+    """Everything in `envs_dir`, by name."""
+    try:
+        names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, envs_dir) from None
+    return [entry(os.path.join(envs_dir, name)) for name in names]
+
+
+def entry(prefix: str) -> PrefixEntry:
+    try:
+        description = read_description(prefix)
+    except WorldsizeError:
+        return PrefixEntry(prefix, "broken")
+    if description is not None:
+        return PrefixEntry(prefix, "ready", description)
+    if is_held(lock_path(prefix)):
+        return PrefixEntry(prefix, "building", None, read_note(lock_path(prefix)))
+    return PrefixEntry(prefix, "broken")
+
+
+def discard(prefix: str) -> None:
+    """Removes the environment, or half of one; who looks meanwhile finds nothing. Its lock must be held. OSError."""
+    try:
+        os.unlink(os.path.join(prefix, DESCRIPTION))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    trash = os.path.join(os.path.dirname(prefix), _TRASH + os.urandom(6).hex())
+    try:
+        os.rename(prefix, trash)
+    except FileNotFoundError:
+        return
+    remove_tree(trash)
+
+
+def empty_trash(envs_dir: str) -> None:
+    """What an interrupted removal left. OSError."""
+    try:
+        names = os.listdir(envs_dir)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(_TRASH):
+            remove_tree(os.path.join(envs_dir, name))

@@ -1,0 +1,225 @@
+"""Programs that a build starts: their words go to the build's log, and the last of them into the error."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+from worldsize.agent.posix.child_termination import terminate_child
+from worldsize.agent.posix.processes import signal_group
+from worldsize.errors import BuildError
+from worldsize.plan.setup_script import FAILED_MARK, MODULE_LINES, bash_command, module_line
+from worldsize.state.exit_records import signal_name
+from worldsize.wings.environments.workspace.builder import Build
+
+_SHOWN = 12
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 3.0
+_DISK_FULL_MESSAGES = ("No space left on device", "Disk quota exceeded")
+_ACTIVE_VARIABLES = (
+    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
+    "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
+)  # fmt: skip
+"""What an activated environment leaves behind, which is not the one that is built."""
+
+LineCallback = Callable[[str], None]
+"""Is given a line as it is: what it passes on is to be masked, as `Build.report_progress` does."""
+
+
+class ProgramResult(NamedTuple):
+    """How a program ended: its code, its standard output, the last lines of its standard error."""
+
+    code: int
+    out: str
+    last: tuple[str, ...]
+
+
+def without_active_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` without another environment's variables."""
+    return {name: value for name, value in environ.items() if name not in _ACTIVE_VARIABLES}
+
+
+def run(
+    work: Build,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: LineCallback = lambda line: None,
+    cwd: str | None = None,
+    logged: bool = True,
+) -> str:
+    """Executes `argv`; its standard output. Each line of its standard error is `heard` as it comes.
+
+    BuildError, with the last lines and where all of them are, for one that fails or that is not there.
+    """
+    ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
+    if ended.code:
+        raise BuildError(
+            f"{what} {exit_text(ended.code)}{_last_lines_text(ended.last)}", None, failure_hint(work, ended)
+        )
+    return ended.out
+
+
+def execute(
+    work: Build,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    heard: LineCallback = lambda line: None,
+    cwd: str | None = None,
+    order: str | None = None,
+    logged: bool = True,
+) -> ProgramResult:
+    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _hold_signals() as held:
+            try:
+                process = _start(work, argv, environ, cwd, order is not None)
+            except OSError as error:
+                raise BuildError(f"{what}: {argv[0]} cannot be executed: {error.strerror}") from None
+        for number in held:
+            signal.raise_signal(number)
+        out, last = _read_streams(process, work, heard, order, logged)
+    except BaseException:  # a signal right after the start too
+        if process is not None:
+            with process:
+                _terminate(process)
+        raise
+    with process:
+        process.wait()
+    return ProgramResult(process.returncode, out, tuple(last))
+
+
+@contextmanager
+def _hold_signals() -> Iterator[list[int]]:
+    """What asks for our end while a program is started is held, and to be raised again: nobody would know the program.
+    To block the signals is not enough, since another thread takes them, and handlers are called here all the same."""
+    held: list[int] = []
+    former: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in map(int, _STOP_SIGNALS):
+            if callable(signal.getsignal(number)):
+                former[number] = signal.signal(number, lambda heard, _: held.append(heard))
+    try:
+        yield held
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _start(
+    work: Build, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
+) -> subprocess.Popen[str]:
+    """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
+    return subprocess.Popen(
+        list(argv),
+        env=dict(environ),
+        cwd=cwd or work.prefix,
+        stdin=subprocess.PIPE if ordered else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=work.inherit,
+        start_new_session=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _read_streams(
+    process: subprocess.Popen[str], work: Build, heard: LineCallback, order: str | None, logged: bool
+) -> tuple[str, deque[str]]:
+    """Both streams are read at once, so that neither blocks."""
+    from threading import Thread
+
+    assert process.stdout is not None and process.stderr is not None
+    if process.stdin is not None:
+        process.stdin.write(order or "")
+        process.stdin.close()
+    last: deque[str] = deque(maxlen=_SHOWN)
+    out: list[str] = []
+    stream = process.stdout
+    reader = Thread(target=lambda: out.append(stream.read()), daemon=True)
+    reader.start()
+    with open(work.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
+        for line in process.stderr:
+            text = work.mask(line.rstrip("\n"))
+            log.write(text + "\n")
+            log.flush()
+            last.append(text)
+            heard(line.rstrip("\n"))
+        reader.join()
+        if order is None and logged:
+            log.write(work.mask(out[0]))
+    return out[0], last
+
+
+def _terminate(process: subprocess.Popen[str]) -> None:
+    """The program, and what it has started: compilers too."""
+    terminate_child(process, partial(signal_group, process.pid), _GRACE)
+    signal_group(process.pid, signal.SIGKILL)
+
+
+def run_bash(
+    work: Build,
+    lines: Sequence[str],
+    environ: Mapping[str, str],
+    what: str,
+    cwd: str | None = None,
+    heard: LineCallback = lambda line: None,
+) -> str:
+    """Lines of bash, each of which has to succeed; what they print, on either stream, is in the log. They know `module`
+    as a login shell does. What they write to descriptor 3 is returned."""
+    wanted = any("module " in line for line in lines)
+    script = [
+        "exec 3>&1 1>&2",
+        *(MODULE_LINES if wanted else ()),
+        f"trap 'code=$?; echo \"{FAILED_MARK} with code $code: $BASH_COMMAND\" >&2; exit $code' ERR",
+        *lines,
+    ]
+    argv, variable = bash_command(script)
+    return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
+
+
+def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
+    if not modules:
+        return dict(environ)
+    work.report_step(f"loading modules: {', '.join(modules)}")
+    return environ_after(work, [module_line(module) for module in modules], environ, "loading modules")
+
+
+def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
+    """The environment that lines of bash leave behind."""
+    found = run_bash(work, [*lines, "env -0 >&3"], environ, what)
+    entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
+    return {name: value for name, _, value in entries}
+
+
+def exit_text(code: int) -> str:
+    name = signal_name(128 - code) if code < 0 else None
+    return f"was killed by signal {-code} ({name})" if name else f"failed with code {code}"
+
+
+def failure_hint(work: Build, ended: ProgramResult) -> str:
+    """Where the rest of its words is, and what helps against what they are known to mean."""
+    found = log_hint(work)
+    if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        found += "; was memory short here? build_on: compute takes build steps to a node"
+    if any(each in line for line in ended.last for each in _DISK_FULL_MESSAGES):
+        found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
+    return found
+
+
+def log_hint(work: Build) -> str:
+    return f"all of it: {work.log_path}"
+
+
+def _last_lines_text(last: Sequence[str]) -> str:
+    return ":\n  " + "\n  ".join(line for line in last if line.strip()) if last else ""

@@ -1,0 +1,42 @@
+"""What TensorFlow and JAX find in variables of their own: `TF_CONFIG`, and a rank's devices.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.plan.rank_environment import RankContext
+
+OUTSIDE = "evaluator"
+"""The one task that no other talks to: it is in `task` alone, never in `cluster`."""
+
+
+def tf_config(context: RankContext) -> str:
+    """Who the tasks of a TensorFlow job are, where each listens, and which one the rank is, as Azure ML writes it.
+    Every task listens at its node's address, on a port that its node has found free."""
+    cluster: dict[str, list[str]] = {}
+    for node in context.plan.nodes:
+        host = context.world.hosts[node.node_rank]
+        for rank in node.ranks:
+            if rank.role != OUTSIDE:
+                cluster.setdefault(rank.role, []).append(f"{host.address}:{host.ports[rank.local_rank]}")
+    task = {"type": context.rank.role, "index": context.rank.role_index}
+    return json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})
+
+
+def jax_devices(context: RankContext) -> object:
+    """This rank's even share of its node's GPUs: JAX itself would give one to each process, however many there are.
+    None where their number is not known."""
+    gpus, ranks = context.plan.gpus, len(context.node.ranks)
+    if not gpus:
+        return None
+    if context.plan.visible_devices:
+        return 0
+    if ranks > gpus:
+        return context.rank.local_rank % gpus
+    first, each = context.rank.local_rank * (gpus // ranks), gpus // ranks
+    return ",".join(map(str, range(first, first + each)))

@@ -1,0 +1,91 @@
+"""Horovod's rendezvous server, beside the first node's ranks: its own, out of the job's environment.
+
+It listens before any rank starts, on a socket that is ours until then, so that no rank can come too early. It ends with
+what the ranks have left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Mapping
+
+from worldsize.agent.posix.processes import find_program, spawn
+from worldsize.plan.node_names import node_names
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import RendezvousResult, scrub
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeLaunch
+
+INTERFACE = "HOROVOD_GLOO_IFACE"
+_SIOCGIFADDR = 0x8915
+
+_SERVER = """
+import socket, sys
+from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+class Server(RendezvousHTTPServer):
+    def server_bind(self):
+        self.socket.close()
+        self.socket = socket.socket(fileno=int(sys.argv[1]))
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.server_address
+
+    def server_activate(self):
+        pass
+
+server = Server(("", 0), RendezvousHandler, 0)
+server.init(get_host_assignments(parse_hosts(sys.argv[2]), int(sys.argv[3])))
+server.serve_forever()
+"""
+
+
+def prepare(launch: NodeLaunch) -> Mapping[str, str]:
+    """Start the server, on the head. Returns the environment that this node's ranks inherit. Raises OSError."""
+    environ = with_interface(launch.plan, launch.world, launch.node.node_rank, launch.environ)
+    if launch.node.node_rank == 0:
+        rank = next(launch._replace(environ=environ, shares=()).ranks())
+        start_rendezvous_server(launch.plan, launch.world, launch.paths, rank.environment)
+    return environ
+
+
+def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths, rank: Mapping[str, str]) -> None:
+    """Start it on the port that the ranks are told of; `rank` is the environment of one of them. Raises OSError."""
+    head = world.hosts[0]
+    names = node_names([host.name for host in world.hosts])
+    nodes = ",".join(f"{name}:{len(node.ranks)}" for name, node in zip(names, plan.nodes))
+    environment = {**scrub(rank), "WORLDSIZE_RUN_ID": plan.run_id, "WORLDSIZE_RUN_DIR": paths.root}
+    with socket.create_server((head.address, head.ports[0]), backlog=plan.world_size) as listener:
+        os.set_inheritable(listener.fileno(), True)
+        argv = (plan.python, "-c", _SERVER, str(listener.fileno()), nodes, str(plan.world_size))
+        log = paths.launcher_log(0, plan.framework)
+        spawn(find_program(plan.python, environment), argv, environment, log)
+
+
+def with_interface(
+    plan: Plan, world: RendezvousResult, node_rank: int, environ: Mapping[str, str]
+) -> Mapping[str, str]:
+    """`environ` with the interface that gloo is to use: the one by which this node reached the head, unless said."""
+    if INTERFACE in environ or INTERFACE in plan.environment:
+        return environ
+    name = interface_of(world.hosts[node_rank].address)
+    return {**environ, INTERFACE: name} if name else environ
+
+
+def interface_of(address: str) -> str | None:
+    """Which of this node's interfaces has the address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                found = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+            except OSError:
+                continue  # it has none
+            if socket.inet_ntoa(found[20:24]) == address:
+                return name
+    return None

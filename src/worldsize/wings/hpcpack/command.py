@@ -1,0 +1,162 @@
+"""hpcpack: what a cluster of HPC Pack needs once: its share on each node, and the proof that all see it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
+from worldsize.cli.output import report, show, show_document, show_json
+from worldsize.errors import NotFound, UsageError
+from worldsize.jobspec.config.config import ComputeSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.wings.hpcpack.share_check import NodeCheck, ShareFeatures
+    from worldsize.wings.hpcpack.share_mount import Mount
+
+_TYPE = "hpcpack"
+_EXAMPLES = """examples:
+  worldsize hpcpack share > mount.sh          what mounts the share on a Linux node: there, sudo sh mount.sh
+  sudo worldsize hpcpack share --apply        the same, at once, on the node where this is typed
+  worldsize hpcpack share --head '//HEAD/CcpSpoolDir/app' --user 'HPC\\anna' --owner anna:hpcusers
+  worldsize hpcpack check                     what each node sees of the share, and has to train with
+
+The password stands on no command line: it is WORLDSIZE_HPCPACK_PASSWORD, or asked for."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "action", choices=("share", "check"), metavar="share|check", help="mount the share, or prove it"
+    )
+    compute = parser.add_argument("--compute", metavar="NAME", help="which one (default: the one of type hpcpack)")
+    set_completer(compute, complete_computes)
+    parser.add_argument("--apply", action="store_true", help="share: mount it on this node now, as root")
+    parser.add_argument("--head", metavar="SHARE", help="share: what Windows calls it (default: as configured)")
+    parser.add_argument("--at", metavar="DIR", help="share: the mount point (default: as configured, or /app)")
+    parser.add_argument("--user", metavar="USER", help="share: the account on the cluster (default: as configured)")
+    parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: whose the files are on the node")
+    parser.add_argument(
+        "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0750 with a group)"
+    )
+    parser.add_argument("--smb", metavar="VERSION", default="3.0", help="share: the protocol's version (default: 3.0)")
+    add_output_option(parser)
+    parser.set_defaults(act=run_action)
+
+
+def run_action(options: argparse.Namespace) -> int:
+    return {"share": _mount_or_print, "check": _check}[options.action](options)
+
+
+def _mount_or_print(options: argparse.Namespace) -> int:
+    from worldsize.wings.hpcpack.share_mount import script
+
+    mount = _mount(options)
+    if options.apply:
+        return _apply(mount, script(mount), options)
+    if options.output == "json":
+        show_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
+    else:
+        show_document(script(mount))
+    return 0
+
+
+def _mount(options: argparse.Namespace) -> Mount:
+    from worldsize.wings.hpcpack.settings import share_of
+    from worldsize.wings.hpcpack.share_mount import mount_of
+
+    told = options.head and options.user
+    settings = ComputeSettings("", _TYPE) if told and not options.compute else _settings(options)
+    share = share_of(settings.options)
+    head = options.head or (share.unc() if share else "")
+    if not head:
+        what = f"compute {settings.name} has no share of a head node to mount"
+        raise UsageError(what, f"compute.{settings.name}.share.head", r"--head '\\HEAD\CcpSpoolDir\app'")
+    user = options.user or str(settings.options.get("user", ""))
+    at = options.at or (share.node if share else "/app")
+    return mount_of(head, at, user, options.owner, options.mode, options.smb)
+
+
+def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
+    """By the very script that is printed otherwise; the password goes there in its environment."""
+    import subprocess
+
+    from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password
+
+    if os.geteuid() != 0:
+        raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
+    settings = None if options.head and options.user and not options.compute else _settings(options)
+    url = str(settings.options.get("url", "")) if settings else mount.share
+    given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
+    return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
+
+
+def _check(options: argparse.Namespace) -> int:
+    from worldsize.service.computes import open_compute
+    from worldsize.wings.hpcpack.settings import share_of
+    from worldsize.wings.hpcpack.share_check import check_share
+
+    settings = _settings(options)
+    compute = open_compute(load_current_config(), settings.name, os.environ)
+    holds, rows = check_share(compute, share_of(settings.options), settings.python or "python3", report)
+    if options.output == "json":
+        show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
+    else:
+        show(*table([_node_cells(row) for row in rows], _HEADERS))
+        for line in (*_remarks(holds), *_advice(rows, settings)):
+            report(line)
+    return 1 if any(row.problem for row in rows) else 0
+
+
+_HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
+
+
+def _node_cells(row: NodeCheck) -> list[str]:
+    trip = "no" if row.round_trip is None else f"there and back in {row.round_trip:.2f} s"
+    gpus = f"{len(row.gpus)} × {row.gpus[0]}" if row.gpus else "none"
+    torch = row.torch.get("version", "none") + (f" (CUDA {row.torch['cuda']})" if row.torch.get("cuda") else "")
+    if row.python is None:
+        return [row.node, trip, "", "", "", ""]
+    return [row.node, trip, row.python, gpus, row.driver or "", torch]
+
+
+def _remarks(holds: ShareFeatures) -> list[str]:
+    missing = {
+        "modes": "file modes: others may read your runs there, and change them, as far as the share lets them",
+        "links": "symbolic links: mount it with mfsymlinks",
+        "hard_links": "hard links: who settles a run is decided in another way",
+    }
+    return [f"the share does not hold {why}" for key, why in missing.items() if not getattr(holds, key)]
+
+
+def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:
+    from worldsize.wings.hpcpack.share_check import common_gpu_count
+
+    lines = [f"{row.node}: {row.problem}" for row in rows if row.problem]
+    gpus = common_gpu_count(rows)
+    if gpus and settings.gpus_per_node is None:
+        lines.append(f"every node has {gpus}: gpus_per_node = {gpus} in [compute.{settings.name}]")
+    if any(row.gpus and row.torch and not row.torch.get("gpus") for row in rows):
+        lines.append("where torch sees none of the GPUs it is a CPU build, or does not fit the driver")
+    if any(not row.problem and not row.torch for row in rows):
+        lines.append("worldsize exec --all -- pip3 install torch torchvision torchaudio")
+    return lines
+
+
+def _settings(options: argparse.Namespace) -> ComputeSettings:
+    """The compute that is meant: named, the default one, or the only one of its type."""
+    config = load_current_config()
+    if options.compute:
+        found = config.compute(options.compute, "--compute")
+        if found.type != _TYPE:
+            raise UsageError(f"compute {found.name} is of type {found.type}", "--compute", "one of type hpcpack")
+        return found
+    ours = [compute for compute in config.computes.values() if compute.type == _TYPE]
+    default = [compute for compute in ours if compute.name == config.default_compute]
+    if len(default or ours) == 1:
+        return (default or ours)[0]
+    if ours:
+        names = ", ".join(compute.name for compute in ours)
+        raise UsageError("there are several computes of type hpcpack", "--compute", f"say which: {names}")
+    raise NotFound("no compute of type hpcpack is configured", None, "docs/hpcpack.md says what worldsize.toml needs")

@@ -1,0 +1,127 @@
+"""Why a job failed that no agent could tell of, from its tasks, whose output HPC Pack cuts at 1,500 bytes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from worldsize.state.records import Reason
+from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
+
+TASK_PROPERTIES = (
+    *("TaskId", "Name", "State", "ExitCode", "ErrorMessage", "Output", "AllocatedNodes", "StartTime", "EndTime"),
+)
+_NODE_LOST = re.compile(
+    r"unreachable|not reachable|lost (contact|connection)|heartbeat|node .*(is|went) (down|offline)", re.I
+)
+_TOO_LONG = re.compile(r"(run ?time|limit of \d+ sec|time limit|ran for longer|exceeded its allo)", re.I)
+_NO_PYTHON = re.compile(r"([\w./-]*python[\w.]*): (?:command )?not found|([\w./-]*python[\w.]*): No such file", re.I)
+_NO_SHARE = re.compile(
+    r"can't open file|No such file or directory|not a directory|does not exist|cannot chdir|cd: ", re.I
+)
+_DENIED = re.compile(r"Permission denied", re.I)
+_EXITED = re.compile(r"exit(ed)?( with)? code", re.I)
+_KEY = re.compile(r"\btask (\d+\.\d+)", re.I)
+_AGENT_PREFIX = "worldsize agent: "
+_MOST = 300
+_CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
+
+
+class FailureCause(NamedTuple):
+    """A `Reason`, words for people, and an exit code."""
+
+    reason: str
+    words: str
+    code: int
+
+
+def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> FailureCause:
+    """`share`: what the nodes call the shared directory."""
+    said = job.get("errormessage", "")
+    if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
+        words = "HPC Pack refused the job: {}".format(said or "it says no more")
+        return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
+    task = find_failed_task(said, tasks)
+    if _TOO_LONG.search(said) and not (task and _first_output_line(task)):
+        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {said}", 124)
+    if task is None:
+        return FailureCause(
+            Reason.NODE_FAILURE, "HPC Pack: {}".format(said or "the job failed, and it says no more"), 1
+        )
+    return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
+
+
+def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause | None:
+    """Who cancels a task may say why, there and not in the job. Only where every agent that failed was told to end."""
+    failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
+    if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
+        return None
+    for task in failed:
+        message = task.get("errormessage", "")
+        named = task is find_failed_task(said, tasks)
+        known = any(pattern.search(message) for pattern in (_EXITED, _TOO_LONG, _NODE_LOST))
+        by_hand = message and not known and (named or message not in said)
+        if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
+            words = f"HPC Pack: the task on node {_node_names(task)} was ended: {message}"
+            return FailureCause(Reason.CANCELLED_BY_USER, words, _CANCELLED)
+    return None
+
+
+def _node_names(task: Properties) -> str:
+    return ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
+
+
+def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:
+    """The task that the job's message names, else the one that failed first."""
+    failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
+    named = _KEY.search(said)
+    for task in failed:
+        if named and task.get("taskid") == named[1]:
+            return task
+    return min(failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
+
+
+def _task_failure_cause(task: Properties, share: str) -> FailureCause:
+    node = _node_names(task)
+    code = number_of(task.get("exitcode", "")) or 0
+    message, output = task.get("errormessage", ""), task.get("output", "")
+    if _NODE_LOST.search(message):
+        return FailureCause(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}", 1)
+    if _TOO_LONG.search(message):
+        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {message}", 124)
+    ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
+    if ours:
+        return FailureCause(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code or 1)
+    return _start_failure_cause(node, code, message, output, share)
+
+
+def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> FailureCause:
+    """What a shell or the node's own manager says where our agent did not begin."""
+    words = "; ".join(each for each in (_first_line(output), message) if each)
+    said = words or "nothing was said"
+    missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
+    if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
+        program = missing[1] or missing[2]
+        hint = "install it there, or name another one: `python` of the compute"
+        return FailureCause(Reason.ENVIRONMENT, f"node {node} has no {program}: {hint} ({said})", code or 127)
+    if _NO_SHARE.search(output) or _NO_SHARE.search(message):
+        hint = "mount it there: `worldsize hpcpack share` says how"
+        what = f"node {node} does not see the share at {share}, so its agent never started: {hint} ({said})"
+        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
+    if _DENIED.search(words):
+        hint = "the account that tasks run as must be able to read it"
+        what = f"node {node} may not read the run in {share}, so its agent never started: {hint} ({said})"
+        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
+    return FailureCause(Reason.EXIT_CODE, f"the agent of node {node} never started, or was killed: {said}", code or 1)
+
+
+def _first_output_line(task: Properties) -> str:
+    return _first_line(task.get("output", ""))
+
+
+def _first_line(text: str) -> str:
+    """The first line; of an uncaught exception of Python's the last, which tells what it was."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = (lines[-1] if lines[0].startswith("Traceback ") else lines[0]) if lines else ""
+    return line if len(line) <= _MOST else line[: _MOST - 1] + "…"

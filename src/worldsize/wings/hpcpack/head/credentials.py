@@ -1,0 +1,59 @@
+"""The password of an account on the cluster: from the environment, a keyring, or the person at the terminal.
+
+It is kept nowhere: no file, argument, message or record of ours ever holds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+
+from worldsize.common.atomic_files import printable_text
+from worldsize.errors import ConfigError
+from worldsize.trust.procfs import PASSWORD_VARIABLE, withheld_password
+
+VARIABLE = PASSWORD_VARIABLE
+
+
+def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
+    """ConfigError where nobody gives one."""
+    found = withheld_password(environ) or _read_keyring(url, user) or _ask_at_terminal(url, user)
+    if found:
+        return found
+    raise ConfigError(
+        f"there is no password for {user} at {url}",
+        VARIABLE,
+        f"set {VARIABLE}; or keep it in a keyring: keyring set {service_of(url)} '{user}'; "
+        "or start this at a terminal, and type it when asked",
+    )
+
+
+def service_of(url: str) -> str:
+    """Under which a keyring keeps it, with the user."""
+    return f"worldsize:{url}"
+
+
+def _read_keyring(url: str, user: str) -> str | None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        return None
+    try:
+        return keyring.get_password(service_of(url), user)
+    except (KeyringError, OSError, RuntimeError):  # locked, or a desktop's that is not there
+        return None
+
+
+@cache
+def _ask_at_terminal(url: str, user: str) -> str | None:
+    """Once in the life of this process."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    import getpass
+
+    try:
+        return getpass.getpass(f"password of {printable_text(user)} at {printable_text(url)}: ") or None
+    except EOFError:
+        return None

@@ -1,0 +1,162 @@
+"""Commands on nodes. HPC Pack brings none to a node that a job holds, and nothing back: both go through the share.
+
+On a running run its agents find them (`command_watcher` of the wing `node_commands`); on nodes of their own they are a
+job with a task on each.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
+from worldsize.service.providers import provider
+from worldsize.wings.hpcpack.failure_cause import find_failure_cause
+from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
+from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
+from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
+from worldsize.wings.hpcpack.settings import Share
+from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
+from worldsize.wings.hpcpack.submission import NewJob, submit_all
+
+ClientFactory = Callable[[float], HeadNodeClient]
+"""The head node, asked again for so many seconds."""
+
+_GRACE = 10.0
+_TASKS_EVERY = 3.0
+_NOTICE_AFTER = 2.0
+_NO_TERMINAL = "HPC Pack carries no terminal to a node"
+
+
+def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
+    """On nodes of a running run. UsageError, ConfigError, StorageError."""
+    seen = _require_local_share(share)
+    if command.plan is not None and not command.plan.errands:
+        raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
+    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, seen.to_node_path)
+    return stream
+
+
+def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
+    """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
+    has against it is heard when it says so, which may be later."""
+    share = _require_local_share(asked.share)
+
+    def submit(directory: str) -> CommandJob:
+        made = _requests(command, asked, directory)
+        with heads(PATIENCE) as head:
+            (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
+        return CommandJob(heads, job, command.nodes, share)
+
+    commands = provider("node_commands")
+    stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
+    return stream
+
+
+def refuse_shell(command: NodeCommand) -> NoReturn:
+    run = command.plan.run_id if command.plan else "RUN"
+    hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
+    raise UsageError(_NO_TERMINAL, "shell", hint)
+
+
+class CommandJob:
+    """The job whose tasks are the nodes of a command, in their order."""
+
+    def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
+        self._heads = heads
+        self._head = heads(NODE_COMMAND_PATIENCE)
+        self._job = job
+        self._nodes = nodes
+        self._share = share
+        self._begun = time.monotonic()
+        self._tasks_at = 0.0
+        self._gone: dict[int, str] = {}
+
+    def start_status(self) -> NodeStartStatus:
+        try:
+            return self._start_status_of(properties(self._head.get(f"/jobs/{self._job}")))
+        except ValueError as error:
+            raise SubmitAgain(f"the head node's answer is not understood: {error}") from None
+
+    def _start_status_of(self, row: Properties) -> NodeStartStatus:
+        state = state_of(row.get("state", ""))
+        if state.phase == "queued":
+            soon = time.monotonic() - self._begun < _NOTICE_AFTER
+            return NodeStartStatus(False, note="" if soon else f"HPC Pack job {self._job} {waiting_words(row)}")
+        now = time.monotonic()
+        if state.phase == "ended" or now >= self._tasks_at:
+            self._tasks_at = now + _TASKS_EVERY
+            self._read_tasks(row)
+        if state.phase == "ended" and not row.get("starttime"):
+            raise SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
+        return NodeStartStatus(gone=dict(self._gone))
+
+    def release(self, ended: bool) -> None:
+        """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
+        if not ended:
+            try:
+                with self._heads(NODE_COMMAND_PATIENCE) as head:
+                    head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
+            except WorldsizeError:
+                pass
+
+    def _read_tasks(self, row: Properties) -> None:
+        """ValueError for a task that is none of ours."""
+        over = state_of(row.get("state", "")).phase == "ended"
+        for task in tasks_of(self._head, self._job):
+            number = number_of(task.get("name", "").rpartition("-")[2])
+            if number is None or not 0 <= number < len(self._nodes):
+                raise ValueError(f"{task.get('name')!r:.80} is no task of it")
+            if over or task.get("state") in ENDED_TASK_STATES:
+                self._gone[self._nodes[number]] = self._failure_text(row, [task])
+
+    def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
+        if row.get("state", "").lower() == "canceled":
+            return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
+        return find_failure_cause(row, tasks, self._share.node).words
+
+
+def _require_local_share(share: Share | None) -> Share:
+    if share is None or share.local is None or not os.path.isdir(share.local):
+        where = "compute.share.local"
+        what = "commands travel through the share, which this machine does not see"
+        raise ConfigError(what, where, "name the directory where it is mounted here")
+    return share
+
+
+def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:
+    plan = Plan(
+        run_id="exec " + os.path.basename(directory),
+        name="exec",
+        compute="",
+        created=0.0,
+        attempt=0,
+        nodes=node_major_layout(len(command.nodes), 1),
+        argv=command.argv,
+        environment={},
+        grace=_GRACE,
+        timeout=command.limit,
+    )
+    said = {**asked.said, "nodes": list(command.hosts.values())} if command.hosts else asked.said
+    made = requests(asked._replace(said=said), plan, RunPaths(directory))
+    there = asked.share.to_node_path(directory)
+    tasks = []
+    for number, task in enumerate(made.tasks):
+        words = [asked.python, "-I", "-S", f"{there}/{NODE_PROGRAM_FILE}", there, str(command.nodes[number])]
+        tasks.append({**task, "CommandLine": _require_short_line(shlex.join(words))})
+    return Requests({**made.job, "FailOnTaskFailure": "False"}, tuple(tasks))
+
+
+def _require_short_line(line: str) -> str:
+    if len(line) > LONGEST_LINE:
+        what = f"the tasks' command line would have {len(line)} characters; HPC Pack takes {LONGEST_LINE}"
+        raise ConfigError(what, "compute.share.node", "a shorter path for the share, or for `python`")
+    return line

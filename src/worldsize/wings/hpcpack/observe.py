@@ -1,0 +1,144 @@
+"""From what the head node says of a job to an observation of a run. Pure, but for the questions in `observations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from worldsize.compute.base import Handle
+from worldsize.errors import WorldsizeError
+from worldsize.state.records import Observation, Reason
+from worldsize.state.run_state import RUN_CANCELLED_CODE
+from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.head.errors import MissingResource
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties, properties_parameter, rows, time_of
+from worldsize.wings.hpcpack.render import job_name
+from worldsize.wings.hpcpack.states import state_of
+
+JOB_PROPERTIES = (
+    *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),
+)
+
+T = TypeVar("T")
+
+
+def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
+    """One for each handle: from one question for one job, from one list of the owner's jobs for many, and one question
+    more for a job that failed. Never raises for what the head or the way to it may do."""
+    try:
+        found = jobs_of(head, [int(handle["job"]) for handle in handles])
+    except WorldsizeError as error:
+        return [Observation("unknown", message=f"HPC Pack: {error.what}")] * len(handles)
+    failed: dict[int, FailureCause] = {}
+    return [_observe_job(head, handle, found[int(handle["job"])], failed) for handle in handles]
+
+
+def _observe_job(
+    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, FailureCause]
+) -> Observation:
+    job = int(handle["job"])
+    seen = observation(row, job, handle["run_id"])
+    if row is None or seen.phase != "ended" or row["state"].lower() != "failed":
+        return seen
+    if job not in failed:
+        try:
+            failed[job] = find_failure_cause(row, tasks_of(head, job), _share_path(handle))
+        except (WorldsizeError, ValueError) as error:
+            return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
+    why = failed[job]
+    return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
+
+
+def observation(row: Properties | None, job: int, run_id: str) -> Observation:
+    """What a job's properties alone tell; None: the head knows no such job."""
+    if row is None:
+        return Observation("absent", message=f"HPC Pack knows no job {job} any more")
+    if row.get("name") not in (None, "", job_name(run_id)):
+        return Observation("absent", message=f"HPC Pack's job {job} is another one, named {row['name']}")
+    state = state_of(row.get("state", ""))
+    seen = Observation(state.phase, restarts=number_of(row.get("requeuecount", "")) or 0, counted=False)
+    if state.phase == "queued":
+        return seen._replace(message=waiting_words(row), stuck=state.stuck)
+    seen = seen._replace(started=time_of(row.get("starttime", "")))
+    if state.phase == "ended":
+        return _end_observation(seen, row)
+    message = "" if state.words == "runs" else f"HPC Pack: it {state.words}"
+    return seen._replace(message=message, ending=state.ending)
+
+
+def waiting_words(row: Properties) -> str:
+    """Why a queued job waits, as far as the head says so."""
+    state = state_of(row.get("state", ""))
+    words = state.words
+    pending = row.get("pendingreason", "") or row.get("errormessage", "")
+    if row.get("state", "").lower() == "queued" and not pending:
+        parents = row.get("parentjobids", "")
+        pending = f"for job {parents} to end" if parents else "for free nodes"
+        return f"{words} {pending}"
+    if state.stuck:
+        words += ", and will not start by itself: submit or cancel it with the cluster's own client"
+    return f"{words}: {pending}" if pending else words
+
+
+def tasks_of(head: HeadNodeClient, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
+    return [
+        row for page in head.pages(f"/jobs/{job}/tasks", properties=properties_parameter(names)) for row in rows(page)
+    ]
+
+
+def _end_observation(seen: Observation, row: Properties) -> Observation:
+    word, said = row["state"].lower(), row.get("errormessage", "")
+    if word == "canceled":
+        message = "HPC Pack: cancelled" + (f": {said}" if said else "")
+        return seen._replace(reason=Reason.CANCELLED_BY_USER, code=RUN_CANCELLED_CODE, message=message, over=True)
+    if word == "finished":
+        if said:
+            seen = seen._replace(reason=Reason.CANCELLED_BY_USER, message=f"HPC Pack: finished: {said}")
+        return seen._replace(code=0, over=True)
+    return seen._replace(code=1, message=f"HPC Pack: {said}", over=True)
+
+
+def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
+    """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
+    wanted = list(dict.fromkeys(numbers))
+    found: dict[int, Properties | None] = {}
+    if len(wanted) > 1:
+        found.update(_read_job_list(head, wanted))
+    for job in wanted:
+        if job not in found:
+            found[job] = _read_job(head, job)
+    return found
+
+
+def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
+    """All of its properties: which of them a head has beside those that are documented differs."""
+    try:
+        return _parse_answer(properties, head.get(f"/jobs/{job}"))
+    except MissingResource:
+        return None
+
+
+def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties]:
+    """The newest jobs first, until all that are wanted have been seen, or could have been."""
+    left, oldest = set(wanted), min(wanted)
+    found: dict[int, Properties] = {}
+    names = properties_parameter(JOB_PROPERTIES)
+    for page in head.pages("/jobs", properties=names, owner=head.access.owner, sortJobsBy="Id", asc=False):
+        listed = {number_of(row.get("id", "")) or 0: row for row in _parse_answer(rows, page)}
+        found.update({job: row for job, row in listed.items() if job in left})
+        left -= set(found)
+        if not left or min(listed, default=0) < oldest:
+            break
+    return found
+
+
+def _parse_answer(read: Callable[[Any], T], value: Any) -> T:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise WorldsizeError(f"the head node's answer is not understood: {error}") from None
+
+
+def _share_path(handle: Mapping[str, Any]) -> str:
+    return str((handle.get("share") or {}).get("node", "its place"))

@@ -1,0 +1,200 @@
+"""From a job and its plan to the requests that submit it, and to a preview that people can read. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import printable_text
+from worldsize.errors import JobError
+from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.trust.secrets import mask_tree, mask_values
+from worldsize.wings.hpcpack.settings import Share
+
+LONGEST_LINE = 480
+"""Characters of a task's command line: HPC Pack's own limit."""
+
+_MOST_PARENTS = 100
+
+_START = (
+    "import os,runpy,sys;f=os.open(sys.argv[1],os.O_NOFOLLOW|os.O_DIRECTORY);s=os.fstat(f);p=os.stat('.');m=p.st_mode;"
+    "s.st_uid in(os.getuid(),0,p.st_uid)and not s.st_mode&18&~(m*(not m&512))"
+    "or sys.exit('worldsize agent: not your run');runpy.run_path('/proc/self/fd/%d/agent.pyz'%f,None,'__main__')"
+).replace("'", '"')
+"""Starts the agent in the run's directory, with the share's root as working directory. The run may have been removed
+while it waited, and where users can make directories, somebody else may have made one of its name. So it must belong to
+the account, to root, or to whom the mount shows as the owner of all; and be open to others only as the mount shows all,
+which is never so below a root with the sticky bit. What is executed then lies in the directory that was looked at."""
+
+ATTEMPT = "WORLDSIZE_ATTEMPT"
+"""The job's variable that says which attempt is to begin; agents without it find that out."""
+
+LIMIT_MARGIN = 60.0
+"""Seconds that HPC Pack's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
+
+Properties = Mapping[str, str]
+
+_LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
+_TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
+_PROTECTED = {
+    "name": "display_name: the job's own name in HPC Pack is the run's id, by which a lost reply is found again",
+    "unittype": "nothing: a run takes whole nodes",
+    "minnodes": "resources.instance_count",
+    "maxnodes": "resources.instance_count",
+    "autocalculatemin": "nothing: the run's size is known",
+    "autocalculatemax": "nothing: the run's size is known",
+    "failontaskfailure": "nothing: a run ends with its first failing rank",
+    "rununtilcanceled": "nothing: a run ends when its ranks do",
+    "runtime": "limits.timeout",
+    "runtimeseconds": "limits.timeout",
+    "parentjobids": "worldsize submit --after RUN",
+    "requestednodes": "hpcpack.nodes",
+    "nodegroups": "hpcpack.node_group",
+    "nodegroupop": "hpcpack.node_group_op",
+    "isexclusive": "hpcpack.exclusive",
+    "priority": "hpcpack.priority",
+    "project": "hpcpack.project",
+    "jobtemplate": "hpcpack.template",
+}
+"""Properties that decide how ranks are laid out or how we find them, or that have a key: what to say instead."""
+
+
+class RequestSettings(NamedTuple):
+    """What goes into the requests beside the plan.
+
+    said    the compute's options under the job's own
+    share   where the run lies
+    python  what runs the agents on the nodes
+    """
+
+    said: Mapping[str, Any]
+    share: Share
+    python: str
+
+
+class Requests(NamedTuple):
+    """A job's properties, and those of its tasks in the order of their nodes."""
+
+    job: Properties
+    tasks: tuple[Properties, ...]
+
+
+def job_name(run_id: str) -> str:
+    """The name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
+    return f"worldsize {run_id}"
+
+
+def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
+    """Raises JobError for a property that is not to be said this way."""
+    pinned = pinned_nodes(asked.said, plan)
+    lines = command_lines(asked, plan, paths)
+    return Requests(
+        _job(asked, plan),
+        tuple(_task(asked.share, node, line, pinned.get(node)) for node, line in enumerate(lines)),
+    )
+
+
+def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
+    """What each node executes, in node order."""
+    words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
+    ends = ["--attempt-var", ATTEMPT, "--prepare"]
+    return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+
+
+def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
+    """The nodes that are named: all where as many names are said as the run has nodes; else the first, where torchrun
+    meets on a node of that name."""
+    names = node_names(said)
+    if len(names) == len(plan.agents):
+        return dict(enumerate(names))
+    host = meeting_node(said, plan)
+    return {0: host} if host else {}
+
+
+def node_names(said: Mapping[str, Any]) -> list[str]:
+    return [name for name in items_of(said.get("nodes", "")) if name]
+
+
+def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
+    """The node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
+    if not launcher_facts(plan.launcher).own_meeting:
+        return ""
+    host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
+    return "" if re.fullmatch(r"[\d.]+|\[.*|.*:.*", host) else host.partition(".")[0]
+
+
+def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
+    """All requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
+    head = f"# {base}, as {user}{notes}; {{job}} is the number that the first request answers"
+    blocks = [_block("POST /jobs", made.job, secrets)]
+    blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
+    return "\n".join([head, *blocks, "POST /jobs/{job}/submit"]) + "\n"
+
+
+def _block(line: str, values: Properties, secrets: Collection[str]) -> str:
+    shown = mask_tree(mask_values({key: str(value) for key, value in values.items()}, secrets), sparing=True)
+    return "\n".join([line, *(f"    {key}={printable_text(value)}" for key, value in shown.items())])
+
+
+def _job(asked: RequestSettings, plan: Plan) -> Properties:
+    size = str(len(plan.agents))
+    found = {
+        "Name": job_name(plan.run_id),
+        "UnitType": "Node",
+        "AutoCalculateMin": "False",
+        "AutoCalculateMax": "False",
+        "MinNodes": size,
+        "MaxNodes": size,
+        "FailOnTaskFailure": "True",
+        "RunUntilCanceled": "False",
+    }
+    said = asked.said
+    if "exclusive" in said:
+        found["IsExclusive"] = str(bool(said["exclusive"]))
+    found.update({name: ",".join(items_of(said[key])) for key, name in _LISTS.items() if key in said})
+    found.update({name: said[key] for key, name in _TEXTS.items() if key in said})
+    if plan.timeout is not None:
+        found["RuntimeSeconds"] = str(math.ceil(plan.timeout + plan.grace + LIMIT_MARGIN))
+    return {**found, **dict(_extra_properties(said.get("job_properties", {})))}
+
+
+def _extra_properties(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        instead = _PROTECTED.get(name.lower())
+        if instead:
+            raise JobError(f"{name} is not to be set here", f"hpcpack.job_properties.{name:.60}", f"say {instead}")
+        yield name, value
+
+
+def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
+    found = {
+        "Name": f"node-{node}",
+        "CommandLine": line,
+        "WorkDirectory": share.node,
+        "MinNodes": "1",
+        "MaxNodes": "1",
+        "IsRerunnable": "False",
+    }
+    return {**found, "RequiredNodes": pinned} if pinned else found
+
+
+def items_of(value: Any) -> list[str]:
+    """A list, or text with commas."""
+    words = value.split(",") if isinstance(value, str) else [str(word) for word in value]
+    return [word.strip() for word in words if word.strip()]
+
+
+def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
+    """Those of `jobs`, the elements before it, that have to end before the next element may start.
+
+    All but the last `at_once - 1`, and not only the one that is `at_once` before it: when a waiting one is cancelled,
+    its own parents still run. Of long arrays the last hundred stand for all.
+    """
+    if not at_once:
+        return ()
+    return tuple(jobs[: len(jobs) - at_once + 1][-_MOST_PARENTS:]) if len(jobs) >= at_once else ()

@@ -1,0 +1,129 @@
+"""What an HPC Pack cluster tells people: its nodes, in both generations of its interface, and what runs used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worldsize.compute.base import Handle
+from worldsize.compute.capabilities import ComputeNode, Usage
+from worldsize.errors import SubmitRejected, WorldsizeError
+from worldsize.plan.slurm.hostlist import is_node_name
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.head.errors import MissingResource
+from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, rows, time_of
+from worldsize.wings.hpcpack.observe import jobs_of
+from worldsize.wings.hpcpack.states import unusable_reason
+
+_IN_USE = "HPCCoresInUse"
+_METRICS = ("HPCCpuUsage", _IN_USE)
+_HOUR = 3600.0
+
+
+def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
+    """Every node, by name. `gpus`: of each, since no head tells. With `metrics`, what of them is in use, from one
+    request more. Raises what a request raises; SubmitRejected for an answer that says nothing of nodes."""
+    try:
+        return _nodes(head, gpus, metrics)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise SubmitRejected(f"the answer is not understood: {error}", f"nodes of {head.access.url}") from None
+
+
+def _nodes(head: HeadNodeClient, gpus: int | None, metrics: bool) -> list[ComputeNode]:
+    found = _read_nodes_2019(head, gpus) if head.access.generation != "2016" else None
+    if found is None:
+        return _read_nodes_2016(head, gpus)
+    if not metrics:
+        return found
+    used = _metrics(head)
+    return [_with_metrics(node, used.get(node.name.lower(), {})) for node in found]
+
+
+def groups_of(found: Sequence[ComputeNode]) -> list[str]:
+    """The groups that have nodes."""
+    return list(dict.fromkeys(group for node in found for group in node.groups))
+
+
+def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
+    """HPC Pack counts time, and neither GPUs nor what processes took."""
+    try:
+        found = jobs_of(head, [int(handle["job"]) for handle in handles])
+    except WorldsizeError:
+        return [None] * len(handles)
+    return [_usage(found[int(handle["job"])], handle) for handle in handles]
+
+
+def _usage(row: Properties | None, handle: Handle) -> Usage | None:
+    began, ended = (time_of(row.get(name, "")) for name in ("starttime", "endtime")) if row else (None, None)
+    if began is None or ended is None or ended < began:
+        return None
+    count, gpus = int(handle.get("nodes", 1)), handle.get("gpus")
+    hours = None if gpus is None else gpus * count * (ended - began) / _HOUR
+    return Usage(count, int(ended - began), None if gpus is None else gpus * count, hours, None, None)
+
+
+def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode] | None:
+    """HPC Pack 2019's; None where the head does not know them."""
+    try:
+        found = head.get("/cluster/nodes")
+    except MissingResource:
+        if head.access.generation == "2019":
+            raise
+        return None
+    if not isinstance(found, list):
+        raise SubmitRejected(f"a list of nodes was expected, and not {found!r:.60}", "GET /cluster/nodes")
+    return [_node({str(name).lower(): value for name, value in each.items()}, gpus) for each in found]
+
+
+def _read_nodes_2016(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode]:
+    """HPC Pack 2016's, all of whose properties are asked for: it refuses names that it does not know."""
+    return [_node(row, gpus) for page in head.pages("/nodes") for row in rows(page)]
+
+
+def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
+    """ValueError for one that has no name, or none that a host can have."""
+    name = str(said.get("name", ""))
+    if not is_node_name(name):
+        raise ValueError(f"{name!r:.80} is no node's name")
+    state, health = str(said.get("state") or "Unknown"), str(said.get("health") or "")
+    if not health and str(said.get("reachable", "")).lower() == "false":
+        health = "Error"
+    why = unusable_reason(state, health)
+    groups = said.get("groups", said.get("nodegroups")) or ()
+    return ComputeNode(
+        name=name,
+        state=state,
+        note="" if health in ("", "OK") else health,
+        usable=not why,
+        reason=why,
+        groups=tuple(names_of(groups) if isinstance(groups, str) else map(str, groups)),
+        cpus=_number(said, "cores", "numberofcores"),
+        memory=_number(said, "memorysize"),
+        gpus=gpus,
+    )
+
+
+def _number(said: Mapping[str, Any], *names: str) -> int | None:
+    value = next((said[name] for name in names if said.get(name) not in (None, "")), None)
+    return int(value) if isinstance(value, (int, float)) else number_of(str(value)) if value is not None else None
+
+
+def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
+    """By node, in lower case; nothing where the head has none to tell."""
+    try:
+        found = head.get("/cluster/nodes/metrics", metricNames=",".join(_METRICS))
+        return {
+            str(each["NodeName"]).lower(): {str(name).lower(): float(value) for name, value in each["Metrics"].items()}
+            for each in found
+        }
+    except (WorldsizeError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def _with_metrics(node: ComputeNode, used: Mapping[str, float]) -> ComputeNode:
+    load = used.get("hpccpuusage")
+    found = node._replace(load=None if load is None else round(load, 1))
+    if _IN_USE.lower() not in used or node.cpus is None:
+        return found
+    free = max(0, node.cpus - int(used[_IN_USE.lower()]))
+    return found._replace(cpus_free=free if node.usable else 0)

@@ -1,0 +1,172 @@
+"""Settings of an HPC Pack compute: the head node and the account, kept in handles without the password; and the
+share, one directory under three names, which no other module knows. Pure, but for `path_mapping`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.common.path_mapping import to_node_path
+from worldsize.errors import ConfigError
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.keys.hpcpack import HPCPACK
+from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.keys.slurm import SETUP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+
+SHARE: Mapping[str, Key] = {
+    "head": Key("text", r"As Windows calls it, \\HEAD\CcpSpoolDir\app; or a path of this machine.", blank=False),
+    "node": Key("text", "The directory where the Linux nodes have it mounted: /app.", blank=False),
+    "local": Key("path", "Where this machine has it mounted.", blank=False),
+}
+
+HEAD: Mapping[str, Key] = {
+    "url": Key("text", "The head node: https://HEAD.", blank=False),
+    "user": Key("text", r"The account on the cluster: DOMAIN\name.", blank=False),
+    "share": Key("object", "The directory that all nodes share, by its names.", keys=SHARE),
+    "ca_file": Key("path", "Certificates that the head's is verified with, where it is not a public authority's.",
+                   blank=False),
+    "verify": Key("flag", "Whether the head's certificate is verified (true)."),
+    "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
+    "generation": Key("as_text", "How the head names its nodes: 2016 or 2019; without it, that is found out.",
+                      choices=("2016", "2019"), harmless=True),
+}  # fmt: skip
+
+KEYS: Mapping[str, Key] = {**HEAD, **HPCPACK, **SETUP}
+"""Of a configured compute: what it alone says, and what a job may say as well."""
+
+NO_PASSWORD = "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
+_BASE = "/hpc"
+
+
+def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Its runs are on its share; its `python` is a path of the nodes, which have file systems of their own."""
+    local = local_share(values["options"].get("share", {}))
+    return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
+
+
+def key_hint(key: str) -> str | None:
+    return NO_PASSWORD if "pass" in key.lower() else None
+
+
+def path_mapping(options: Mapping[str, Any]) -> Mapped:
+    share = share_of(options)
+    return share.path_mapping() if share else ()
+
+
+def local_share(share: Mapping[str, Any]) -> str | None:
+    """Where this machine sees the share; None where nobody says and no name of it is a directory here."""
+    if share.get("local"):
+        return str(share["local"])
+    head, node = str(share.get("head", "")), str(share.get("node", ""))
+    if head.startswith("/"):
+        return head
+    return node if node and os.path.isdir(node) else None
+
+
+class HeadAccess(NamedTuple):
+    """How the head node is reached.
+
+    url         as configured; `base` is what requests begin with
+    ca_file     certificates that the head's is verified with; None: those that this machine trusts
+    verify      whether it is verified at all
+    as_user     on whose behalf an administrator acts
+    generation  "2016" or "2019": how nodes are asked for; None: as it turns out
+    """
+
+    url: str
+    user: str
+    ca_file: str | None = None
+    verify: bool = True
+    as_user: str | None = None
+    generation: str | None = None
+
+    @property
+    def base(self) -> str:
+        plain = self.url.rstrip("/")
+        return plain if "/" in plain.partition("://")[2] else plain + _BASE
+
+    @property
+    def owner(self) -> str:
+        """Whose jobs ours are."""
+        return self.as_user or self.user
+
+
+def head_access(settings: ComputeSettings) -> HeadAccess:
+    """ConfigError for a table that does not say enough."""
+    said = settings.options
+    for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
+        if not said.get(key):
+            what = f"compute {settings.name} does not say `{key}`"
+            raise ConfigError(what, f"compute.{settings.name}.{key}", f'{key} = "{hint}"')
+    if not said["url"].startswith("https://"):
+        what = f"{said['url']} is no https address: the password would travel in the clear"
+        raise ConfigError(what, f"compute.{settings.name}.url", 'url = "https://HEAD"')
+    if "@" in said["url"].partition("://")[2].partition("/")[0]:
+        raise ConfigError("a login in an address is used nowhere", f"compute.{settings.name}.url", NO_PASSWORD)
+    return HeadAccess(**{name: said[name] for name in HeadAccess._fields if name in said})
+
+
+def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
+    """What a handle keeps of it: for people, and to find the configured compute again."""
+    return {**access._asdict(), "share": share._asdict() if share else None}
+
+
+def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
+    """Whether a configured compute is the head node, and the account, that a handle names. A handle, which may be
+    anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
+    said = settings.options
+    return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
+
+
+def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of HPC Pack for a job: the compute's options under the job's own, key by key; `job_properties` name
+    by name."""
+    apart = (*HEAD, "modules", "setup")
+    found = {key: value for key, value in options.items() if key not in apart}
+    raw = {**found.get("job_properties", {}), **said.get("job_properties", {})}
+    found.update(said)
+    return {**found, "job_properties": raw} if raw else found
+
+
+class Share(NamedTuple):
+    r"""Its names.
+
+    head   as Windows calls it (`\\HEAD\CcpSpoolDir\app`), or a path of this machine
+    node   as the Linux nodes call it (`/app`)
+    local  where this machine has it mounted; None where it has not
+    """
+
+    head: str
+    node: str
+    local: str | None = None
+
+    def path_mapping(self) -> tuple[tuple[str, str], ...]:
+        """As ComputeFacts say it, whichever way of links a path here takes."""
+        if self.local is None:
+            return ()
+        ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
+        return tuple((way, self.node) for way in ways)
+
+    def to_node_path(self, path: str) -> str:
+        """What the nodes call a path of this machine."""
+        return to_node_path(path, self.path_mapping())
+
+    def unc(self) -> str:
+        """`//HEAD/CcpSpoolDir/app`, as `mount -t cifs` takes it; "" where `head` is no such name."""
+        return self.head.replace("\\", "/") if self.head.startswith("\\\\") else ""
+
+
+def share_of(options: Mapping[str, Any]) -> Share | None:
+    """A configured compute's; None where it names none."""
+    said = options.get("share", {})
+    node = str(said.get("node", "")).rstrip("/") or str(said.get("node", ""))
+    head = str(said.get("head", ""))
+    local = local_share(said)
+    if not node and local is not None:
+        node = local
+    return Share(head, node, local) if node else None

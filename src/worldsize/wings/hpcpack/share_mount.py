@@ -1,0 +1,131 @@
+"""The share, mounted on a Linux node: one shell script that does it now and at every start. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from worldsize.errors import UsageError
+from worldsize.wings.hpcpack.head.credentials import VARIABLE
+
+VERSION = "3.0"
+
+
+class Mount(NamedTuple):
+    r"""A share of the head node on one node.
+
+    share   as mount.cifs takes it: //HEAD/CcpSpoolDir/app
+    at      the mount point
+    user    the account on the cluster, DOMAIN\name or name
+    owner   the Linux account that files belong to there
+    group   the Linux group; "" for the owner's
+    mode    of directories and files, octal digits
+    version of SMB
+    """
+
+    share: str
+    at: str
+    user: str
+    owner: str
+    group: str
+    mode: str
+    version: str = VERSION
+
+    @property
+    def credentials(self) -> str:
+        """The file that holds the password: root's alone."""
+        return f"/etc/worldsize{self.at.replace('/', '-')}.credentials"
+
+    @property
+    def options(self) -> str:
+        """Links in our run directories need mfsymlinks; the head may start later than a node (_netdev, nofail)."""
+        said = {
+            "credentials": self.credentials,
+            "vers": self.version,
+            "uid": self.owner,
+            **({"gid": self.group} if self.group else {}),
+            "dir_mode": "0" + self.mode,
+            "file_mode": "0" + self.mode,
+        }
+        return ",".join(
+            [*("{}={}".format(*pair) for pair in said.items()), "mfsymlinks", "nosuid", "nodev", "_netdev", "nofail"]
+        )
+
+    @property
+    def fstab(self) -> str:
+        return "{} {} cifs {} 0 0".format(self.share.replace(" ", "\\040"), self.at, self.options)
+
+
+def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
+    r"""UsageError for words that name nothing. `share` may be written as Windows does; `owner` is USER or USER:GROUP,
+    without it the name in `user`, which is what HPC Pack calls the account that it runs a person's tasks under."""
+    name = share.replace("\\", "/").rstrip("/")
+    if not (name.startswith("//") and name.count("/") >= 3 and name.isprintable() and "," not in name):
+        raise UsageError(f"{share!r} is no share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'")
+    place = at.rstrip("/")
+    if not place.startswith("/") or not place.isprintable() or any(sign in place for sign in " ,\\"):
+        raise UsageError(f"{at!r} is no mount point", "--at", "/app")
+    person, _, group = (owner or user.rpartition("\\")[2]).partition(":")
+    for each in (person, group):
+        if each and not all(sign.isalnum() or sign in "._-" for sign in each):
+            raise UsageError(f"{each!r} is no Linux account", "--owner", "--owner NAME, or NAME:GROUP")
+    if not person or not user.isprintable():
+        raise UsageError(f"{user!r} is no account", "--user", r"'DOMAIN\name'")
+    if not all(part.isdigit() for part in version.split(".")):
+        raise UsageError(f"{version!r} is no version of SMB", "--smb", "3.0; 2.1 for an old head node")
+    modes = (mode or ("750" if group else "700")).lstrip("0")
+    if len(modes) != 3 or not set(modes) <= set("01234567"):
+        raise UsageError(f"{mode!r} is no mode", "--mode", "0700, or 0750 for a group that may read")
+    return Mount(name, place, user, person, group, modes, version)
+
+
+def script(mount: Mount) -> str:
+    """For a node's root: as often as one likes. It takes the password from the environment, or asks for it."""
+    domain, _, name = mount.user.rpartition("\\")
+    values = {
+        "share": mount.share,
+        "at": mount.at,
+        "owner": mount.owner,
+        "user": name,
+        "domain": domain,
+        "credentials": mount.credentials,
+        "line": mount.fstab,
+    }
+    lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]
+    return _SCRIPT % (mount.share, mount.at, "\n".join(lines), VARIABLE)
+
+
+_SCRIPT = r"""#!/bin/sh
+# Mounts %s at %s, now and whenever this node starts. As root.
+set -eu
+%s
+root=${DESTDIR:-}
+password=${%s:-}
+
+refuse() { echo "$1" >&2; exit 1; }
+
+[ "$(id -u)" = 0 ] || refuse "this needs root: sudo"
+command -v mount.cifs >/dev/null || refuse "mount.cifs is missing: install the package cifs-utils"
+id "$owner" >/dev/null 2>&1 || refuse "no account is called $owner here: run an HPC Pack job as $user, or useradd"
+mkdir -p "$root$at"
+
+# The password stands in a file that root alone reads; on a command line, or in fstab, everybody could.
+if [ -n "$password" ] || ! [ -s "$root$credentials" ]; then
+    if [ -z "$password" ]; then
+        printf 'password of %%s: ' "$user" >&2
+        stty -echo 2>/dev/null || :; IFS= read -r password; stty echo 2>/dev/null || :; echo >&2
+    fi
+    rm -f "$root$credentials"
+    (umask 077; printf 'username=%%s\npassword=%%s\n' "$user" "$password" >"$root$credentials")
+    [ -z "$domain" ] || printf 'domain=%%s\n' "$domain" >>"$root$credentials"
+fi
+
+if ! grep -qxF "$line" "$root/etc/fstab"; then
+    if awk -v at="$at" '!/^#/ && $2 == at { found = 1 } END { exit !found }' "$root/etc/fstab"; then
+        refuse "/etc/fstab has another line for $at: remove it first"
+    fi
+    printf '%%s\n' "$line" >>"$root/etc/fstab"
+fi
+mountpoint -q "$root$at" || mount "$at"
+echo "$share is mounted at $at"
+"""

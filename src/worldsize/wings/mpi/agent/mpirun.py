@@ -1,0 +1,231 @@
+"""Open MPI's mpirun, on the head, without ssh: what it would start on another node, that node's agent executes.
+
+mpirun calls a program for each other host, with the host's name and a line for its shell. Ours hands both to the head's
+agent, which sends the line over the control channel (`launcher_relay`); there a process has waited for it since the
+launch. Ranks write their own files: what mpirun starts becomes the rank by a file that the node's agent has written.
+
+mpirun sees hosts, not nodes: it knows of no virtual ones, and daemons that share a host get into each other's way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.launchers.launcher_failures import FailedRank
+from worldsize.agent.launchers.rank_file import to_shell_word
+from worldsize.agent.posix.processes import find_program
+from worldsize.common.atomic_files import read_tail, write_text
+from worldsize.plan.node_names import short_names
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import RendezvousResult, scrub
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
+
+STARTER = "worldsize-start"
+"""Found on mpirun's own PATH: the words of its option cannot hold a path with blanks."""
+
+_START = """#!/bin/sh
+node=$1
+shift
+printf '%%s\\n' "$*" >%s/"$node"
+printf '%%s\\n' "$node" >%s
+"""
+_BECOME_THE_RANK = (
+    'until [ -e "$0/rank-$OMPI_COMM_WORLD_RANK" ]; do sleep 0.02; done; . "$0/rank-$OMPI_COMM_WORLD_RANK"; exec "$@"'
+)
+"""The agent of another node of this host may not have written it yet."""
+
+_WORLDSIZE_VARIABLES = (
+    "WORLDSIZE_RUN_ID",
+    "WORLDSIZE_ATTEMPT",
+    "WORLDSIZE_RUN_DIR",
+    "WORLDSIZE_NODE_RANK",
+    "WORLDSIZE_HOSTFILE",
+)
+_AS_ROOT = (
+    "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
+)  # fmt: skip
+_QUICKER = {"HWLOC_COMPONENTS": "-gl"}
+"""Else hwloc looks for ten X displays."""
+
+_REMOTE = {
+    4: ("--mca", "plm", "rsh", "--mca", "plm_rsh_agent", STARTER, "--mca", "plm_rsh_no_tree_spawn", "1",
+        "--mca", "plm_rsh_num_concurrent"),
+    5: ("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", STARTER, "--prtemca", "plm_ssh_no_tree_spawn", "1",
+        "--prtemca", "plm_ssh_num_concurrent"),
+}  # fmt: skip
+"""By generation. The head starts all others, and at once: fewer at a time are refused where daemons stay attached."""
+
+_AT_ONCE = 128
+"""As many as Open MPI starts by itself."""
+
+_YIELD = "OMPI_MCA_mpi_yield_when_idle"
+_STACK = {"OMPI_MCA_mpi_abort_print_stack": "1"}
+"""What aborts says so in its own log: Open MPI 4 sometimes loses its words about it ("Data unpack would read past end
+of buffer in file … show_help.c")."""
+
+# In its own words, by both generations.
+_ABORTED = (
+    r"MPI_ABORT was invoked on rank ([0-9]{1,9}) in communicator MPI_COMM_WORLD(?:\s+Proc:[^\n]*)?\s+"
+    r".{0,500}?rrorcode:? (-?[0-9]{1,9})\b"
+)
+_EXITED = r"Process name:\s*\[\S*,([0-9]{1,9})\]\s+Exit code:\s+([0-9]{1,9})\b"
+_SIGNALLED = (
+    r"process\s+rank\s+([0-9]{1,9})\s+with\s+PID\s+[0-9]+\s+on\s+node\s+\S+\s+exited\s+on\s+"
+    r"signal\s+([0-9]{1,9})\b"
+)
+_ABORTS = b"(ompi_mpi_abort+"
+_LAST = 65536
+_UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+\s+exiting improperly"
+
+
+class MpirunLauncher(HeadLauncher):
+    """Open MPI's mpirun."""
+
+    def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
+        return has_open_mpi(plan, environ)
+
+    def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
+        return mpirun_argv(launch.plan, launch.paths, environment)
+
+    def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
+        return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
+
+    def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
+        require_open_mpi(environment)
+        hosts = short_names([host.name for host in launch.world.hosts])
+        write_text(hosts_file(launch.paths), hosts_lines(launch.plan, hosts))
+        write_starter(launch.paths, launch.plan.options.get("target", os.devnull))
+
+    def first_cause(self, end: NodeEnd) -> FailedRank | None:
+        cause = first_cause(end.ended.process.log, end.ended.code)
+        return cause or abort_cause(end.plan, end.paths, end.ended.code)
+
+
+LAUNCHER = MpirunLauncher()
+
+
+def open_mpi_generation(program: str) -> int | None:
+    """The generation of Open MPI that an mpirun belongs to: 4 (and before), or 5; None for another MPI's."""
+    real = os.path.realpath(program)
+    name, _, of = os.path.basename(real).partition(".")
+    if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
+        return None
+    beside = os.listdir(os.path.dirname(real))
+    return 5 if "prterun" in beside else 4 if "orted" in beside else None
+
+
+def has_open_mpi(plan: Plan, environ: Mapping[str, str]) -> bool:
+    """Whether ranks on a node with this environment find an mpirun that we can start."""
+    path = plan.environment.get("PATH") or ":".join((*plan.path, environ.get("PATH", "/usr/bin:/bin")))
+    return _find_generation({"PATH": path}) is not None
+
+
+def require_open_mpi(environment: Mapping[str, str]) -> None:
+    """Raises OSError where the mpirun of this environment is not Open MPI's. A missing one fails when it is started."""
+    try:
+        program = find_program("mpirun", environment)
+    except OSError:
+        return
+    if open_mpi_generation(program) is None:
+        raise OSError(errno.ENOEXEC, "is not Open MPI's (say launcher: direct, or let PATH name another)")
+
+
+def _find_generation(environment: Mapping[str, str]) -> int | None:
+    try:
+        return open_mpi_generation(find_program("mpirun", environment))
+    except OSError:
+        return None
+
+
+def mpirun_argv(plan: Plan, paths: RunPaths, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The command line for the ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
+    return (
+        "mpirun", "-np", str(plan.world_size), "--hostfile", hosts_file(paths), "--map-by", "slot", "--bind-to", "none",
+        "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4], str(max(_AT_ONCE, len(plan.nodes))),
+        "/bin/sh", "-c", _BECOME_THE_RANK, paths.launch_dir, *plan.argv,
+    )  # fmt: skip
+
+
+def hosts_file(paths: RunPaths) -> str:
+    return os.path.join(paths.launch_dir, "hosts")
+
+
+def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
+    """Each host once, with the ranks of all its nodes. Raises OSError where these do not stand side by side."""
+    lines = []
+    slots = 0
+    for node, name in zip(plan.nodes, hosts):
+        slots += len(node.ranks)
+        if hosts[node.node_rank + 1 : node.node_rank + 2] != [name]:
+            lines.append(f"{name} slots={slots}\n")
+            slots = 0
+    if len(lines) > len(set(hosts)):
+        raise OSError(errno.EINVAL, "places ranks by hosts, and nodes that share one are not neighbours here")
+    return "".join(lines)
+
+
+def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], crowded: bool = False) -> dict[str, str]:
+    """mpirun's environment, from that of one of the node's ranks, without variables of other launchers or of a
+    scheduler, which mpirun would obey. Variables of the job and of its environment stay, whatever their names: the
+    files of ranks hold only what differs from this. `crowded`: there are more ranks than cores, so that ranks that wait
+    yield."""
+    ours = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
+    environment = {
+        **_QUICKER,
+        **_STACK,
+        **({_YIELD: "1"} if crowded else {}),
+        **scrub(rank),
+        **ours,
+        **plan.environment,
+    }
+    environment["PATH"] = f"{paths.launch_dir}:{rank['PATH']}"
+    if os.getuid() == 0:
+        environment.update(dict.fromkeys(_AS_ROOT, "1"))
+    return environment
+
+
+def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
+    ranks: dict[str, int] = {}
+    for node, host in zip(plan.nodes, world.hosts):
+        ranks[host.name] = ranks.get(host.name, 0) + len(node.ranks)
+    return any(ranks[host.name] > host.cores > 0 for host in world.hosts)
+
+
+def write_starter(paths: RunPaths, target: str) -> None:
+    path = os.path.join(paths.launch_dir, STARTER)
+    with open(path, "w") as file:
+        file.write(_START % (to_shell_word(paths.launch_dir), target))
+    os.chmod(path, 0o700)
+
+
+def first_cause(log: str, code: int) -> FailedRank | None:
+    """The rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
+        found = re.search(pattern, text, re.DOTALL)
+        if found is not None:
+            return FailedRank(int(found[1]), (base + int(found[2])) & 255)
+    found = re.search(_UNFINISHED, text)
+    return FailedRank(int(found[1]), code) if found else None
+
+
+def abort_cause(plan: Plan, paths: RunPaths, code: int) -> FailedRank | None:
+    """The first rank whose own log ends in the stack of its MPI_Abort, which mpirun answered with `code`."""
+    for node in plan.nodes:
+        for rank in node.ranks:
+            if _ABORTS in read_tail(paths.rank_log(rank.rank), _LAST):
+                return FailedRank(rank.rank, code)
+    return None

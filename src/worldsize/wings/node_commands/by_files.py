@@ -1,0 +1,278 @@
+"""A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
+
+The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
+tells what happens (`FileTransport` of `agent/run_command.py`), and `lease`, which we change every second for as long as
+somebody wants it. The program is started by the agents of a run, or as a job of the compute.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from worldsize.common.atomic_files import open_regular_file, read_tail
+from worldsize.compute.capabilities import NodeCommand, NodeEvent, NodeStartStatus
+from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exits
+from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent.command_watcher import trouble_log
+from worldsize.wings.node_commands.by_process import GRACE, command_spec, parse_event
+from worldsize.wings.node_commands.files import (
+    new_command_name,
+    new_command_path,
+    write_command_directory,
+    write_lease,
+)
+
+PATIENCE = 60.0
+"""Seconds that a node may take to begin, once it should; file systems show new files late."""
+
+SILENCE = 20.0
+"""Seconds without a sign of life (one comes every second) after which a node is lost."""
+
+LAG = 5.0
+"""Seconds without news of a node that is known to be gone, whose last lines may come later than that is known."""
+
+_OVERTIME = 6.0
+_RENEW, _RENEW_FIRST = 1.0, 0.25
+_LOOK = 1.0
+_PAUSE = 0.05
+_READINGS = 200
+_CHUNK = 2 << 20
+_WORDS = 1000
+_HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
+
+
+class CommandJob(Protocol):
+    """What a scheduler executes node programs for. Its functions are those that `FileCommandStream` calls."""
+
+    def start_status(self) -> NodeStartStatus: ...
+
+    def release(self, ended: bool) -> None: ...
+
+
+def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
+    """Execute a command on nodes of a run whose plan has `errands`: its agents find it in the run's directory. `there`
+    gives the nodes' path of one of this machine's. Raises StorageError."""
+    paths = command.paths
+    assert paths is not None
+    directory = os.path.join(paths.errands, new_command_name())
+    write_command_directory(directory, command_spec(command, there=there))
+    return FileCommandStream(directory, command.nodes, lambda: _start_status(directory, paths, command.nodes))
+
+
+def execute_by_job(
+    command: NodeCommand, share: str, there: Callable[[str], str], submit: Callable[[str], CommandJob]
+) -> FileCommandStream:
+    """On nodes of its own: `submit` is given the command's directory, below `share`, and has a job execute the node
+    program that lies there, with that directory and its number as words, on each node. `there` as above. StorageError,
+    and what `submit` raises."""
+    directory = new_command_path(share)
+    write_command_directory(directory, command_spec(command, there=there))
+    try:
+        job = submit(directory)
+    except BaseException:
+        run_command.remove_directory(directory)
+        raise
+    return FileCommandStream(directory, command.nodes, job.start_status, job.release)
+
+
+def _start_status(directory: str, paths: RunPaths, nodes: Sequence[int]) -> NodeStartStatus:
+    ended = {each.node_rank: "its agent has ended" for each in read_exits(paths, max(nodes) + 1)}
+    said = {node: read_tail(trouble_log(directory, node), _WORDS).decode(errors="replace").strip() for node in nodes}
+    return NodeStartStatus(gone={**ended, **{node: text for node, text in said.items() if text}})
+
+
+class NodeFile:
+    """What one node tells, read while it grows.
+
+    has_begun  it has told something
+    is_over    no more is to be expected: it has told its end, or is taken for lost
+    silence    time in which the file held nothing new; that in which it could not be read counts less
+    """
+
+    def __init__(self, directory: str, node: int) -> None:
+        self.node = node
+        self.has_begun = self.has_ended = False
+        self.lost = ""
+        self.silence = run_command.Silence()
+        self._path = os.path.join(directory, run_command.node_file_name(node))
+        self._offset = 0
+        self._rest = b""
+
+    @property
+    def is_over(self) -> bool:
+        return self.has_ended or bool(self.lost)
+
+    def read_events(self, now: float) -> list[NodeEvent]:
+        """What is new at `now` (monotonic)."""
+        *lines, self._rest = (self._rest + self._read(now)).split(b"\n")
+        said = [event for event in map(parse_event, lines) if event is not None]
+        self.has_begun = self.has_begun or bool(said)
+        self.has_ended = any(event.kind == "end" for event in said)
+        return said
+
+    def _read(self, now: float) -> bytes:
+        """The next bytes, as far as they can be read. Where a file system shows a file's new size before its bytes,
+        there are zeros, which no line has: they are read again."""
+        try:
+            with open(open_regular_file(self._path), "rb") as file:
+                file.seek(self._offset)
+                data = file.read(_CHUNK).partition(b"\0")[0]
+        except OSError as error:
+            self.silence.look(now, False, run_command.silence_weight(error))
+            return b""
+        self.silence.look(now, bool(data))
+        self._offset += len(data)
+        return data
+
+
+class FileCommandStream:
+    """`NodeCommandStream` of a command's directory.
+
+    `status` says how it stands. It is called about every second, in a thread of its own, and may take its time;
+    SubmitAgain: nobody could be asked; another error: why no node will ever be reached. After `release` nothing may run
+    any more, or be started later; it is told whether every node has told its end.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        nodes: Sequence[int],
+        status: Callable[[], NodeStartStatus],
+        release: Callable[[bool], None] = lambda ended: None,
+    ) -> None:
+        self._directory = directory
+        self._ask = status
+        self._release = release
+        self._files = [NodeFile(directory, node) for node in nodes]
+        self._status = NodeStartStatus(begun=False)
+        self._told = ""
+        self._refused: WorldsizeError | None = None
+        self._stopped_at: float | None = None
+        self._word = "go"
+        self._count = 0
+        self._due = 0.0
+        self._writing = threading.Lock()
+        self._closed = threading.Event()
+        for work in (self._renew, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
+        deadline = time.monotonic() + timeout
+        while not (said := self._read_new_events()):
+            if all(file.is_over for file in self._files):
+                self._require_begun()
+                return None
+            if time.monotonic() >= deadline:
+                return []
+            time.sleep(_PAUSE)
+        return said
+
+    def stop(self) -> None:
+        self._request_end(run_command.STOP)
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._request_end(run_command.NOW)
+        deadline = time.monotonic() + GRACE
+        while any(file.has_begun and not file.is_over for file in self._files) and time.monotonic() < deadline:
+            self.read_events(_PAUSE)
+        self._closed.set()
+        self._release(all(file.has_ended for file in self._files))
+        with self._writing:
+            run_command.remove_directory(self._directory)
+
+    def _request_end(self, word: str) -> None:
+        self._stopped_at = self._stopped_at or time.monotonic()
+        self._word, self._due = word, 0.0
+        self._change_lease()
+
+    def _read_new_events(self) -> list[NodeEvent]:
+        now = time.monotonic()
+        note = self._status.note
+        said = [NodeEvent(-1, "note", note.encode())] if note not in ("", self._told) else []
+        self._told = note or self._told
+        if now < self._due:
+            return said
+        self._due = now + max(_PAUSE, len(self._files) / _READINGS)
+        for file in self._files:
+            if not file.is_over:
+                said += file.read_events(now) or self._losses(file, now)
+        return said
+
+    def _losses(self, file: NodeFile, now: float) -> list[NodeEvent]:
+        """Decide whether the node is lost, because it can tell nothing more, however long it is waited for, and return
+        the event that says so. There is none for a node that had not begun when the end was asked for."""
+        refused = self._refused  # which another thread changes
+        begun = file.has_begun or self._status.begun
+        why = self._status.gone.get(file.node, "") or (refused.what if refused else "")
+        if not (begun or why):
+            file.silence.look(now, True)
+        stopped_for = None if self._stopped_at is None else now - self._stopped_at
+        if not is_lost(file.has_begun, begun, bool(why), file.silence.seconds, stopped_for):
+            return []
+        file.lost = why or f"nothing was heard of it for {file.silence.seconds:.0f} s{self._full_disk_words()}"
+        return [NodeEvent(file.node, "lost", file.lost.encode())] if file.has_begun or stopped_for is None else []
+
+    def _full_disk_words(self) -> str:
+        try:
+            return "" if os.statvfs(self._directory).f_bavail else ": the disk is full"
+        except OSError:
+            return ""
+
+    def _require_begun(self) -> None:
+        if self._stopped_at is None and not any(file.has_begun for file in self._files):
+            hint = None if self._status.gone else _HINT
+            raise self._refused or SubmitRejected(_loss_message(self._files), "exec", hint)
+
+    def _renew(self) -> None:
+        while not self._closed.wait(_RENEW if all(file.has_begun for file in self._files) else _RENEW_FIRST):
+            self._change_lease()
+
+    def _change_lease(self) -> None:
+        """Write the lease with its next number; an order to stop stays in it. What cannot be written is written again a
+        second later."""
+        with self._writing:
+            self._count += 1
+            try:
+                write_lease(self._directory, f"{self._word} {self._count}")
+            except OSError:
+                pass
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._status, self._refused = self._ask(), None
+            except (SubmitAgain, OSError):
+                pass
+            except WorldsizeError as error:
+                self._refused = error
+            self._closed.wait(_LOOK)
+
+
+def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, stopped_for: float | None) -> bool:
+    """Whether nothing more is to be expected of a node.
+
+    has_begun    it has told something
+    should_have  it has, or should have by now
+    is_gone      the compute reports that it is gone, which may arrive before its last lines do
+    silence      seconds without news
+    stopped_for  seconds since the end of the command was asked for; None where it was not
+    """
+    if stopped_for is not None and (not should_have or stopped_for > GRACE + _OVERTIME):
+        return True
+    return silence > (LAG if is_gone else SILENCE if has_begun else PATIENCE)
+
+
+def _loss_message(files: Sequence[NodeFile]) -> str:
+    """What became of nodes that never came, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for file in files:
+        reasons.setdefault(file.lost, []).append(str(file.node))
+    return "; ".join(f"node{'s' * (len(nodes) > 1)} {','.join(nodes)}: {why}" for why, nodes in reasons.items())

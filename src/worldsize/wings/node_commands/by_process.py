@@ -1,0 +1,260 @@
+"""A command on nodes, on its way: one process here (srun, or the node program itself) that tells of all nodes in
+the lines of `wings.node_commands.agent.run_command`. Its standard input is the lifeline of what it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+
+from worldsize.agent.posix.child_termination import terminate_child
+from worldsize.common import termination
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.termination import Termination
+from worldsize.compute.capabilities import NodeCommand, NodeEvent
+from worldsize.errors import WorldsizeError
+from worldsize.plan.rank_environment import scrub_rules
+from worldsize.wings.node_commands.agent import run_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+GRACE = 5.0
+"""Seconds between TERM and KILL."""
+
+_OVERTIME = 3.0
+_AT_ONCE = 2.0
+_CHUNK = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_NOTHING = re.compile("$^")
+
+
+_INCLUDED = "from worldsize.common.termination import Termination\n"
+
+
+def program() -> str:
+    """The node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in it."""
+    text, included = _source(run_command), _source(termination)
+    return text.replace(_INCLUDED, included[included.index("class ") :])
+
+
+def _source(module: ModuleType) -> str:
+    with open(str(module.__file__), encoding="utf-8") as file:
+        return file.read()
+
+
+def command_spec(
+    command: NodeCommand,
+    variable: str | None = None,
+    numbers: Mapping[str, int] | None = None,
+    there: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """What the node program is to do. A node finds its number under the name that `variable` holds there, in
+    `numbers`, or in `variable` itself; without it one program stands for all nodes of the command. `there`: what the
+    nodes call a path of ours."""
+    count = len(command.plan.nodes if command.plan else command.nodes)
+    own = {**command.variables, "WORLDSIZE_NODE_COUNT": str(count)}
+    if command.paths is not None:
+        own["WORLDSIZE_RUN_DIR"] = there(command.paths.root)
+    return {
+        "argv": command.argv,
+        "cwd": there(command.cwd),
+        "nodes": command.nodes,
+        "plan": there(command.paths.plan) if command.paths else None,
+        "hook": there(command.paths.inrank) if command.paths else None,
+        "set": own,
+        "scrub": scrub_rules(),
+        "variable": variable,
+        "ranks": numbers,
+        "grace": GRACE,
+    }
+
+
+def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+    """The environment in which the node program finds its order: its command line can be read by everybody."""
+    return {**environ, run_command.ORDER: json.dumps(wanted)}
+
+
+class OutputRules(NamedTuple):
+    """How the program talks that reaches the nodes. Lines are those of its standard error.
+
+    on_refusal           the error for what it printed when no node was reached
+    pass_on              lines that are told before any node was reached
+    ignore               lines that are told to nobody
+    fatal                lines after which it will end, or should
+    parent_death_signal  it hears TERM when we are killed; otherwise it finds out by its lifeline, once it reads it
+    """
+
+    on_refusal: Callable[[str], WorldsizeError]
+    pass_on: re.Pattern[str] = _NOTHING
+    ignore: re.Pattern[str] = _NOTHING
+    fatal: re.Pattern[str] = _NOTHING
+    parent_death_signal: bool = False
+
+
+class ProcessCommandStream:
+    """`NodeCommandStream` of one process."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        rules: OutputRules,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._rules = rules
+        self._reached = False
+        self._asked = False
+        self._end = Termination()
+        self._left = {"out": b"", "err": b""}
+        self._held: list[str] = []
+        self._process = subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_death_signal_setter() if rules.parent_death_signal else None,
+        )
+        self._selector = selectors.DefaultSelector()
+        for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
+            assert pipe is not None
+            self._selector.register(pipe, selectors.EVENT_READ, name)
+
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
+        if not self._selector.get_map():
+            self._finish()
+            return None
+        said: list[NodeEvent] = []
+        for key, _ in self._selector.select(timeout):
+            data = os.read(key.fd, _CHUNK)
+            if not data:
+                self._selector.unregister(key.fileobj)
+            lines = self._lines(key.data, data)
+            said += self._parse_events(lines) if key.data == "out" else self._notes(lines)
+        self._signal_overdue()
+        return said
+
+    def stop(self) -> None:
+        """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
+        self._send(run_command.STOP)
+        self._asked = True
+        if self._reached:
+            self._end.request(self._clock(), _OVERTIME, delay=GRACE + _OVERTIME)
+        else:
+            self._end.request(self._clock(), GRACE + 2 * _OVERTIME)
+        self._signal_overdue()
+
+    def close(self) -> None:
+        """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
+        where Slurm has no control groups, and what one of them starts meanwhile would live on."""
+        if self._reached:
+            self._send(run_command.NOW)
+            self._wait(_AT_ONCE)
+        self._close_stdin()
+        terminate_child(self._process, self._signal, GRACE)
+        self._selector.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _finish(self) -> None:
+        self._close_stdin()
+        code = self._process.wait()
+        if not self._reached and not self._asked:
+            raise self._rules.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
+
+    def _send(self, word: str) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        if not stdin.closed:
+            try:
+                os.write(stdin.fileno(), word.encode() + b"\n")
+            except OSError:
+                pass  # it has ended
+
+    def _wait(self, timeout: float) -> None:
+        """For its end. What it has left to say is nobody's any more, but must not keep it."""
+        deadline = time.monotonic() + timeout
+        while self._selector.get_map() and time.monotonic() < deadline:
+            for key, _ in self._selector.select(deadline - time.monotonic()):
+                if not os.read(key.fd, _CHUNK):
+                    self._selector.unregister(key.fileobj)
+
+    def _close_stdin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def _signal_overdue(self) -> None:
+        """What was told to end, and should have by now, is ended."""
+        due = self._end.signal_due(self._clock())
+        if due is not None:
+            self._signal(due)
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def _lines(self, name: str, data: bytes) -> list[bytes]:
+        """Whole ones; at the end of the stream what is left too."""
+        *lines, rest = (self._left[name] + data).split(b"\n")
+        self._left[name] = rest if data else b""
+        return lines if data or not rest else [*lines, rest]
+
+    def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
+        """What a node's start-up files print between them is not ours to show."""
+        found = [said for said in map(parse_event, lines) if said is not None]
+        if found and not self._reached:
+            self._reached = True
+            return [*_note_events(self._held), *found]
+        return found
+
+    def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
+        """What it says of an end that we, or it, have begun is of no interest."""
+        rules = self._rules
+        if self._end.term_at is not None:
+            return []
+        texts = [line.decode(errors="replace") for line in lines if line.strip()]
+        texts = [text for text in texts if not rules.ignore.search(text)]
+        if any(rules.fatal.search(text) for text in texts):
+            self._end.request(self._clock(), _OVERTIME, delay=_OVERTIME)
+        if self._reached:
+            return _note_events(texts)
+        self._held += [text for text in texts if not rules.pass_on.search(text)]
+        return _note_events([text for text in texts if rules.pass_on.search(text)])
+
+
+def _death_signal_setter() -> Callable[[], None]:
+    """What a child calls, so that it hears TERM when its parent is no more."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _note_events(texts: list[str]) -> list[NodeEvent]:
+    return [NodeEvent(-1, "note", text.encode()) for text in texts]
+
+
+def parse_event(line: bytes) -> NodeEvent | None:
+    """What a line of the node program says; None for a line that is not one of its own."""
+    words = line.split(b" ")
+    if len(words) != 4 or words[0] != run_command.MARK.encode():
+        return None
+    try:
+        node, kind = int(words[1]), words[2].decode()
+        if kind == "end":
+            return NodeEvent(node, kind, code=int(words[3]))
+        return NodeEvent(node, kind, a2b_base64(words[3]))
+    except ValueError:
+        return None

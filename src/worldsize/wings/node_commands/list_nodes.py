@@ -1,0 +1,108 @@
+"""nodes: what a compute has, and what of it is free."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
+from worldsize.cli.output import report, show, show_json
+from worldsize.compute.capabilities import ComputeNode
+from worldsize.plan.slurm.hostlist import fold_hostlist
+
+_EXAMPLES = """examples:
+  worldsize nodes                             nodes that are alike in one row
+  worldsize nodes --compute lab --all         a row for each, with the reason why one is down
+  worldsize nodes -o json                     each node; memory in MiB"""
+_HEADERS = ["NODES", "STATE", "GPUS", "CPUS", "MEMORY"]
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    compute = parser.add_argument("--compute", metavar="NAME", help="of which compute (default: as configured)")
+    set_completer(compute, complete_computes)
+    parser.add_argument("-a", "--all", action="store_true", help="one row for each node, with the reason it is down")
+    add_output_option(parser)
+    parser.set_defaults(act=show_nodes)
+
+
+def show_nodes(options: argparse.Namespace) -> int:
+    from worldsize.service.compute_nodes import require_node_listing
+    from worldsize.service.computes import choose_compute, open_compute
+
+    config = load_current_config()
+    compute = require_node_listing(open_compute(config, choose_compute(config, options.compute, None), os.environ))
+    nodes = compute.nodes()
+    if options.output == "json":
+        show_json([node._asdict() for node in nodes])
+        return 0
+    rows = (
+        [[*_row([node]), node.reason] for node in nodes]
+        if options.all
+        else [_row(each) for each in group_equal_nodes(nodes)]
+    )
+    headers = [*_HEADERS, compute.group_noun.upper()]
+    if options.all and any(node.reason for node in nodes):
+        headers.append("REASON")
+    show(*table([row[: len(headers)] for row in rows], headers))
+    unusable = [node for node in nodes if not node.usable]
+    if unusable and not options.all:
+        several = "1 node starts" if len(unusable) == 1 else f"{len(unusable)} nodes start"
+        report(f"{several} no runs: `worldsize nodes --all` says why")
+    return 0
+
+
+def group_equal_nodes(nodes: Sequence[ComputeNode]) -> list[list[ComputeNode]]:
+    """Nodes of equal state, GPUs and partitions together, in the order of the first of each."""
+    found: dict[tuple[object, ...], list[ComputeNode]] = {}
+    for node in nodes:
+        key = (node.state, node.note, node.gpu_type, node.gpus, node.gpus_free, node.cpus, node.groups)
+        found.setdefault(key, []).append(node)
+    return list(found.values())
+
+
+def _row(nodes: Sequence[ComputeNode]) -> list[str]:
+    first = nodes[0]
+    return [
+        fold_hostlist(node.name for node in nodes),
+        f"{first.state} ({first.note})" if first.note else first.state,
+        _gpus_text(first),
+        _free_text([node.cpus for node in nodes], [node.cpus_free for node in nodes]),
+        _memory_text(nodes),
+        ",".join(name + "*" if name in first.default_groups else name for name in first.groups),
+    ]
+
+
+def _gpus_text(node: ComputeNode) -> str:
+    if not node.gpus:
+        return "" if node.gpus is None else "none"
+    text = "{} × {}".format(node.gpus, node.gpu_type or "GPU")
+    return text if node.gpus_free is None else f"{node.gpus_free} free of {text}"
+
+
+def _free_text(totals: Sequence[int | None], free: Sequence[int | None]) -> str:
+    total = _range_text([number for number in totals if number is not None])
+    left = _range_text([number for number in free if number is not None])
+    return f"{left} free of {total}" if left else total
+
+
+def _memory_text(nodes: Sequence[ComputeNode]) -> str:
+    totals = [node.memory for node in nodes if node.memory is not None]
+    free = [node.memory_free for node in nodes if node.memory_free is not None]
+    if not totals:
+        return ""
+    total = f"{_range_text([_gib(number) for number in totals])} GiB"
+    return f"{_range_text([_gib(number) for number in free])} free of {total}" if free else total
+
+
+def _gib(mebibytes: int) -> float:
+    return round(mebibytes / 1024, 1)
+
+
+def _range_text(numbers: Sequence[float]) -> str:
+    """ "8", or "2-8" where they differ; "" for none."""
+    if not numbers:
+        return ""
+    least, most = min(numbers), max(numbers)
+    return f"{least:g}" if least == most else f"{least:g}-{most:g}"

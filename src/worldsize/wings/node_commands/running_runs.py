@@ -1,0 +1,109 @@
+"""Runs that run, whose nodes can be reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.compute.base import Handle
+from worldsize.compute.capabilities import CanExecute, NodeCommand, NodeCommandStream
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.compute_nodes import require_exec
+from worldsize.service.runs.run import Run
+from worldsize.state.exit_records import read_events
+from worldsize.state.records import RunState, Status
+
+_SEARCH_LIMIT = 100
+_RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
+
+
+class RunningRun(NamedTuple):
+    """A running run, whose nodes can be reached. `hosts` are its nodes' names, as far as its agents have told."""
+
+    run: Run
+    compute: CanExecute
+    handle: Handle
+    hosts: Mapping[int, str]
+
+    def node_command(self, argv: Sequence[str], nodes: Sequence[int]) -> NodeCommand:
+        paths = self.run.paths
+        return NodeCommand(tuple(argv), tuple(nodes), paths.code, self.run.plan, paths, self.hosts)
+
+    def execute(self, argv: Sequence[str], nodes: Sequence[int]) -> NodeCommandStream:
+        return self.compute.execute(self.handle, self.node_command(argv, nodes))
+
+    def shell(self, node: int) -> int:
+        return self.compute.shell(self.handle, self.node_command((), [node]))
+
+
+def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
+    """UsageError for a run that does not run (any more, or yet), or whose compute cannot. `status`: as just seen."""
+    run.refuse_foreign(verb)
+    status = status or run.look()
+    if status.state not in _RUNNING:
+        why = ": " + status.message if status.message and not status.final else ""
+        hint = "`worldsize list --state RUNNING` shows which do"
+        raise UsageError(f"{verb} needs a running run, and {run.id} is {status.state}{why}", None, hint)
+    handle = run.native()
+    if handle is None:
+        raise UsageError(f"{run.id} is not submitted yet", None, "try again in a moment")
+    return RunningRun(run, require_exec(run.compute), handle, _hosts(run.paths, run.plan))
+
+
+def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
+    """Of the newest runs, elements of arrays among them, the first that runs; None where none does."""
+    for run, status in _find_unfinished_runs(home, environ):
+        if status.state in _RUNNING:
+            return find_running(run, verb, status)
+    return None
+
+
+def require_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun:
+    """`find_newest_running`; NotFound where none runs."""
+    found = find_newest_running(home, environ, verb)
+    if found is None:
+        raise no_running_run_error()
+    return found
+
+
+def no_running_run_error() -> NotFound:
+    return NotFound(
+        "no run is running", None, "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND"
+    )
+
+
+def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
+    """The nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
+    from worldsize.logs.selection import parse_node_numbers
+
+    if not words:
+        return tuple(node.node_rank for node in plan.nodes)
+    names = {name: number for number, name in hosts.items()}
+    found: set[int] = set()
+    for each in ",".join(words).split(","):
+        found.update((names[each],) if each in names else parse_node_numbers(each, len(plan.nodes)))
+    return tuple(sorted(found))
+
+
+def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[tuple[Run, Status]]:
+    from worldsize.service.runs.open import open_runs
+    from worldsize.store.find import is_replaced, list_ids, run_paths
+
+    for run_id in list_ids(home, _SEARCH_LIMIT):
+        paths = run_paths(home, run_id)
+        if is_replaced(home, run_id) or os.path.exists(paths.result):
+            continue
+        several = open_runs(paths, environ)
+        yield from zip(several.runs(), several.statuses(), strict=True)
+
+
+def _hosts(paths: RunPaths, plan: Plan) -> dict[int, str]:
+    found = {}
+    for node in plan.agents:
+        told = [event["host"] for event in read_events(paths, node.node_rank) if event["event"] == "agent_started"]
+        if told:
+            found[node.node_rank] = str(told[-1])
+    return found

@@ -1,0 +1,206 @@
+"""init: a job file and worldsize.toml for what is here; schema: the job file's, for editors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from worldsize.cli.console import current_directory
+from worldsize.cli.output import report, show_json, show_question
+from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.trust.documents import open_document, write_document
+from worldsize.wings.project.detect import ScriptOption, SlurmCluster, TrainingScript
+
+JOB = "job.yml"
+CONFIG = "worldsize.toml"
+SCHEMA = "worldsize.schema.json"
+_MOST = 1_000_000
+
+Answer = TypeVar("Answer")
+
+_EXAMPLES = {
+    "schema": """examples:
+  worldsize schema > worldsize.schema.json      then, as the first line of a job file:
+                                                # yaml-language-server: $schema=worldsize.schema.json""",
+    "init": """examples:
+  worldsize init                  asks a few things; writes job.yml and worldsize.toml here
+  worldsize init examples/mine --yes
+                                  takes what it finds, without asking (as it does without a terminal)""",
+}
+
+
+class InitAnswers(NamedTuple):
+    script: TrainingScript | None
+    nodes: int
+    processes: int
+    compute: str
+    values: dict[str, str]
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "schema":
+        parser.set_defaults(act=show_schema)
+        return
+    parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="the project (default: here)")
+    parser.add_argument("-y", "--yes", action="store_true", help="take the defaults; ask nothing")
+    parser.add_argument("--force", action="store_true", help=f"overwrite {JOB} and {CONFIG}")
+    parser.set_defaults(act=init)
+
+
+def show_schema(options: argparse.Namespace) -> int:
+    from worldsize.wings.project.schema import job_schema
+
+    show_json(job_schema())
+    return 0
+
+
+def init(options: argparse.Namespace) -> int:
+    from worldsize.trust.decisions import trust_new_file
+    from worldsize.wings.project import detect
+    from worldsize.wings.project.files import config_text, job_text
+
+    directory = os.path.join(current_directory(), options.directory)
+    if not os.path.isdir(directory):
+        raise NotFound("no such directory", options.directory, "init describes a project that is there")
+    job = os.path.join(directory, JOB)
+    if os.path.lexists(job) and not options.force:
+        raise UsageError("exists already", os.path.join(options.directory, JOB), "--force overwrites it")
+    cluster = detect.find_slurm_cluster()
+    answers = _collect_answers(directory, cluster, asking=not options.yes and sys.stdin.isatty())
+    text = job_text(os.path.basename(os.path.abspath(directory)), answers.script, answers)
+    _check(text, job)
+    config = config_text(cluster)
+    if _write(directory, options.directory, CONFIG, config, options.force):
+        trust_new_file(os.path.join(directory, CONFIG), config.encode(), os.environ)
+    _write(directory, options.directory, SCHEMA, _schema(), force=True)
+    _write(directory, options.directory, JOB, text, options.force)
+    _advise(answers)
+    report(f"now: worldsize run {os.path.normpath(os.path.join(options.directory, JOB))}")
+    return 0
+
+
+def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool) -> InitAnswers:
+    from worldsize.wings.project import detect
+
+    scripts = detect.find_scripts(directory)
+    gpus = detect.gpu_count()
+    path = scripts[0] if scripts else None
+    if asking:
+        report(*_findings(scripts, gpus, cluster))
+        path = _ask("script", path or "", lambda text: _parse_script(directory, text)) or None
+    script = detect.read_script(directory, path) if path else None
+    nodes, processes, compute = 1, gpus or (2 if script and script.distributed else 1), "local"
+    values: dict[str, str] = {}
+    if asking:
+        nodes = _ask("nodes", str(nodes), _parse_positive)
+        processes = _ask("processes per node", str(processes), _parse_positive)
+        compute = _ask(
+            f"compute ({', '.join(_computes(cluster))})", compute, lambda text: _parse_compute(text, cluster)
+        )
+        for option in _required_options(script):
+            values[option.name] = _ask(f"{option.flag}, which {path} requires", "", _parse_word)
+    return InitAnswers(script, nodes, processes, compute, values)
+
+
+def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> list[str]:
+    scripts_found = ", ".join(scripts[:5]) + (", …" if len(scripts) > 5 else "") if scripts else "none"
+    found = "Slurm ({})".format(", ".join(cluster.partitions) or "no partitions seen") if cluster else "no Slurm"
+    told = "found: scripts: {}; {} GPU{}; {}".format(scripts_found, gpus, "" if gpus == 1 else "s", found)
+    return [told, "Enter takes what stands in brackets."]
+
+
+def _ask(question: str, default: str, read: Callable[[str], Answer]) -> Answer:
+    """Asks until `read` takes the answer. KeyboardInterrupt when there is no more input."""
+    while True:
+        show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
+        line = sys.stdin.readline()
+        if not line:
+            raise KeyboardInterrupt
+        try:
+            return read(line.strip() or default)
+        except ValueError as error:
+            report(f"  {error}")
+
+
+def _parse_script(directory: str, text: str) -> str:
+    if text and not os.path.isfile(os.path.join(directory, text)):
+        raise ValueError(f"there is no {text} in {directory}")
+    if os.path.isabs(text) or text.startswith(".."):
+        raise ValueError("the script must lie in the project")
+    return os.path.normpath(text) if text else ""
+
+
+def _parse_positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) <= _MOST):
+        raise ValueError("a whole number from 1 on")
+    return int(text)
+
+
+def _computes(cluster: SlurmCluster | None) -> list[str]:
+    return ["local", "cluster"] if cluster else ["local"]
+
+
+def _parse_compute(text: str, cluster: SlurmCluster | None) -> str:
+    if text not in _computes(cluster):
+        raise ValueError(f"one of: {', '.join(_computes(cluster))}")
+    return text
+
+
+def _parse_word(text: str) -> str:
+    if not text:
+        raise ValueError("it has no default")
+    return text
+
+
+def _required_options(script: TrainingScript | None) -> list[ScriptOption]:
+    return [option for option in script.options if option.default is None] if script else []
+
+
+def _check(text: str, path: str) -> None:
+    from worldsize.jobspec.reading.job_file import parse_job
+
+    try:
+        parse_job(text, path)
+    except JobError as error:
+        raise UsageError(f"no job can be made of this: {error.what}", error.where, f"write {JOB} by hand") from None
+
+
+def _schema() -> str:
+    import json
+
+    from worldsize.wings.project.schema import job_schema
+
+    return json.dumps(job_schema(), indent=2) + "\n"
+
+
+def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
+    """Whether it was written: never over what is there, unless `force`."""
+    place = os.path.normpath(os.path.join(shown, name))
+    try:
+        if force:
+            write_document(os.path.join(directory, name), text.encode())
+        else:
+            with open_document(os.path.join(directory, name), new=True) as file:
+                file.write(text)
+    except FileExistsError:
+        report(f"kept   {place}")
+        return False
+    report(f"wrote  {place}")
+    return True
+
+
+def _advise(answers: InitAnswers) -> None:
+    script = answers.script
+    if script is None:
+        report("no Python script was found: the job says who each rank is; put your own command in its place")
+        return
+    if answers.nodes * answers.processes > 1 and not script.distributed:
+        report(f"{script.path} does not seem to use torch.distributed: each of its ranks would do the whole work")
+    missing = [option.flag for option in _required_options(script) if option.name not in answers.values]
+    missing += script.positionals
+    if missing:
+        report(f"{script.path} wants {', '.join(missing)}: add it to the command")

@@ -1,0 +1,106 @@
+"""The files that `init` writes, as text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+from worldsize.jobspec.dump import dump_job
+from worldsize.jobspec.job import InputValue, Job
+from worldsize.wings.project.detect import SlurmCluster, TrainingScript
+
+_ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
+
+
+class JobSize(Protocol):
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def processes(self) -> int: ...
+    @property
+    def compute(self) -> str: ...
+    @property
+    def values(self) -> Mapping[str, str]: ...
+
+
+def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
+    """A job file that runs as it is."""
+    inputs = _inputs(script, size.values)
+    kind = "pytorch" if script is None or script.distributed else "none"
+    code = os.path.dirname(script.path) if script else ""
+    parts = [
+        "# yaml-language-server: $schema=worldsize.schema.json\n",
+        "# An Azure ML commandJob: worldsize run job.yml [-w 2x4] [--set inputs.NAME=VALUE]\n",
+        "type: command\n",
+        dump_job(Job(display_name=name)),
+        f"code: ./{code}\n" if code else "code: .\n",
+        "\n# What each rank executes, by bash, in a snapshot of the code.\n",
+        "# RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, … are set; ./outputs is kept with the run.\n",
+        dump_job(Job(command=_command(script, inputs))),
+    ]
+    if inputs:
+        parts += ["\n", dump_job(Job(inputs=inputs))]
+    parts += [
+        f"\ndistribution:\n  type: {kind}\n",
+        f"  process_count_per_instance: {size.processes}   # usually the number of GPUs of a node\n",
+        f"resources:\n  instance_count: {size.nodes}   # nodes\n",
+        f"compute: {size.compute}\n",
+    ]
+    return "".join(parts)
+
+
+def _inputs(script: TrainingScript | None, values: Mapping[str, str]) -> dict[str, InputValue]:
+    inputs: dict[str, InputValue] = {}
+    for option in script.options if script else ():
+        value = values.get(option.name, option.default)
+        if value is not None:
+            inputs[option.name] = value
+    return inputs
+
+
+def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) -> str:
+    if script is None:
+        return _ECHO_RANK
+    words = [_python(), shlex.quote(os.path.basename(script.path))]
+    for option in script.options:
+        if option.name in inputs:
+            value = inputs[option.name]
+            joint = "=" if isinstance(value, str) and value.startswith("-") else " "
+            words.append(option.flag + joint + _reference(option.name, value))
+    return " ".join(words)
+
+
+def _reference(name: str, value: InputValue) -> str:
+    """The exact value where bash would take the text for more than one word."""
+    plain = shlex.quote(str(value)) == str(value)
+    return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
+
+
+def _python() -> str:
+    """What ranks find: the directory of the Python that runs us comes first on their PATH."""
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    return "python" if shutil.which("python", path=path) else "python3"
+
+
+def config_text(cluster: SlurmCluster | None) -> str:
+    """A configuration that holds; a Slurm cluster's table is active where there is one."""
+    mark = "" if cluster else "# "
+    lines = [
+        "# Where this project runs. `worldsize config show --origin` tells what holds, and why.",
+        '# default_compute = "cluster"',
+        "",
+        mark + "[compute.cluster]",
+        mark + 'type = "slurm"',
+    ]
+    if cluster and cluster.partitions:
+        others = cluster.partitions[1:]
+        beside = f"      # or: {', '.join(others)}" if others else ""
+        lines.append(f'partition = "{cluster.partitions[0]}"{beside}')
+    if cluster and cluster.gpus_per_node:
+        lines.append(f"gpus_per_node = {cluster.gpus_per_node}")
+    lines.append('# runs_dir = "/shared/me/runs"      # a directory that all nodes see')
+    return "\n".join(lines) + "\n"

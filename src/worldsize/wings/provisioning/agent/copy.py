@@ -1,0 +1,199 @@
+"""Files and folders copied to a node's disk: whole or not at all, once where several agents of a machine want it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    Files = Iterator[tuple["_Folder", str, str]]
+
+_CHUNK = 8 << 20
+_WORKERS = 8
+"""A shared file system answers many requests at once, and one at a time slowly."""
+
+_AT_ONCE = 128
+"""Files that are copied or wait for it: each may keep the directory that it is in open."""
+
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_PAUSE = 0.05
+
+
+class PreparationStopped(Exception):
+    """Nobody wants it any more."""
+
+
+def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
+    """`target` is a copy of the file or folder `source`, links in it kept as links. Raises OSError,
+    PreparationStopped."""
+    os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+    with exclusive_lock(target + ".lock", stopped):
+        if os.path.lexists(target):
+            return
+        part = target + ".part"
+        _remove(part)
+        try:
+            _copy(source, part, stopped)
+            os.rename(part, target)
+        except BaseException:
+            _remove(part)
+            raise
+
+
+@contextmanager
+def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
+    """Nobody else on this machine is inside meanwhile. Raises OSError, PreparationStopped."""
+    with open(path, "wb") as lock:
+        while not _try_lock(lock.fileno()):
+            if stopped():
+                raise PreparationStopped
+            time.sleep(_PAUSE)
+        yield
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path):
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+class _Folder:
+    """A directory that is being copied, held open by its descriptor, so that exchanging its name for a link has no
+    effect. The descriptor is closed with the last reference to the object."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+    def open(self, name: str, flags: int = 0) -> int:
+        return os.open(name, _READING | os.O_NOFOLLOW | flags, dir_fd=self.fd)
+
+
+def _copy(source: str, target: str, stopped: Callable[[], bool]) -> None:
+    place = os.open(source, _READING)
+    if stat.S_ISDIR(os.fstat(place).st_mode):
+        _copy_folder(_Folder(place, source), target, stopped)
+    else:
+        _copy_file(place, target, stopped)
+
+
+def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None:
+    """What is neither a file, nor a directory, nor a link is left out."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    running: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        try:
+            for folder, name, copy in _files(top, target):
+                running.append(pool.submit(_copy_entry, folder, name, copy, stopped))
+                if len(running) > _AT_ONCE:
+                    running.popleft().result()
+            while running:
+                running.popleft().result()
+        except BaseException:
+            for job in running:
+                job.cancel()
+            raise
+
+
+def _files(top: _Folder, target: str) -> Files:
+    """Yield the files in and below a directory: the directory that each is in, its name there, and its copy's path.
+
+    Directories and links are copied on the way. Each of them must be new, so nothing is written through a link.
+    """
+    os.mkdir(target, 0o700)
+    left: list[tuple[_Folder, str, str]] = [(top, "", target)]
+    while left:
+        above, name, copy = left.pop()
+        with _explain_changes(above, name):
+            folder = _Folder(above.open(name, os.O_DIRECTORY), os.path.join(above.path, name)) if name else above
+        with os.scandir(folder.fd) as entries:
+            for entry in entries:
+                path = os.path.join(copy, entry.name)
+                with _explain_changes(folder, entry.name):
+                    if entry.is_symlink():
+                        os.symlink(os.readlink(entry.name, dir_fd=folder.fd), path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        os.mkdir(path, 0o700)
+                        left.append((folder, entry.name, path))
+                        continue
+                if not entry.is_symlink() and entry.is_file(follow_symlinks=False):
+                    yield folder, entry.name, path
+
+
+def _copy_entry(folder: _Folder, name: str, target: str, stopped: Callable[[], bool]) -> None:
+    with _explain_changes(folder, name):
+        _copy_file(folder.open(name), target, stopped)
+
+
+@contextmanager
+def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
+    """Give errors the whole path, and say of a name that was listed twice, or exchanged since then, that it changed."""
+    try:
+        yield
+    except OSError as error:
+        changed = error.errno in (errno.EEXIST, errno.ELOOP, errno.ENOTDIR)
+        what = "it was changed while it was copied" if changed else error.strerror
+        raise OSError(errno.ESTALE if changed else error.errno, what, os.path.join(folder.path, name)) from None
+
+
+def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
+    """Closes `source`. The target is new: whatever has that name already, FileExistsError."""
+    try:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        copy = os.open(target, _WRITING, 0o600)
+        try:
+            _copy_bytes(source, copy, stopped)
+            os.fchmod(copy, status.st_mode & 0o777 | 0o200)
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(copy)
+    finally:
+        os.close(source)
+
+
+def _copy_bytes(source: int, target: int, stopped: Callable[[], bool]) -> None:
+    while True:
+        if stopped():
+            raise PreparationStopped
+        try:
+            moved = os.sendfile(target, source, None, _CHUNK)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            data = os.read(source, _CHUNK)
+            moved = len(data)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(target, view) :]
+        if not moved:
+            return

@@ -1,0 +1,64 @@
+"""The format of a packed environment: what `worldsize env pack` writes and nodes unpack.
+
+A tar file (GNU), cut into gzip members of a few MiB each, whose headers tell their length: several threads can unpack
+them, and any `tar xzf` can too. Its first member describes it.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+DESCRIPTION = "worldsize-pack.json"
+VERSION = 1
+PIECE = 4 << 20
+"""Bytes of the tar file in one gzip member."""
+
+BASE = ".base"
+"""Where the Python of a virtual environment lies, when it travels too."""
+
+HEADER = 24
+_MAGIC = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
+_MARK = b"WS\x08\0"
+_LARGEST_PIECE = 4 * PIECE
+_LONGEST = _LARGEST_PIECE + (1 << 20)
+"""Of a whole member: what cannot be compressed becomes longer by a thousandth."""
+
+
+def make_member(data: bytes, level: int) -> bytes:
+    """One gzip member, its whole length in its header's extra field."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = packer.compress(data) + packer.flush()
+    length = HEADER + len(body) + 8
+    tail = zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(4, "little")
+    return _MAGIC + b"\x0c\0" + _MARK + length.to_bytes(8, "little") + body + tail
+
+
+def member_length(header: bytes) -> int | None:
+    """Of the member that begins with these HEADER bytes; None where they are no such header."""
+    if header[:10] != _MAGIC or header[12:16] != _MARK:
+        return None
+    length = int.from_bytes(header[16:24], "little")
+    return length if HEADER + 8 < length < _LONGEST else None
+
+
+def member_content(whole: bytes, bounded: bool = False) -> bytes:
+    """What a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for one
+    that holds more than any of ours, before it is in memory."""
+    body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
+    if length > _LARGEST_PIECE:
+        raise ValueError("a part of it is larger than any of ours")
+    try:
+        if bounded:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(body, length + 1)
+        else:
+            data = zlib.decompress(body, -zlib.MAX_WBITS, length or 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if zlib.crc32(data) != int.from_bytes(whole[-8:-4], "little"):
+        raise ValueError("its checksum is wrong")
+    return data

@@ -1,0 +1,128 @@
+"""What a node gets ready on its own disk before its ranks start, by a thread: the agent goes on listening meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping
+
+from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, NodeRecorder
+from worldsize.plan.node_disk import ENVIRONMENT_MARK, LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure, Reason
+from worldsize.wings.provisioning.agent.copy import PreparationStopped, copy_once
+from worldsize.wings.provisioning.agent.directory import HeldDirectory, base_directory, hold_run_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
+
+_PATIENCE = 5.0
+"""Seconds for a chunk that is on its way, once nobody wants it any more."""
+
+
+class NodePreparation:
+    """Begins at once. Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+
+    def __init__(self, plan: Plan, environ: Mapping[str, str], node_rank: int) -> None:
+        assert plan.local is not None
+        self.failure: Failure | None = None
+        self.ready = False
+        self._plan = plan
+        self._local = plan.local
+        self._node_rank = node_rank
+        self._environ = environ
+        self._held: HeldDirectory | None = None
+        self._unpacking: EnvironmentUnpacker | None = None
+        self._what = "its directory for local copies"
+        self._stopped = threading.Event()
+        self._began = time.time()
+        self._reading, self._writing = os.pipe()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def acknowledge(self) -> None:
+        """What made it readable has been noticed."""
+        os.read(self._reading, 1)
+
+    def finish(self, paths: RunPaths, report: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
+        """The plan and the environment as they are on this node, once it is ready; from now on ranks see read-only what
+        they are to."""
+        self._thread.join()
+        assert self._held is not None
+        report.write_event("prepared", seconds=time.time() - self._began)
+        for text in self._collect_notices(paths):
+            report.write_event("notice", text=text)
+        place = self._unpacking.path if self._unpacking is not None else None
+        return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
+
+    def close(self) -> None:
+        """Nothing of it is left, or only what another agent of this machine still needs, or a later run may."""
+        self._stopped.set()
+        self._thread.join(_PATIENCE)
+        if self._unpacking is not None:
+            self._unpacking.close()
+        if self._held is not None:
+            self._held.release()
+
+    def _run(self) -> None:
+        try:
+            self._prepare()
+            self.ready = True
+        except PreparationStopped:
+            pass
+        except OSError as error:
+            self.failure = self._failure_of(error)
+        finally:
+            os.write(self._writing, b".")
+
+    def _prepare(self) -> None:
+        base = base_directory(self._local.base, self._environ)
+        self._held = hold_run_directory(base, self._plan.run_id, self._plan.attempt)
+        if self._local.archive is not None:
+            from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
+
+            self._what = "its environment"
+            self._unpacking = EnvironmentUnpacker(self._local.archive, base, self._stopped.is_set)
+            self._unpacking.run()
+        for copy in self._local.copies:
+            self._what = f"input {copy.name}"
+            copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
+
+    def _collect_notices(self, paths: RunPaths) -> list[str]:
+        found = []
+        if self._local.read_only:
+            from worldsize.wings.provisioning.agent.read_only import make_read_only
+
+            found += ["not read-only: " + text for text in make_read_only(self._local.read_only, paths.root)]
+        kept = self._unpacking.kept if self._unpacking else ()
+        if kept:
+            found.append(f"{len(kept)} files of the environment still name its old place: {', '.join(kept[:5])}")
+        return found
+
+    def _activated_environment(self, place: str | None) -> Mapping[str, str]:
+        """What setup lines have said of the shared environment, they have meant of the one that is here."""
+        archive = self._local.archive
+        if archive is None or place is None:
+            return self._environ
+        environ = {name: replace_directory(value, archive.prefix, place) for name, value in self._environ.items()}
+        if archive.prefix != ENVIRONMENT_MARK:
+            return environ
+        from worldsize.wings.provisioning.agent.environment import environ_after_activation
+
+        return environ_after_activation(place, environ)
+
+    def _failure_of(self, error: OSError) -> Failure:
+        full = error.errno in DISK_FULL_ERRORS
+        where = f"{error.filename}: " if error.filename else ""
+        what = f"node {self._node_rank} ({socket.gethostname()}): {self._what} could not be made ready: "
+        what += f"{where}{error.strerror or error}"
+        if full:
+            what += f" (let {LOCAL_DIR_VARIABLE} on the nodes name a larger disk)"
+        return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._node_rank, None, 1, time.time())

@@ -1,0 +1,80 @@
+"""Paths in the files of an environment that was moved: which files hold the old one, and what they hold then. Pure.
+
+Text takes any length. In a binary file a path ends at a NUL, and what follows must stay where it is: a longer path fits
+where there is room, as conda leaves it in what it installs; elsewhere the file stays as it is.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import re
+
+from worldsize.common.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+TEXT, BINARY = "text", "binary"
+_ENDS = rb"(?![\w.+-])"
+_LONGEST_SHEBANG = 127
+"""Linux before 5.1 cuts longer ones off."""
+
+
+class PrefixFile(NamedTuple):
+    """A file that holds old paths. `room`: NUL bytes that may be taken behind each string of a binary file."""
+
+    path: str
+    kind: str
+    room: int = 0
+
+
+def prefix_file_kind(data: bytes, old: bytes) -> str | None:
+    """The kind of a file with this content, where it holds the path `old` or one below it; None where it does not."""
+    if old not in data or not re.search(re.escape(old) + _ENDS, data):
+        return None
+    return BINARY if b"\0" in data else TEXT
+
+
+def with_new_prefix(data: bytes, kind: str, room: int, old: bytes, new: bytes) -> bytes | None:
+    """`data` with `new` in place of `old`; None where a binary file has no room for it."""
+    if kind == TEXT:
+        return _with_short_shebang(re.sub(re.escape(old) + _ENDS, lambda _: new, data))
+    return _binary_with_new_prefix(data, room, old, new)
+
+
+def _binary_with_new_prefix(data: bytes, room: int, old: bytes, new: bytes) -> bytes | None:
+    parts = []
+    end = 0
+    for found in re.finditer(re.escape(old) + _ENDS + rb"[^\0]*", data):
+        if found.start() < end:
+            continue
+        count = len(re.findall(re.escape(old) + _ENDS, found[0]))
+        text = re.sub(re.escape(old) + _ENDS, lambda _: new, found[0])
+        start, stop = found.span()
+        free = _free_bytes(data, stop, room * count)
+        if len(text) > stop - start + free:
+            return None
+        parts += [data[end:start], text, b"\0" * (stop - start - len(text))]
+        end = stop if len(text) <= stop - start else start + len(text)
+    return b"".join([*parts, data[end:]])
+
+
+def _free_bytes(data: bytes, stop: int, room: int) -> int:
+    """NUL bytes behind a string that are not the one that ends it."""
+    count = 0
+    while count < room and data[stop + count : stop + count + 2] == b"\0\0":
+        count += 1
+    return count
+
+
+def _with_short_shebang(data: bytes) -> bytes:
+    """A script whose interpreter's path is too long for the kernel starts it through the shell, as pip writes it."""
+    if not data.startswith(b"#!"):
+        return data
+    first, _, rest = data.partition(b"\n")
+    words = first[2:].strip().split(b" ", 1)
+    if len(first) <= _LONGEST_SHEBANG or not words[0].rpartition(b"/")[2].startswith(b"python"):
+        return data
+    more = b" " + words[1] if len(words) > 1 else b""
+    return b"#!/bin/sh\n'''exec' \"%s\"%s \"$0\" \"$@\"\n' '''\n" % (words[0], more) + rest

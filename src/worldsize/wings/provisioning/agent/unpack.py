@@ -1,0 +1,240 @@
+"""A packed environment, unpacked while it still arrives: gzip members by several threads, files by several more.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from worldsize.common.atomic_files import write_all
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.provisioning.agent.gzip_members import TarStream, contents
+from worldsize.wings.provisioning.agent.pack_format import BASE, DESCRIPTION, VERSION
+from worldsize.wings.provisioning.agent.relocate import PrefixFile, with_new_prefix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.wings.provisioning.agent.gzip_members import Read
+
+_THREADS = 8
+_BLOCK = 512
+_SMALL = 1 << 20
+_FILES_AHEAD = 256
+_MODES = 0o755
+_LONGEST_DESCRIPTION = 16 << 20
+"""Bytes. A hundred thousand files that hold the old path fit in; parsed, it may take many times as much memory."""
+
+
+class DamagedPack(OSError):
+    """The archive is not what it should be."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(0, what)
+        self.strerror = what
+
+
+class UnpackedEnvironment(NamedTuple):
+    """`description` is the archive's own; `kept`: files that still hold the old path, since the new one is too long."""
+
+    description: dict[str, Any]
+    kept: tuple[str, ...]
+
+
+def unpack_environment(read: Read, digest: str, target: str, place: str) -> UnpackedEnvironment:
+    """Everything below the new directory `target`, as it has to be once that is moved to `place`.
+
+    Raises DamagedPack where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
+    """
+    os.mkdir(target, 0o700)
+    digested = hashlib.sha256()
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        stream = TarStream(contents(read, digested, pool))
+        try:
+            found = _MemberWriter(stream, target, place, pool).write()
+            stream.drain()
+        except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
+            raise DamagedPack(f"the packed environment is damaged: {error}") from None
+    if digested.hexdigest() != digest:
+        raise DamagedPack(
+            f"the packed environment is not the one that was packed: its sha256 is {digested.hexdigest()}"
+        )
+    return found
+
+
+def description_of(read: Read) -> dict[str, Any]:
+    """What an archive says of itself, from its first bytes. ValueError for one that is not ours, or newer than we."""
+    stream = TarStream(contents(read, hashlib.sha256(), None))
+    name, size = _name_and_size(stream.take(_BLOCK))
+    if name != DESCRIPTION:
+        raise ValueError("it is none of `worldsize env pack`")
+    if size > _LONGEST_DESCRIPTION:
+        raise ValueError(f"what it says of itself has {size} bytes")
+    return _parse_description(stream.take(size))
+
+
+def _name_and_size(header: bytes) -> tuple[str, int]:
+    size = int(header[124:135] or b"0", 8)
+    if size < 0:
+        raise ValueError("a size in it is negative")
+    return header[:100].rstrip(b"\0").decode("utf-8", "surrogateescape"), size
+
+
+def _parse_description(data: bytes) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(data)
+    except RecursionError:
+        raise ValueError("what it says of itself is nested too deep") from None
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
+        raise ValueError("what it says of itself is damaged")
+    if value.get("version") != VERSION:
+        raise ValueError(f"it is of version {value.get('version')!r}, and this worldsize reads {VERSION}")
+    return dict(value)
+
+
+class _MemberWriter:
+    """The members, written as they come: small files by the pool, large ones piece by piece."""
+
+    def __init__(self, stream: TarStream, target: str, place: str, pool: ThreadPoolExecutor) -> None:
+        self._stream = stream
+        self._target = target
+        self._place = place
+        self._pool = pool
+        self._jobs: deque[Future[None]] = deque()
+        self._modes: list[tuple[str, int]] = []
+        self._holders: dict[str, PrefixFile] = {}
+        self._moves: list[tuple[bytes, bytes]] = []
+        self._kept: list[str] = []
+        self._links: set[str] = set()
+        self._directories: set[str] = {""}
+
+    def write(self) -> UnpackedEnvironment:
+        description: dict[str, Any] = {}
+        long: dict[bytes, str] = {}
+        while True:
+            header = self._stream.take(_BLOCK)
+            if not header.strip(b"\0"):
+                break
+            name, size = _name_and_size(header)
+            kind = header[156:157]
+            if kind in (b"L", b"K"):
+                long[kind] = self._body(size).rstrip(b"\0").decode("utf-8", "surrogateescape")
+                continue
+            name = long.pop(b"L", name)
+            link = long.pop(b"K", header[157:257].rstrip(b"\0").decode("utf-8", "surrogateescape"))
+            if not description:
+                description = self._read_description(name, self._body(size))
+                continue
+            mode = int(header[100:107] or b"0", 8) & _MODES
+            if kind == b"5":
+                self._make_directory(name[:-1] if name.endswith("/") else name, mode)
+            else:
+                self._write_member(kind, self._path(name), name, mode, size, link, _mtime(header))
+        self._finish()
+        return UnpackedEnvironment(description, tuple(self._kept))
+
+    def _read_description(self, name: str, data: bytes) -> dict[str, Any]:
+        if name != DESCRIPTION:
+            raise ValueError("it is none of `worldsize env pack`")
+        description = _parse_description(data)
+        self._holders = {path: PrefixFile(path, *rest) for path, *rest in description["holders"]}
+        moves = [(description["prefix"], self._place)]
+        if description.get("base"):
+            moves.append((description["base"], os.path.join(self._place, BASE)))
+        self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
+        return description
+
+    def _path(self, name: str, made: bool = True) -> str:
+        """Nothing is written, and nothing linked, through a link of the archive: that is known to be the one that was
+        packed only once all of it was read. Each name is plain, so that no other means the same; and what it is below
+        was `made` before, as a directory, which no link can replace while threads still write what lies in it."""
+        parts = name.split("/")
+        if ".." in parts or not parts[0]:
+            raise ValueError(f"a name in it leads out of it: {name}")
+        if "." in parts or "" in parts:
+            raise ValueError(f"is no plain name: {name}")
+        if self._links and any("/".join(parts[:end]) in self._links for end in range(1, len(parts) + 1)):
+            raise ValueError(f"a member of it is below a link: {name}")
+        if made and "/".join(parts[:-1]) not in self._directories:
+            raise ValueError(f"no directory of it holds {name}")
+        return os.path.join(self._target, name)
+
+    def _make_directory(self, name: str, mode: int) -> None:
+        path = self._path(name, made=False)
+        os.makedirs(path, 0o755, exist_ok=True)
+        self._modes.append((path, mode))
+        while name and name not in self._directories:
+            self._directories.add(name)
+            name = name.rpartition("/")[0]
+
+    def _write_member(self, kind: bytes, path: str, name: str, mode: int, size: int, link: str, mtime: int) -> None:
+        if kind == b"2":
+            os.symlink(link, path)
+            self._links.add(name)
+        elif kind == b"1":
+            self._wait(0)
+            os.link(self._path(link), path, follow_symlinks=False)
+        elif kind in (b"0", b"\0"):
+            holder = self._holders.get(name)
+            if size <= _SMALL or holder:
+                data = self._body(size)
+                self._wait(_FILES_AHEAD)
+                self._jobs.append(self._pool.submit(self._write, path, data, mode, mtime, holder))
+            else:
+                self._write_large(path, size, mode, mtime)
+        else:
+            raise ValueError(f"a member of an unknown kind: {name}")
+
+    def _body(self, size: int) -> bytes:
+        return self._stream.take(-(-size // _BLOCK) * _BLOCK)[:size]
+
+    def _write(self, path: str, data: bytes, mode: int, mtime: int, holder: PrefixFile | None) -> None:
+        if holder is not None:
+            data = self._with_new_prefixes(data, holder)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
+        try:
+            write_all(file, data)
+            os.utime(file, (mtime, mtime))
+        finally:
+            os.close(file)
+
+    def _with_new_prefixes(self, data: bytes, holder: PrefixFile) -> bytes:
+        for old, new in self._moves:
+            after = with_new_prefix(data, holder.kind, holder.room, old, new)
+            if after is None:
+                self._kept.append(holder.path)
+            else:
+                data = after
+        return data
+
+    def _write_large(self, path: str, size: int, mode: int, mtime: int) -> None:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
+        try:
+            left = size
+            while left:
+                data = self._stream.take(min(left, _SMALL))
+                write_all(file, data)
+                left -= len(data)
+            self._stream.take(-size % _BLOCK)
+            os.utime(file, (mtime, mtime))
+        finally:
+            os.close(file)
+
+    def _wait(self, most: int) -> None:
+        while len(self._jobs) > most:
+            self._jobs.popleft().result()
+
+    def _finish(self) -> None:
+        self._wait(0)
+        for path, mode in reversed(self._modes):
+            os.chmod(path, mode | 0o700)
+
+
+def _mtime(header: bytes) -> int:
+    return int(header[136:147] or b"0", 8)

@@ -1,0 +1,133 @@
+"""What belongs to an environment that is packed: its files, those of its Python, and which of them hold its path."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import read_json
+from worldsize.environment.existing import ExistingEnvironment
+from worldsize.errors import UsageError
+from worldsize.wings.provisioning.agent.pack_format import BASE
+from worldsize.wings.provisioning.agent.relocate import BINARY, PrefixFile, prefix_file_kind
+
+_SYSTEM = ("/usr", "/bin", "/opt/system", "/")
+EXCLUDED_NAMES = frozenset(("pkgs", "envs", "conda-bld", ".trash"))
+"""Of a conda installation's own prefix: its package cache and the other environments."""
+
+_BASE_EXCLUDED_NAMES = frozenset(("site-packages", "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3"))
+_TEMPORARY = (".part", ".lock")
+
+
+class PackEntry(NamedTuple):
+    name: str
+    path: str
+    status: os.stat_result
+    link: str | None = None
+
+
+def base_installation(found: ExistingEnvironment) -> str | None:
+    """The installation that a virtual environment's Python belongs to, unless it is the system's own."""
+    if found.kind != "venv":
+        return None
+    python = os.path.realpath(found.python)
+    prefix = os.path.dirname(os.path.dirname(python))
+    if prefix in _SYSTEM or prefix == os.path.realpath(found.prefix):
+        return None
+    return prefix
+
+
+def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[PackEntry]:
+    directory = os.path.join(root, name)
+    try:
+        with os.scandir(directory) as scanned:
+            found = sorted(scanned, key=lambda entry: entry.name)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", directory) from None
+    for each in found:
+        if each.name in left_out or each.name.endswith(_TEMPORARY):
+            continue
+        inner = os.path.join(name, each.name)
+        status = each.stat(follow_symlinks=False)
+        if each.is_symlink():
+            yield PackEntry(inner, each.path, status, os.readlink(each.path))
+        elif stat.S_ISDIR(status.st_mode):
+            yield PackEntry(inner, each.path, status)
+            yield from entries_below(root, inner, frozenset())
+        elif stat.S_ISREG(status.st_mode):
+            yield PackEntry(inner, each.path, status)
+
+
+def base_entries(base: str) -> Iterator[PackEntry]:
+    """Of a Python installation what running needs: its programs, its standard library, its shared library."""
+    yield PackEntry(BASE, base, os.stat(base))
+    for part in ("bin", "lib"):
+        top = os.path.join(base, part)
+        if not os.path.isdir(top):
+            continue
+        yield PackEntry(os.path.join(BASE, part), top, os.stat(top))
+        for entry in entries_below(base, part, frozenset()):
+            names = entry.name.split(os.sep)
+            wanted = names[1].startswith(("python", "libpython")) or (part == "lib" and ".so" in names[1])
+            if wanted and not _BASE_EXCLUDED_NAMES.intersection(names[2:]) and not entry.name.endswith(".a"):
+                yield entry._replace(name=os.path.join(BASE, entry.name))
+
+
+def find_prefix_file(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> PrefixFile | None:
+    """Bytecode names its source for tracebacks alone."""
+    if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
+        return None
+    with open(entry.path, "rb") as file:
+        data = file.read()
+    kinds = {prefix_file_kind(data, os.fsencode(old)) for old in (found.prefix, base) if old} - {None}
+    if not kinds:
+        return None
+    return PrefixFile(entry.name, BINARY if BINARY in kinds else str(kinds.pop()))
+
+
+def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]) -> list[PrefixFile]:
+    """With the room that conda left in what it installed: its packages were built in a place with a long name."""
+    if found.kind != "conda":
+        return list(holders)
+    rooms = _conda_padding(found.prefix)
+    return [each._replace(room=rooms.get(each.path, 0)) if each.kind == BINARY else each for each in holders]
+
+
+def _conda_padding(prefix: str) -> dict[str, int]:
+    rooms = {}
+    directory = os.path.join(prefix, "conda-meta")
+    for name in sorted(os.listdir(directory)):
+        if not name.endswith(".json"):
+            continue
+        try:
+            record: Any = read_json(os.path.join(directory, name))
+            paths = record["paths_data"]["paths"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        for each in paths:
+            if each.get("file_mode") == "binary" and each.get("prefix_placeholder"):
+                rooms[each["_path"]] = max(0, len(each["prefix_placeholder"]) - len(prefix))
+    return rooms
+
+
+def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
+    """What nodes must have beside, since it is not in the file."""
+    if found.kind == "venv" and base is None:
+        yield f"its Python is the system's ({os.path.realpath(found.python)}): the nodes must have it too"
+    for name, where in _editable_installs(found.prefix):
+        yield f"{name} is installed from {where}, which is not packed: the nodes must see it there"
+
+
+def _editable_installs(prefix: str) -> Iterator[tuple[str, str]]:
+    from glob import glob
+
+    for path in sorted(glob(os.path.join(prefix, "lib", "python*", "site-packages", "*.dist-info", "direct_url.json"))):
+        try:
+            value: Any = read_json(path)
+        except ValueError:
+            continue
+        if value and value.get("dir_info", {}).get("editable"):
+            name = os.path.basename(os.path.dirname(path)).partition("-")[0]
+            yield name, str(value.get("url", "")).removeprefix("file://")

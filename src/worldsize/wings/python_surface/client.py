@@ -1,0 +1,182 @@
+"""The Python surface's verbs: submit a job, open a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from worldsize.compute.base import RunDependency
+from worldsize.errors import UsageError
+from worldsize.jobspec.config.load import load_config
+from worldsize.jobspec.job import Job, is_array_job
+from worldsize.jobspec.reading.job_file import load_job as read_job_file
+from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.service.runs.open import open_runs
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.submit import start
+from worldsize.wings.python_surface.command_job import CommandJob
+
+if TYPE_CHECKING:
+    from worldsize.service.runs.array import RunArray
+
+    RunLike = str | Run | RunArray
+
+JobLike = Job | CommandJob | str | os.PathLike[str]
+
+
+def load_job(path: str | os.PathLike[str]) -> Job:
+    """The job in a file. JobError, with file and line, for one that is not right."""
+    loaded = read_job_file(os.fspath(path))
+    _warn(loaded.warnings)
+    return loaded.job
+
+
+@overload
+def submit(
+    job: JobLike,
+    *,
+    matrix: Mapping[str, Iterable[Any]],
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: RunLike | Iterable[RunLike] = (),
+    environ: Mapping[str, str] | None = None,
+) -> RunArray: ...
+
+
+@overload
+def submit(
+    job: JobLike,
+    *,
+    count: int,
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: RunLike | Iterable[RunLike] = (),
+    environ: Mapping[str, str] | None = None,
+) -> RunArray: ...
+
+
+@overload
+def submit(
+    job: JobLike,
+    *,
+    compute: str | None = None,
+    world: str | None = None,
+    after: RunLike | Iterable[RunLike] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Run: ...
+
+
+def submit(
+    job: JobLike,
+    *,
+    matrix: Mapping[str, Iterable[Any]] | None = None,
+    count: int | None = None,
+    at_once: int | None = None,
+    compute: str | None = None,
+    world: str | None = None,
+    after: RunLike | Iterable[RunLike] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Run | RunArray:
+    """Start a job (from `command()`, `load_job()`, or a job file's path); its run, which goes on without us.
+
+    `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of values) or `count` start several runs,
+    at most `at_once` at the same time, and give a RunArray; so does a job that says one of them itself. `after` names
+    runs, or arrays, that have to SUCCEED before it starts. Raises UsageError with every problem found before anything
+    was created, SubmitRejected when the compute says no.
+    """
+    environ = os.environ if environ is None else environ
+    ready = _with_array_options(_job(job), matrix, count, at_once)
+    if world is not None:
+        from worldsize.jobspec.reading.overrides import with_world
+
+        ready = with_world(ready, world, "world")
+    cwd = os.getcwd()
+    config, progress = load_config(cwd, environ), _LoggedProgress()
+    for notice in config.notices:
+        progress.notice(notice)
+    request = SubmissionRequest(
+        ready, config, compute, environ, cwd, argv=sys.argv, after=_dependencies(after, config.home, environ)
+    )
+    return open_runs(start(request, progress), environ)
+
+
+def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
+    """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise, and
+    UsageError for an array of runs."""
+    found = _find(run, os.environ if environ is None else environ)
+    if not isinstance(found, Run):
+        raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
+    return found
+
+
+def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
+    """An array of runs, named as for `open_run`. NotFound where there is none; UsageError for a single run."""
+    found = _find(run, os.environ if environ is None else environ)
+    if isinstance(found, Run):
+        raise UsageError(f"{found.id} is no array of runs", None, "open_run() opens it")
+    return found
+
+
+def _find(run: str | None, environ: Mapping[str, str]) -> Run | RunArray:
+    from worldsize.store.find import find_run_paths
+
+    return open_runs(find_run_paths(load_config(os.getcwd(), environ).home, run), environ)
+
+
+def _with_array_options(
+    job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None
+) -> Job:
+    if matrix is None and count is None and at_once is None:
+        return job
+    from worldsize.jobspec.reading.matrix import with_count, with_values
+
+    if matrix is not None:
+        job = with_values(job, matrix, "submit()")
+    if count is not None:
+        job = with_count(job, count, "submit(): count")
+    if at_once is not None and not (is_array_job(job) and at_once > 0):
+        raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
+    return job if at_once is None else job._replace(at_once=at_once)
+
+
+def _dependencies(
+    after: RunLike | Iterable[RunLike], home: str, environ: Mapping[str, str]
+) -> tuple[RunDependency, ...]:
+    from worldsize.service.submission.dependencies import find_dependencies
+    from worldsize.store.find import find_run_paths
+
+    one = isinstance(after, str) or hasattr(after, "paths")
+    several = [cast("RunLike", after)] if one else list(cast("Iterable[RunLike]", after))
+    return find_dependencies(
+        [find_run_paths(home, each) if isinstance(each, str) else each.paths for each in several], environ
+    )
+
+
+def _job(job: object) -> Job:
+    if isinstance(job, CommandJob):
+        built, warnings = job.build()
+        _warn(warnings)
+        return built
+    if isinstance(job, Job):
+        return job
+    if isinstance(job, (str, os.PathLike)):
+        return load_job(job)
+    raise UsageError(f"submit() wants a job, not {type(job).__name__}", None, "make one with command() or load_job()")
+
+
+def _warn(warnings: tuple[str, ...] | list[str]) -> None:
+    import warnings as standard
+
+    for text in warnings:
+        standard.warn(text, stacklevel=4)
+
+
+class _LoggedProgress(Progress):
+    def show_notice(self, text: str) -> None:
+        import logging
+
+        logging.getLogger("worldsize").info("%s", text)

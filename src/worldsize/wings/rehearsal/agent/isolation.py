@@ -1,0 +1,36 @@
+"""Keeps the virtual nodes of a rehearsal apart, as far as the system lets us."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.agent.outcome.node_record import note
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.rehearsal.agent import namespaces
+
+
+def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Mapping[str, str], bool]:
+    """Cut the network off from this process, the parent of all agents, where the rehearsal is offline; leave word of
+    what the system refused. The environment of the agents, and whether each is to call `mount_disks`."""
+    offline = bool(plan.rehearsal and plan.rehearsal.offline)
+    isolated = namespaces.Isolation()
+    try:
+        os.makedirs(paths.disks, exist_ok=True)
+        isolated = namespaces.probe_isolation(offline, len(plan.agents) > 1, paths.disks)
+        if isolated.network == "":
+            namespaces.cut_network()
+            environ = {**namespaces.LOOPBACK, **environ}
+    except OSError as error:
+        note(f"not isolated: {error}")
+        return environ, isolated.disks == ""
+    write_json(paths.isolation, isolated._asdict())
+    return environ, isolated.disks == ""
+
+
+def mount_disks(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
+    """A disk of its own for the node whose agent this process is. OSError."""
+    shared = plan.rehearsal.shared if plan.rehearsal else ()
+    namespaces.mount_own_disks(paths.disks, paths.root, shared, environ)

@@ -1,0 +1,116 @@
+"""What keeps the virtual nodes of a rehearsal apart, where the system lets us (Linux namespaces): no network but the
+loopback, and for each node a disk of its own under /tmp, where what another node has written is not there.
+
+As root, or in a user namespace where an ordinary user may have one. To be called by a process of one thread; what it
+starts inherits it, and everything is gone with the last of them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.posix import mounts
+from worldsize.common.named_tuple import NamedTuple
+
+_SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
+_TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
+_SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
+"""Where only the loopback is left, libraries that go by the host's name would complain first."""
+
+
+class Isolation(NamedTuple):
+    """Why the network could not be cut, or the disks not be kept apart; "" where they are, None where nobody asked."""
+
+    network: str | None = None
+    disks: str | None = None
+
+
+def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
+    """What this system lets us do, tried by processes of their own."""
+    return Isolation(
+        mounts.find_obstacle(cut_network) if offline else None,
+        mounts.find_obstacle(lambda: mount_own_disks(root, root, ())) if disks else None,
+    )
+
+
+def cut_network() -> None:
+    """This process and what it starts reach themselves and each other, and nothing else. OSError."""
+    mounts.unshare_namespaces(mounts.NEW_NET)
+    import fcntl
+    import socket
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+        fcntl.ioctl(door, _SET_FLAGS, struct.pack("16sh14s", b"lo", _UP_AND_RUNNING, b""))
+
+
+def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:
+    """What is written to the temporary directories from now on is this node's alone; what is there already is seen.
+    Shared memory (/dev/shm) is the node's own too, and empty.
+
+    base    an empty directory, for the node's own memory
+    root    the run directory, which stays shared wherever it lies, as do the paths `shared`. Each is opened once, at
+            the beginning; exchanging it afterwards has no effect
+
+    OSError; then nothing has changed, or the process is of no use.
+    """
+    places = _temporary_directories(environ)
+    mounts.unshare_namespaces(mounts.NEW_MOUNTS)
+    mounts.detach_mounts(mounts.PRIVATE)
+    kept = [mounts.open_path(path) for path in (root, *shared) if os.path.isdir(path)]
+    lying = [place.path for place in kept]
+    mounts.mount("tmpfs", base, "tmpfs", 0, "mode=700")
+    memory = mounts.open_path(base)  # by its path it may soon be hidden
+    for number, place in enumerate(places):
+        upper, work = (f"{memory.name}/{name}-{number}" for name in ("upper", "work"))
+        os.mkdir(upper)
+        os.mkdir(work)
+        os.chmod(upper, os.stat(place).st_mode & 0o7777)
+        options = f"lowerdir={place},upperdir={upper},workdir={work}"
+        mounts.mount("overlay", place, "overlay", 0, options if os.geteuid() == 0 else options + ",userxattr")
+    if os.path.isdir(_SHARED_MEMORY):  # where two nodes of one machine would meet under one name
+        mounts.mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")
+    for seen, path in zip(kept, lying):
+        for place in places:
+            if _is_inside(path, place):
+                target = _open_below(place, path)
+                mounts.bind(seen, target)
+                target.close()
+        seen.close()
+    memory.close()
+
+
+def _open_below(top: str, path: str) -> mounts.OpenPath:
+    """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
+    place = mounts.open_path(top)
+    for name in os.path.relpath(path, top).split(os.sep):
+        if name == os.curdir:
+            continue
+        try:
+            following = os.open(name, mounts.NO_ACCESS | os.O_NOFOLLOW, dir_fd=place.fd)
+        finally:
+            place.close()
+        place = mounts.OpenPath(following)
+        if stat.S_ISLNK(os.fstat(following).st_mode) or name == os.pardir:
+            place.close()
+            raise OSError(40, f"{name} is a link")
+    return place
+
+
+def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
+    """The temporary directories, none inside another."""
+    found: list[str] = []
+    for place in (*_TEMPORARY_DIRECTORIES, environ.get("TMPDIR", "")):
+        real = os.path.realpath(place) if place else ""
+        plain = os.path.isdir(real) and "," not in real and ":" not in real and real != "/"
+        if plain and not any(_is_inside(real, other) for other in found):
+            found.append(real)
+    return found
+
+
+def _is_inside(path: str, place: str) -> bool:
+    """Whether a path without links leads into `place`, which has none."""
+    return os.path.commonpath((path, place)) == place

@@ -1,0 +1,29 @@
+"""Rehearsals on the command line: `rehearse`, `--virtual-gpus`, and what is said of such runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from worldsize.cli.output import report_message
+from worldsize.errors import UsageError
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.service.submission.submit import refuse_array_rehearsal
+from worldsize.wings.rehearsal.job import to_rehearsal
+
+MOST = 1024
+
+
+def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> Job:
+    """What `--virtual-gpus` and the verb `rehearse` make of the job; `asked`: before `-w`. JobError, UsageError."""
+    if options.virtual_gpus is not None:
+        if not 1 <= options.virtual_gpus <= MOST:
+            raise UsageError(f"{options.virtual_gpus} GPUs of each node: 1 to {MOST}", "--virtual-gpus")
+        job = job._replace(virtual_gpus=options.virtual_gpus)
+    if options.verb == "rehearse":
+        job, said = to_rehearsal(job, config, options.compute, asked)
+        options.compute = None
+        for text in said:
+            report_message("notice: " + text)
+    refuse_array_rehearsal(job)
+    return job

@@ -1,0 +1,69 @@
+"""A cluster's job as one for this machine."""
+
+from __future__ import annotations
+
+from worldsize.common.numbers import parse_digits
+from worldsize.jobspec.config.compute_types import call_settings
+from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.jobspec.distribution import processes_per_instance
+from worldsize.jobspec.job import Job
+from worldsize.service.submission.make_plan import with_client_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.path_mapping import Mapped
+
+_MANY = 16
+"""So many ranks that import torch are much for one machine."""
+
+
+def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
+    """`job` on virtual nodes with as many virtual GPUs as its own compute's nodes have, and what was left out.
+
+    compute  where it would run, if the job does not say; its configuration counts, and it is asked nothing
+    asked    the job before another size was asked for: where it had a process for each GPU, a node of the other size
+             has as many GPUs as processes, so that a wrong index shows there too
+    """
+    said = []
+    name = (compute or job.compute or config.default_compute).removeprefix("azureml:")
+    settings = config.computes.get(name)
+    if settings is not None and settings.offline:
+        job = job._replace(offline=True)
+    if settings is not None:
+        mapped = _path_mapping(settings)
+        job = with_client_paths(job, mapped) if mapped else job
+    if job.modules:
+        said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
+        job = job._replace(modules=())
+    if job.virtual_gpus is None:
+        configured = settings.gpus_per_node if settings is not None else None
+        gpus = _requested_gpus(job) or configured or _process_count(asked)
+        job = job._replace(virtual_gpus=_process_count(job) if gpus == _process_count(asked) else gpus)
+    ranks = job.distribution.world_size(job.resources.instance_count) if job.distribution else 1
+    if ranks > _MANY:
+        said.append(f"{ranks} ranks on this machine; most mistakes show with -w 2x2 too")
+    here = name if settings is not None and settings.type == LOCAL else LOCAL
+    return job._replace(compute=here), said
+
+
+def _path_mapping(settings: ComputeSettings) -> Mapped:
+    """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
+    mapped: Mapped = call_settings(settings.type, "path_mapping", (), settings.options)
+    return mapped
+
+
+def _requested_gpus(job: Job) -> int | None:
+    """What the job asks its own compute for."""
+    count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
+    if count is not None:
+        return count or None
+    if job.batch_script is None:
+        return None
+    from worldsize.jobspec.batch_script import script_reader
+
+    return script_reader().gpu_count(job) or None
+
+
+def _process_count(job: Job) -> int:
+    processes = processes_per_instance(job.distribution) if job.distribution else None
+    return processes or 1

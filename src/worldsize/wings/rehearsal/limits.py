@@ -1,0 +1,39 @@
+"""What a rehearsal could not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import read_json
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+
+LIMITS = (
+    "speed, out of memory, float16 (bfloat16 stands for it), NCCL and the network between nodes, torch.compile, "
+    "CUDA kernels and extensions"
+)
+
+
+def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
+    """For the end of a rehearsal; () for a run that is none."""
+    if plan.rehearsal is None:
+        return []
+    lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
+    found = read_isolation(paths)
+    if found.get("network"):
+        lines.append(f"the network was not cut: {found['network']}")
+    if found.get("disks"):
+        lines.append(f"the nodes share /tmp, so that a path that only node 0 has is found: {found['disks']}")
+    if plan.batch is not None:
+        lines.append("the nodes of a batch script share /tmp")
+    return lines
+
+
+def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
+    """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
+    try:
+        found = read_json(paths.isolation)
+    except (OSError, ValueError):
+        return {}
+    known = found.items() if isinstance(found, dict) else ()
+    return {name: why for name, why in known if why is None or isinstance(why, str)}

@@ -1,0 +1,129 @@
+"""A run started again by its scheduler: the same submission, its next attempt.
+
+A run that has ended is put back among those on their way: what settled it goes to the attempt that it was about. Agents
+begin no attempt of a run that is settled or cancelled, so that has to happen before the scheduler hears of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.compute.capabilities import CanRequeue
+from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.plan.array import array_of
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import (
+    VARIABLES,
+    masked_variables,
+    read_secrets,
+    remove_secrets,
+    unmasked_variables,
+    write_secrets,
+)
+from worldsize.service.runs.run import Run
+from worldsize.state.records import RunState, Status
+
+_ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
+_ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
+
+
+def requeue(run: Run) -> int:
+    """The attempt that it waits for now. UsageError, ConfigError, SubmitRejected, SubmitAgain, StorageError: then it
+    stays as it was."""
+    run.refuse_foreign("requeue")
+    status = run.look()
+    rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
+    if status.state not in (*_ENDED, *_ON_ITS_WAY):
+        hint = rerun if status.final else "it starts by itself, or `worldsize status` says why not"
+        raise UsageError(f"{run.id} is {status.state}", None, hint)
+    handle = run.native()
+    if handle is None or "requeue" not in run.compute.capabilities:
+        raise UsageError(f"the compute of {run.id} puts no run back into a queue", None, rerun)
+    place = array_of(run.paths)
+    if place and os.path.exists(RunPaths(place[0]).cancel):
+        raise UsageError(f"the array that {run.id} belongs to was cancelled", None, rerun)
+    seen = run.compute.observe([handle])[0]
+    if seen.phase == "unknown":
+        raise SubmitAgain(seen.message or "the compute does not say how it is", f"run {run.id}", "try again")
+    attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
+    ask = cast(CanRequeue, run.compute).requeue
+    try:
+        renew_secrets(run.paths, run.plan, os.environ)
+        if status.final:
+            _put_back(run.paths, attempt, run.plan.umask, lambda: ask(handle, attempt))
+        else:
+            ask(handle, attempt)
+            _make_attempt(run.paths, attempt, run.plan.umask)
+    except WorldsizeError as error:
+        _remove_renewed_secrets(run.paths, status)
+        if isinstance(error, SubmitRejected):
+            raise SubmitRejected(error.what, error.where, rerun) from None
+        raise
+    except OSError as error:
+        _remove_renewed_secrets(run.paths, status)
+        raise storage_error(error, run.paths.root) from None
+    return attempt
+
+
+def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
+    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
+    here, or where another secret than a variable is gone; OSError."""
+    if not plan.hidden or read_secrets(paths) is not None:
+        return
+    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
+    lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
+    if lost:
+        raise UsageError(f"a secret in its {lost} is kept nowhere since it has ended", None, rerun)
+    missing = [name for name in masked_variables(plan) if name not in environ]
+    if missing:
+        raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")
+    write_secrets(paths, unmasked_variables(plan, environ))
+
+
+def _remove_renewed_secrets(paths: RunPaths, status: Status) -> None:
+    """What was read anew for a run that has ended and stays so."""
+    if status.final:
+        remove_secrets(paths)
+
+
+def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
+    """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
+    moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
+    _make_directory(paths.attempt_dir, umask)
+    _make_attempt(paths, attempt, umask)
+    _move(moved)
+    try:
+        ask()
+    except WorldsizeError:
+        _move([(to, source) for source, to in moved])
+        for directory in (RunPaths(paths.root, attempt).events_dir, RunPaths(paths.root, attempt).attempt_dir):
+            os.rmdir(directory)
+        raise
+    if os.path.exists(paths.result):  # somebody who looked before the scheduler knew has settled it once more
+        os.unlink(paths.result)
+
+
+def _make_attempt(paths: RunPaths, attempt: int, umask: int) -> None:
+    """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
+    later = RunPaths(paths.root, attempt)
+    for directory in (later.attempt_dir, later.events_dir):
+        _make_directory(directory, umask)
+
+
+def _make_directory(path: str, umask: int) -> None:
+    """As the run's umask has it, whatever this process's is: agents do what others could write there."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o777 & ~umask)
+
+
+def _move(pairs: list[tuple[str, str]]) -> None:
+    for source, to in pairs:
+        if os.path.exists(source):
+            os.replace(source, to)

@@ -1,0 +1,204 @@
+"""Inside an allocation that is there already (`salloc`, or a shell on one of its nodes): runs are steps of it.
+
+The batch script that sbatch would have got is executed here, detached; its `srun` starts the agents on the
+allocation's nodes. Several runs may share the allocation, at the same time too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from worldsize.agent.posix import processes
+from worldsize.common.numbers import parse_digits
+from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
+from worldsize.compute.slurm import preflight
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.job_rows import UNANSWERED
+from worldsize.compute.slurm.queue import query_jobs
+from worldsize.errors import SubmitAgain, SubmitRejected
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Observation
+from worldsize.trust.procfs import PASSWORD_VARIABLE, without_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
+    from worldsize.compute.slurm.compute import SlurmCompute
+
+_KIND = "slurm-step"
+_LOOK_EVERY = 0.25
+_STARTS_WITHIN = 5.0
+
+
+class AllocationCompute:
+    capabilities = frozenset(("exec", "nodes", "script", "steps"))
+    group_noun = "partitions"
+
+    def __init__(self, cluster: SlurmCompute, environ: Mapping[str, str]) -> None:
+        self.name = cluster.name
+        self._cluster = cluster
+        self._environ = environ
+        self._ask = partial(run_slurm, environ=environ)
+
+    def facts(self, job: Job) -> ComputeFacts:
+        """The allocation's own GPUs, where Slurm tells how many."""
+        gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
+        facts = self._cluster.facts(job)
+        return facts if gpus is None else facts._replace(gpus_per_node=gpus)
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        allocated = parse_digits(self._environ.get("SLURM_JOB_NUM_NODES"))
+        if allocated is not None and len(plan.nodes) > allocated:
+            what = "%d nodes are asked for, and this allocation (job %s) has %d"
+            values = (len(plan.nodes), self._environ["SLURM_JOB_ID"], allocated)
+            hint = "ask for fewer, or leave the allocation's shell"
+            return [CheckResult("error", what % values, "resources.instance_count", hint)]
+        missing = list(preflight.check_programs(self._environ))
+        said = f"it runs inside the allocation that this shell belongs to: job {self._environ['SLURM_JOB_ID']}"
+        return missing or [*self._cluster.check_locations(job), CheckResult("notice", said)]
+
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
+        return self._cluster.render(job, plan, paths, files)
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        return [self._start(submission) for submission in submissions]
+
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        return [_observe(handle) if _is_here(handle) else self._observe_remote(handle) for handle in handles]
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        return _LOOK_EVERY
+
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        for handle in handles:
+            self._cancel(handle, now)
+
+    def _cancel(self, handle: Handle, now: bool) -> None:
+        """By the step, which is found by its name: srun itself would make a KILL of our TERM, without any grace."""
+        here = _is_here(handle)
+        if not (now and here) and self._cancel_step(handle, now, here):
+            return
+        if here and may_be_signalled(handle):
+            processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
+
+    def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:
+        """Whether there was a step to be told. Where srun is `here`, a Slurm that does not answer keeps nobody."""
+        try:
+            return self._signal_step(handle, "KILL" if now else "TERM")
+        except (SubmitAgain, SubmitRejected):
+            if not here:
+                raise
+            return False
+
+    def _signal_step(self, handle: Handle, name: str) -> bool:
+        """A slurmd takes no signal for a step before it has reported the step's start: then it is asked again."""
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while (step := self._step(handle)) is not None:
+            try:
+                self._ask(["scancel", "--signal=" + name, step])
+                return True
+            except SubmitRejected:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_EVERY)
+        return False
+
+    def end_remains(self, handle: Handle) -> int:
+        alive = is_alive(handle) if _is_here(handle) else self._step(handle) is not None
+        self._cancel(handle, now=True)
+        return int(alive)
+
+    def nodes(self) -> list[ComputeNode]:
+        return self._cluster.nodes()
+
+    def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
+        if handle is not None:
+            return self._cluster.execute(handle, command)
+        from worldsize.compute.capabilities import load_node_commands
+
+        stream: NodeCommandStream = load_node_commands("slurm").execute_in_allocation(
+            command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
+        )
+        return stream
+
+    def shell(self, handle: Handle, command: NodeCommand) -> int:
+        return self._cluster.shell(handle, command)
+
+    def _observe_remote(self, handle: Handle) -> Observation:
+        """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
+        job = handle["job"]
+        row = query_jobs([job], self._ask)[job]
+        if row.seen == UNANSWERED:
+            return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
+        if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
+            return Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
+        if self._step(handle) is not None:
+            return Observation("running")
+        return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
+
+    def _step(self, handle: Handle) -> str | None:
+        """The id of its step, which bears the run's name."""
+        asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
+        try:
+            steps = [line.split(None, 1) for line in self._ask(asked).splitlines()]
+        except SubmitRejected:
+            return None  # there is no such job any more
+        return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
+
+    def _start(self, submission: Submission) -> Handle:
+        environ = without_variables(self._environ, ("SLURM_RESTART_COUNT", PASSWORD_VARIABLE, *submission.plan.secrets))
+        environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=_element(submission.plan))
+        flags, mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666 & ~submission.plan.umask
+        with tempfile.TemporaryFile() as script, open(os.open(submission.paths.batch_log, flags, mode), "ab") as log:
+            script.write(submission.payload.script.encode("utf-8", "surrogateescape"))
+            script.seek(0)
+            child = subprocess.Popen(
+                ["bash", f"/dev/fd/{script.fileno()}"],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(script.fileno(),),
+                start_new_session=True,
+            )
+        remember_child(child.pid)
+        return {
+            "type": _KIND,
+            "job": self._environ["SLURM_JOB_ID"],
+            "python": self._cluster.python,
+            "pid": child.pid,
+            "start_time": processes.start_time(child.pid),
+            "host": socket.gethostname(),
+            "run_id": submission.plan.run_id,
+            "run_dir": submission.paths.root,
+        }
+
+
+def _element(plan: Plan) -> str:
+    return str(plan.array.element) if plan.array else ""
+
+
+def _observe(handle: Handle) -> Observation:
+    if is_alive(handle):
+        return Observation("running")
+    return Observation(
+        "absent",
+        message="its srun (process {}) is gone".format(
+            handle["pid"],
+        ),
+        over=True,
+    )
+
+
+def _is_here(handle: Handle) -> bool:
+    return bool(handle["host"] == socket.gethostname())

@@ -1,0 +1,178 @@
+"""Why a job waits, when it may start, and what would start sooner: asked of Slurm itself with `sbatch --test-only`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from worldsize.compute.slurm.cluster import PartitionRow
+from worldsize.compute.slurm.commands import call
+from worldsize.compute.slurm.job_rows import JobRow, span, time_of
+from worldsize.compute.slurm.observe import waiting_words
+from worldsize.compute.slurm.reasons import wait_reason
+from worldsize.compute.slurm.states import state_of
+from worldsize.errors import ConfigError, SubmitAgain
+from worldsize.wings.slurm_reports.usage import gpus_of_tres
+
+MAX_ESTIMATES = 6
+"""So many calls of sbatch at most: each costs slurmctld about what a submission does."""
+
+_ESTIMATE_TIMEOUT = 15.0
+_LEAST_GAIN = 60.0
+_HOUR = 3600
+_LIMITS_IF_UNLIMITED = (24 * _HOUR, 4 * _HOUR, _HOUR)
+_ESTIMATE_LINE = re.compile(
+    r"Job (?P<job>\d+) to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using (?P<processors>\d+) processors"
+    r" on (?:nodes )?(?P<nodes>\S+)(?: in partition (?P<partition>\S+))?"
+)
+"""allocate.c of Slurm's api: 20.11 to 24.11 say "using", 25.05 "[on cluster C] a using"; a het job's line has no
+partition. The line goes to stderr, with "sbatch: " before it."""
+
+_OTHER_PLACES_HELP = re.compile(
+    "Resources|Priority|ReqNodeNotAvail|NodeDown|Partition|QOS|Assoc|Max|Licenses|Reservation|BadConstraints|DOWN"
+    "|None|^$"
+)
+
+
+class PendingExplanation(NamedTuple):
+    """`expected` is Slurm's own estimate (Unix seconds); it makes none for every job, and none for stuck ones."""
+
+    words: str
+    expected: float | None
+    stuck: bool
+
+
+class StartEstimate(NamedTuple):
+    """What --test-only answered: when it would start (Unix seconds), and where."""
+
+    start: float
+    nodes: str
+    partition: str
+
+
+class EarlierStart(NamedTuple):
+    """A change of options that would start earlier by `gain` seconds; None: unlike as it is, it would start at all.
+
+    `change` holds sbatch's long options.
+    """
+
+    change: Mapping[str, str]
+    words: str
+    start: float
+    gain: float | None
+
+
+def explain(row: JobRow, now: float) -> PendingExplanation:
+    """Why it waits, with the expected start where Slurm has estimated one."""
+    stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
+    words = waiting_words(row)
+    expected = row.expected if row.expected and row.expected > now and not stuck else None
+    if expected:
+        words += f"; Slurm expects it to start in {span(expected - now)}"
+    return PendingExplanation(words, expected, stuck)
+
+
+def is_worth_trying(row: JobRow) -> bool:
+    """Whether other options could help: not for what waits for a job, a time or a release."""
+    return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
+
+
+def find_earlier_starts(
+    row: JobRow,
+    partitions: Iterable[PartitionRow],
+    trial: Callable[[Mapping[str, str]], StartEstimate | None],
+    now: float,
+    most: int = MAX_ESTIMATES,
+) -> list[EarlierStart]:
+    """The changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it is.
+
+    An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
+    """
+    unchanged = trial({})
+    known = [start for start in (row.expected, unchanged.start if unchanged else None) if start is not None]
+    start = min(known, default=None)
+    found = []
+    for change in candidates(row, partitions)[: most - 1]:
+        tried = trial(change)
+        if tried is None:
+            continue
+        gain = None if start is None else start - max(tried.start, now)
+        if gain is None or gain >= _LEAST_GAIN:
+            found.append(EarlierStart(change, change_words(change, tried.start - now), tried.start, gain))
+    return sorted(found, key=lambda each: (each.start, len(each.change)))
+
+
+def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
+    """What is worth a trial, by turns: shorter times, and other partitions that have the nodes (with their time)."""
+    times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
+    others = []
+    own = row.partition.split(",")
+    for partition in partitions:
+        if partition.name in own or not _may_fit(row, partition):
+            continue
+        change = {"partition": partition.name}
+        if partition.max_time is not None and (row.limit is None or row.limit > partition.max_time):
+            change["time"] = time_limit_text(partition.max_time)
+        others.append(change)
+    both: list[dict[str, str]] = []
+    for index in range(max(len(times), len(others))):
+        both += others[index : index + 1] + times[index : index + 1]
+    return both
+
+
+def make_start_estimator(
+    script: str, environ: Mapping[str, str]
+) -> Callable[[Mapping[str, str]], StartEstimate | None]:
+    """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
+
+    def tried(change: Mapping[str, str]) -> StartEstimate | None:
+        argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
+        try:
+            return parse_start_estimate(call(argv, environ=environ, timeout=_ESTIMATE_TIMEOUT, input=script).err)
+        except (SubmitAgain, ConfigError):
+            return None
+
+    return tried
+
+
+def parse_start_estimate(text: str) -> StartEstimate | None:
+    match = _ESTIMATE_LINE.search(text)
+    start = time_of(match["start"]) if match else None
+    if match is None or start is None:
+        return None
+    return StartEstimate(start, match["nodes"], match["partition"] or "")
+
+
+def change_words(change: Mapping[str, str], wait: float) -> str:
+    """ "partition short with slurm.time 60: at once"."""
+    parts = []
+    if "partition" in change:
+        parts.append(f"slurm.partition {change['partition']}")
+    if "time" in change:
+        parts.append(f"slurm.time {change['time']}")
+    return "{}: {}".format(" with ".join(parts), "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
+
+
+def time_limit_text(seconds: int) -> str:
+    """Seconds as slurm.time takes them: "HH:MM:SS", from a day on "D-HH:MM:SS"."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return (f"{days}-" if days else "") + f"{hours:02d}:{minutes:02d}:{left:02d}"
+
+
+def _shorter_limits(limit: int | None) -> list[int]:
+    if limit is None:
+        return list(_LIMITS_IF_UNLIMITED)
+    tried = {limit // 2 // 60 * 60, limit // 4 // 60 * 60, _HOUR}
+    return sorted((seconds for seconds in tried if 60 <= seconds < limit), reverse=True)
+
+
+def _may_fit(row: JobRow, partition: PartitionRow) -> bool:
+    count = max(row.node_count, 1)
+    if not partition.up or partition.nodes < count:
+        return False
+    if partition.max_nodes is not None and partition.max_nodes < count:
+        return False
+    return partition.gpus_per_node * count >= (gpus_of_tres(row.tres) or 0)

@@ -1,0 +1,113 @@
+"""What a Slurm cluster tells people: its nodes, why a run waits and what would start it sooner, what a run used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from worldsize.compute.capabilities import Change, ComputeNode, Usage, WaitExplanation
+from worldsize.compute.slurm import cluster
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
+from worldsize.compute.slurm.queue import query_jobs
+from worldsize.compute.slurm.states import state_of
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.wings.slurm_reports import pending
+from worldsize.wings.slurm_reports.usage import JobUsage, usage, usage_of_row
+
+StartEstimator = Callable[[Mapping[str, str]], "pending.StartEstimate | None"]
+
+_PAUSE = 0.15
+_SHORTEST_ANSWER = 2.0
+"""Seconds that every question is given, however little time is left."""
+
+
+def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
+    """`configured`: the partitions that runs of the compute go to; none: the cluster's default."""
+    run = partial(run_slurm, environ=environ)
+    partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
+    defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
+    order = {row.name: place for place, row in enumerate(partitions)}
+    return [_node(row, order, defaults) for row in cluster.nodes(run)]
+
+
+def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -> WaitExplanation | None:
+    deadline = time.monotonic() + seconds
+    run = partial(run_slurm, environ=environ, timeout=max(seconds, _SHORTEST_ANSWER))
+    row = query_jobs([job], run)[job]
+    if row.seen == UNANSWERED:
+        raise SubmitAgain(f"Slurm does not answer: {row.trouble}", "squeue")
+    if state_of(row.state).phase != "queued":
+        return None
+    found = pending.explain(row, time.time())
+    changes = _find_earlier_starts(row, script, deadline, environ) if script and pending.is_worth_trying(row) else ()
+    return WaitExplanation(row.reason, found.words, found.expected, found.stuck, changes)
+
+
+def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
+    """Accounting notes a job's end first, its CPU time a moment later. Without accounting squeue knows something."""
+    deadline = time.monotonic() + patience
+    run = partial(run_slurm, environ=environ, timeout=max(patience, _SHORTEST_ANSWER))
+    answers: list[bool] = []
+
+    def asking(argv: Sequence[str]) -> str:
+        text = run(argv)
+        answers.append(True)
+        return text
+
+    while True:
+        found = usage(jobs, asking)
+        complete = all(each is not None and each.cpu_efficiency is not None for each in found.values())
+        if complete or not answers or time.monotonic() + _PAUSE > deadline:
+            break
+        time.sleep(_PAUSE)
+    unknown = [job for job in jobs if found[job] is None]
+    if unknown:
+        found.update({job: usage_of_row(row) for job, row in query_jobs(unknown, run).items()})
+    return [_usage(found[job]) for job in jobs]
+
+
+def _node(row: cluster.NodeRow, order: Mapping[str, int], defaults: frozenset[str]) -> ComputeNode:
+    return ComputeNode(
+        name=row.name,
+        state=row.state,
+        note=row.note,
+        usable=row.usable,
+        reason=row.reason,
+        groups=tuple(sorted(row.partitions, key=lambda name: order.get(name, len(order)))),
+        default_groups=tuple(name for name in row.partitions if name in defaults),
+        cpus=row.cpus,
+        cpus_free=row.cpus_free,
+        memory=row.memory,
+        memory_free=max(row.memory - row.memory_used, 0) if row.usable else 0,
+        gpu_type=row.gpu_type,
+        gpus=row.gpus,
+        gpus_free=row.gpus_free,
+    )
+
+
+def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
+    run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
+    try:
+        partitions = cluster.partitions(run)
+    except (SubmitAgain, SubmitRejected, ConfigError):
+        return ()
+    found = pending.find_earlier_starts(
+        row, partitions, _with_deadline(deadline, pending.make_start_estimator(script, environ)), time.time()
+    )
+    return tuple(
+        Change({"slurm." + name: value for name, value in each.change.items()}, each.words, each.start, each.gain)
+        for each in found
+    )
+
+
+def _with_deadline(deadline: float, trial: StartEstimator) -> StartEstimator:
+    """Trials that give up once the time is over."""
+    return lambda change: trial(change) if time.monotonic() < deadline else None
+
+
+def _usage(used: JobUsage | None) -> Usage | None:
+    if used is None:
+        return None
+    return Usage(used.nodes, used.elapsed, used.gpus, used.gpu_hours, used.cpu_hours or None, used.cpu_efficiency)

@@ -1,0 +1,258 @@
+"""Data that a job names by URI, fetched into a directory that the nodes see, and kept there for the next job.
+
+    DIRECTORY/uris/KEY.json      what a URI was when it was last fetched; KEY.part: what an interrupted download left
+    DIRECTORY/files/SHA256/NAME  files, by their content
+    DIRECTORY/folders/KEY        archives unpacked, and folders
+
+A file with a declared checksum that is here is not asked for again; any other is, by its etag or time, and fetched
+where it has changed. What lies here is never changed, and may be removed when no run uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from worldsize.common.atomic_files import read_json, storage_error, write_json
+from worldsize.common.numbers import bytes_text
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.store.content_store import ContentStore, FetchedData
+from worldsize.trust.directories import make_directories
+from worldsize.wings.staging.archives import is_archive, unpack_archive
+from worldsize.wings.staging.http import FileVersion, display_url, download
+from worldsize.wings.staging.limits import SizeLimit, SizeLimitError, download_limit, unpack_limit
+
+_WEB = ("http", "https")
+_UNFIT = re.compile(r"[^\w.+-]")
+_LONGEST = 100
+
+
+def is_web(uri: str) -> bool:
+    return urlsplit(uri).scheme.lower() in _WEB
+
+
+def file_name(uri: str) -> str:
+    """What a file of this URI is called here."""
+    name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
+    return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
+
+
+class DataStore(ContentStore):
+    """Methods raise UsageError for what is refused for good or is not what its
+    checksum says, WorldsizeError for trouble that may pass, StorageError for the disk."""
+
+    def fetch(
+        self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
+    ) -> FetchedData:
+        """`folder`: an archive is unpacked. `what` it is called in news. `max_size`: of what is fetched, and of what an
+        archive holds."""
+        what = what or file_name(uri)
+        limit = download_limit(max_size, display_url(uri))
+        try:
+            found = self._fetch_uri(uri, sha256, what, limit)
+            if folder and "://" in uri and is_archive(file_name(uri)):
+                return self.unpack(found, file_name(uri), what, sha256 is not None, max_size)
+            return found
+        except OSError as error:
+            raise storage_error(error, error.filename or self.directory) from None
+
+    def _fetch_uri(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
+        if "://" not in uri:
+            found = self._copy_from_disk(uri, sha256, what, limit)
+        elif is_web(uri):
+            if sha256 is None and _is_open_to_others(uri):
+                words = "%s: %s is fetched by http, where others can answer: say https, or give its sha256"
+                self.report_notice(words % (what, display_url(uri)))
+            found = self._fetch_from_web(uri, sha256, what, limit)
+        else:
+            found = self._fetch_from_store(uri, sha256, what, limit)
+        limit.check(found.bytes)
+        return found
+
+    def verify(self, path: str, sha256: str, what: str) -> None:
+        """A local file, read whole only where it has changed since."""
+        status = os.stat(path)
+        state = self._state_path(os.path.abspath(path))
+        known = {
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "ctime_ns": status.st_ctime_ns,  # the other time its owner sets as he likes
+            "inode": status.st_ino,
+        }
+        before = _read(state)
+        if all(before.get(name) == value for name, value in known.items()):
+            digest = before["sha256"]
+        else:
+            digest = self.digest(path, what)
+            _try_to_write(state, {**known, "sha256": digest})
+        _compare(digest, sha256, path)
+
+    def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
+        """A copy of a file that is here, as it is now."""
+        if not os.path.isfile(path):
+            raise UsageError("is no file", path, "mend the path; a directory can be an input")
+        limit.check(os.path.getsize(path))
+        digest = self.digest(path, what)
+        _compare(digest, sha256, path)
+        kept = os.path.join(self.directory, "files", digest, file_name(path))
+        if not os.path.exists(kept):
+            from shutil import copyfile
+
+            with self.hold_lock(kept, what):
+                part = kept + ".part"
+                copyfile(path, part)
+                copied = self.digest(part, what)  # whoever may write to it may have done so since
+                if copied != digest:
+                    os.unlink(part)
+                _compare(copied, digest, path)
+                self.keep(part, digest, file_name(path))
+        return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
+
+    def _fetch_from_web(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
+        state, name = self._state_path(uri), file_name(uri)
+        if sha256:
+            path = os.path.join(self.directory, "files", sha256.lower(), name)
+            if os.path.isfile(path):
+                return FetchedData(
+                    display_url(uri), path, os.path.getsize(path), sha256.lower(), None, os.path.getmtime(path)
+                )
+        with self.hold_lock(state, what):
+            known = _read_valid_state(state)
+            ask = FileVersion(known["etag"], known["modified"]) if known else None
+            part = state[: -len(".json")] + ".part"
+            try:
+                tick = self._make_tick(what, display_url(uri), limit)
+                version = download(uri, part, ask, tick, known_content=sha256 is not None)
+            except SizeLimitError:
+                _remove(part, part + ".json")
+                raise
+            except UsageError:
+                raise
+            except WorldsizeError as error:
+                if not known:
+                    raise
+                when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
+                self.report_notice(f"{what}: {error.what}; what was fetched on {when} is used")
+                version = None
+            if version is None:
+                assert known is not None
+                _compare(known["sha256"], sha256, display_url(uri))
+                return _to_fetched_data(known)
+            digest = self.digest(part, what)
+            if sha256 and digest != sha256.lower():
+                os.unlink(part)
+            _compare(digest, sha256, display_url(uri))
+            path = self.keep(part, digest, name)
+            found = FetchedData(display_url(uri), path, os.path.getsize(path), digest, version.etag, time.time())
+            write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
+            return found
+
+    def _fetch_from_store(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
+        from worldsize.wings.staging.object_stores import RemoteFiles
+
+        state = self._state_path(uri)
+        with self.hold_lock(state, what):
+            store = RemoteFiles(uri)
+            found = store.list_content()
+            mark = hashlib.sha256(found.mark.encode()).hexdigest()[:32]
+            known = _read_valid_state(state)
+            if known is None or known["mark"] != mark:
+                limit.check(sum(found.files.values()))
+                known = self._transfer_from_store(store, found, uri, mark, what, limit)
+                write_json(state, known)
+        if sha256:
+            if found.folder:
+                raise UsageError("is a folder, and a checksum is of a file", display_url(uri), "leave sha256 out")
+            _compare(known["sha256"], sha256, display_url(uri))
+        return _to_fetched_data(known)
+
+    def _transfer_from_store(
+        self, store: Any, found: Any, uri: str, mark: str, what: str, limit: SizeLimit
+    ) -> dict[str, Any]:
+        tick, size = self._make_tick(what, display_url(uri), limit), sum(found.files.values())
+        if not found.folder:
+            part = self._state_path(uri)[: -len(".json")] + ".part"
+            store.fetch(found, part, tick)
+            digest = self.digest(part, what)
+            path = self.keep(part, digest, file_name(uri))
+            return {**FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict()}
+        path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
+        self.make(path, lambda part: store.fetch(found, part, tick), what)
+        return {**FetchedData(display_url(uri), path, size, None, mark, time.time())._asdict()}
+
+    def unpack(
+        self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
+    ) -> FetchedData:
+        """What a fetched archive, called `name`, holds; `known`: somebody has said its checksum."""
+        path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
+        limit = unpack_limit(found.bytes, known, max_size, found.uri)
+        self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
+        return found._replace(path=path)
+
+    def _state_path(self, uri: str) -> str:
+        return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
+
+    def _make_tick(self, what: str, uri: str, limit: SizeLimit) -> Callable[[int, int], None]:
+        told = False
+
+        def tick(done: int, total: int) -> None:
+            nonlocal told
+            limit.check(max(done, total))
+            if not told:
+                told = True
+                self.report_notice("{}: fetching {}{}".format(what, uri, f" ({bytes_text(total)})" if total else ""))
+            self.report_transfer(what, done, total)
+
+        return tick
+
+
+def _is_open_to_others(uri: str) -> bool:
+    """Whether what is on the way could answer in the place of the server: not on the way to this machine."""
+    parts = urlsplit(uri)
+    host = parts.hostname or ""
+    return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def _try_to_write(state: str, value: dict[str, Any]) -> None:
+    try:
+        make_directories(os.path.dirname(state))
+        write_json(state, value)
+    except OSError:
+        pass  # it will be read once more
+
+
+def _read(state: str) -> dict[str, Any]:
+    try:
+        value = read_json(state)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_valid_state(state: str) -> dict[str, Any] | None:
+    """What was fetched before and is still here."""
+    value = _read(state)
+    return value if os.path.exists(str(value.get("path", ""))) else None
+
+
+def _to_fetched_data(value: dict[str, Any]) -> FetchedData:
+    return FetchedData(*(value[name] for name in FetchedData._fields))
+
+
+def _compare(digest: str, wanted: str | None, where: str) -> None:
+    if wanted and digest != wanted.lower():
+        hint = "it is another file, or was changed on its way: mend sha256 if you trust it"
+        raise UsageError(f"its sha256 is {digest}, and not {wanted.lower()}", where, hint)

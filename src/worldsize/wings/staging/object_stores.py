@@ -1,0 +1,140 @@
+"""Files and folders on object stores and other services, through fsspec: abfss, wasbs, s3, gs, …
+
+fsspec and what it needs for a service are no part of worldsize: the extra `data` brings those for Azure's storage.
+Credentials are the service's own business: its usual variables and files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.extras import install_hint, missing_package_error
+from worldsize.trust.directories import make_directories
+from worldsize.wings.staging.http import Tick, display_url
+
+_WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
+_MARKS = ("etag", "ETag", "e_tag", "md5", "content_md5", "generation", "last_modified", "LastModified", "mtime")
+_SERVICE_ERRORS = (
+    ("azure.core.exceptions", "AzureError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("gcsfs.retry", "HttpError"),
+    ("aiohttp", "ClientError"),
+)
+"""What the services' own packages raise beside OSError and ValueError."""
+
+
+def find_missing_support(uri: str) -> UsageError | None:
+    """What must be installed before the URI can be fetched; None for nothing. Asks nobody but this Python."""
+    try:
+        import fsspec
+    except ImportError:
+        return missing_package_error("fetching it", "fsspec", "data")
+    protocol = urlsplit(_to_adlfs_address(uri)).scheme
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        return UsageError(_first_line(error), None, install_hint("data"))
+    except ValueError:
+        return UsageError(f"{protocol}:// is nothing that fsspec knows", None, "download it, and name the local path")
+    return None
+
+
+class RemoteContent(NamedTuple):
+    """What a URI names: `files` below it with their sizes ("" for a file itself), and what changes when they do."""
+
+    folder: bool
+    files: Mapping[str, int]
+    mark: str
+
+
+class RemoteFiles:
+    """One URI's file system. Raises UsageError for what cannot be used or is not there, WorldsizeError for trouble."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        lacks = find_missing_support(uri)
+        if lacks:
+            raise UsageError(lacks.what, display_url(uri), lacks.hint)
+        from fsspec import url_to_fs
+
+        try:
+            self._fs, self._path = url_to_fs(_to_adlfs_address(uri), skip_instance_cache=True)
+        except _caught_errors(ValueError) as error:
+            raise UsageError(f"cannot be used: {_first_line(error)}", display_url(uri)) from None
+
+    def list_content(self) -> RemoteContent:
+        try:
+            info = self._fs.info(self._path)
+            if info["type"] != "directory":
+                return RemoteContent(False, {"": int(info.get("size") or 0)}, _mark(info))
+            listed = self._fs.find(self._path, detail=True)
+        except FileNotFoundError:
+            raise UsageError("no such file or folder", display_url(self._uri), "mend the address") from None
+        except _caught_errors(OSError, ValueError) as error:
+            raise self._fetch_error(error) from None
+        top = info["name"].rstrip("/") + "/"
+        files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
+        if not files:
+            raise UsageError("no such file or folder, or an empty one", display_url(self._uri), "mend the address")
+        marks = [f"{name} {_mark(each)}" for name, each in sorted(files.items())]
+        return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
+
+    def fetch(self, found: RemoteContent, target: str, tick: Tick) -> None:
+        """Into the file `target`, or the folder, which is made."""
+        from fsspec.callbacks import Callback
+
+        total, done = sum(found.files.values()), 0
+
+        class Progress(Callback):  # type: ignore[misc]
+            def call(self, *_: Any, **__: Any) -> None:
+                tick(done + self.value, total)
+
+        for name in found.files:
+            path = os.path.join(target, *name.split("/")) if name else target
+            _check_inside(path, target)
+            make_directories(os.path.dirname(path))
+            try:
+                remote = f"{self._path.rstrip('/')}/{name}" if name else self._path
+                self._fs.get_file(remote, path, callback=Progress())
+            except _caught_errors(OSError, ValueError) as error:
+                raise self._fetch_error(error) from None
+            done += os.path.getsize(path)
+            tick(done, total)
+
+    def _fetch_error(self, error: BaseException) -> WorldsizeError:
+        if isinstance(error, PermissionError):
+            return UsageError(
+                f"permission denied: {_first_line(error)}", display_url(self._uri), "are its variables set?"
+            )
+        return WorldsizeError(f"cannot be fetched: {_first_line(error)}", display_url(self._uri))
+
+
+def _to_adlfs_address(uri: str) -> str:
+    """wasb is the older name of the same storage: CONTAINER@ACCOUNT.blob.… is CONTAINER@ACCOUNT.dfs.… of abfss."""
+    return _WASB.sub(r"abfss://\1@\2.dfs.\3\4", uri)
+
+
+def _mark(info: Mapping[str, Any]) -> str:
+    return "{} {}".format(info.get("size"), next((str(info[name]) for name in _MARKS if info.get(name)), ""))
+
+
+def _check_inside(path: str, target: str) -> None:
+    if os.path.commonpath((os.path.abspath(path), os.path.abspath(target))) != os.path.abspath(target):
+        raise UsageError(f"holds a file whose name leads out of it: {path}")
+
+
+def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
+    """`own`, and what the packages that are loaded may raise."""
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _SERVICE_ERRORS)
+    return (*own, *(each for each in found if each is not None))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

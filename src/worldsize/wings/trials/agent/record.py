@@ -1,0 +1,131 @@
+"""What trials leave in their array's directory, which all nodes share: a record each, and made of these the table
+of all and the best configuration. The last trial to end sees all records; two that write at once do no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import read_json, read_object, write_bytes
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.errors import StorageError
+from worldsize.plan.array import Array, element_root
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import RunState
+from worldsize.state.result import status_of
+from worldsize.trust.directories import path_within
+from worldsize.wings.trials.agent.search import (
+    FAILED,
+    TrialResult,
+    best_result,
+    results_csv,
+    with_reports,
+    with_settings,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List
+
+TABLE = "trials.csv"
+
+
+def record_file(root: str) -> str:
+    """The path of the record of the trial in `root`."""
+    return os.path.join(root, "trial.json")
+
+
+def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of what a search writes into the outputs of its array: the table, the best configuration."""
+    return TABLE, os.path.basename(search["config"])
+
+
+def trial_record(
+    state: str, value: float | None, why: str, started: float | None, ended: float | None
+) -> dict[str, Any]:
+    """The fields of a `TrialResult` without those that its array knows, number and settings."""
+    at = ended or 0.0
+    return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
+
+
+def read_results(root: str, array: Array) -> List[TrialResult]:
+    """The results of all trials of the array in `root` that have ended, in their order."""
+    found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
+    return [each for each in found if each is not None]
+
+
+def _read_result(root: str, number: int, settings: Mapping[str, Any]) -> TrialResult | None:
+    """What the trial's agent has recorded; where that was lost, how its run has ended."""
+    try:
+        told = read_object(record_file(root)) or _lost_record(read_object(RunPaths(root).result))
+        own = {"number": number, "settings": settings}
+        return check_fields(tuple_of(TrialResult, {**told, **own})) if told else None
+    except PARSE_ERRORS:
+        return None
+
+
+def _lost_record(ended: Any) -> dict[str, Any]:
+    status = status_of(ended) if ended else None
+    if status is None or status.state not in (RunState.FAILED, RunState.LOST):
+        return {}
+    why = f"{status.reason or status.state}: {status.message}"
+    return trial_record(FAILED, None, why, status.started, status.ended)
+
+
+def write_outputs(root: str, array: Array) -> None:
+    """Writes the table of all trials that have ended, and the best configuration, of the array in `root`: anew as long
+    as there is more to tell than what was written. Raises OSError."""
+    written = None
+    while written != (found := read_results(root, array)):
+        _write_outputs(RunPaths(root), found, array.search or {})
+        written = found
+
+
+def _write_outputs(paths: RunPaths, results: List[TrialResult], search: Mapping[str, Any]) -> None:
+    table, name = output_names(search)
+    text = results_csv(results, search["metric"])
+    write_bytes(os.path.join(paths.outputs, table), text.encode("utf-8", "backslashreplace"))  # "why" may hold anything
+    best = best_result(results, search["goal"])
+    if best is not None:
+        write_bytes(os.path.join(paths.outputs, name), _configuration(paths, search["config"], best.settings, {}))
+
+
+def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, Any]) -> None:
+    """Writes the trial's own, in place of the name that its code has of the array's. Raises OSError."""
+    name = search["config"]
+    data = _configuration(array, name, search["settings"], search)
+    path = os.path.join(trial.code, name)
+    directory = _path_in_code(trial, os.path.dirname(path), name)
+    write_bytes(os.path.join(directory, os.path.basename(path)), data)
+
+
+def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], search: Mapping[str, Any]) -> bytes:
+    """The array's with the `settings`, and with what makes a trial of `search` tell its metric. Raises OSError."""
+    base = base_configuration(array, name)
+    try:
+        return json.dumps(with_reports(with_settings(base, settings), search), indent=2).encode() + b"\n"
+    except RecursionError:
+        raise OSError(f"{name} is nested too deep") from None
+
+
+def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
+    """The configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group can read
+    each trial's configuration, which holds all of this one.
+
+    Raises OSError where it is not there, lies elsewhere, or is no JSON object.
+    """
+    try:
+        value = read_json(_path_in_code(array, os.path.join(array.code, name), name))
+    except ValueError as error:
+        raise OSError(f"{name} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise OSError(f"there is no {name} in the code (autotune.config says which file to vary)")
+    return value
+
+
+def _path_in_code(paths: RunPaths, path: str, name: str) -> str:
+    try:
+        return path_within(paths.root, path)
+    except StorageError as error:
+        raise OSError(f"{name} is not in the snapshot of the code: {error.what}") from None

@@ -1,0 +1,172 @@
+"""One trial of a search, as its head's supervisor sees it: whether it starts, when it has told enough, its record."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from worldsize.agent.outcome import verdict
+from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.verdict import Verdict
+from worldsize.common.atomic_files import open_regular_file, try_unlink, write_json
+from worldsize.errors import WorldsizeError
+from worldsize.plan.array import array_of, read_array
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Failure, Reason
+from worldsize.wings.trials.agent.record import (
+    read_results,
+    record_file,
+    trial_record,
+    write_configuration,
+    write_outputs,
+)
+from worldsize.wings.trials.agent.search import (
+    FAILED,
+    LEFT_OUT,
+    MEASURED,
+    best_result,
+    end_state,
+    metric_values,
+    reason_to_leave_out,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Mapping
+
+    from worldsize.plan.array import Array
+
+_EVERY = 0.2
+_MOST_BYTES = 1 << 20
+_LONGEST_LINE = 1 << 16
+
+
+class MetricLog:
+    """The metric in a log that grows. What is behind by more than a megabyte, and lines that are longer than 64 KiB,
+    are left out."""
+
+    def __init__(self, path: str, metric: str) -> None:
+        self._path = path
+        self._metric = metric
+        self._read = 0
+        self._rest = b""
+
+    def new_values(self) -> List[float]:
+        """The values in whole lines since the last call."""
+        try:
+            with open(open_regular_file(self._path), "rb") as file:
+                new = self._read_new(file)
+        except OSError:
+            return []
+        *whole, rest = (self._rest + new).split(b"\n")
+        self._rest = rest[-_LONGEST_LINE:]
+        lines = [line for line in whole if len(line) < _LONGEST_LINE]
+        return metric_values(self._metric, b"\n".join(lines).decode(errors="replace"))
+
+    def _read_new(self, file: Any) -> bytes:
+        size = os.fstat(file.fileno()).st_size
+        behind = size - _MOST_BYTES > self._read
+        if behind:
+            self._read, self._rest = size - _MOST_BYTES, b""
+        file.seek(self._read)
+        data: bytes = file.read(_MOST_BYTES)
+        self._read += len(data)
+        return data.partition(b"\n")[2] if behind else data
+
+
+class Trial:
+    """`deadline` and `tick` are a part of the supervisor's."""
+
+    def __init__(self, plan: Plan, paths: RunPaths) -> None:
+        """Raises OSError, WorldsizeError where it is no element of an array."""
+        place = array_of(paths)
+        array = read_array(place[0]) if place else None
+        if place is None or array is None:
+            raise OSError("a trial is an element of an array, and there is none")
+        self._paths = paths
+        self._root, self._number = place
+        self._array: Array = array
+        self._search: Mapping[str, Any] = plan.options["search"]
+        self._log = MetricLog(paths.rank_log(0), self._search["metric"])
+        self._told = 0
+        self._value: float | None = None
+        self._best: float | None = None
+        self._state = MEASURED
+        self._began = self._look_at = 0.0
+        self._created = time.time()
+
+    def prepare(self) -> Failure | None:
+        """Removes a former attempt's record and writes the configuration. Returns why the ranks are not to start; None
+        where they can."""
+        try_unlink(record_file(self._paths.root))
+        results = read_results(self._root, self._array)
+        best = best_result(results, self._search["goal"])
+        self._best = best.value if best else None
+        why = reason_to_leave_out(self._search["settings"], results, self._search)
+        if why:
+            return self._failure(Reason.LEFT_OUT, why)
+        try:
+            write_configuration(RunPaths(self._root), self._paths, self._search)
+        except OSError as error:
+            return self._failure(Reason.STORAGE, str(error))
+        return None
+
+    def start(self, now: float) -> None:
+        """Counts its seconds from `now` on, as its ranks start."""
+        self._began, self._look_at = now, now + _EVERY
+
+    def deadline(self) -> float | None:
+        return self._look_at or None
+
+    def tick(self, now: float) -> Verdict | None:
+        """Reads what rank 0 has told since. Returns the verdict by which it is to end, once it is."""
+        if not self._look_at or now < self._look_at:
+            return None
+        self._look_at = now + _EVERY
+        self._listen()
+        state = end_state(self._told, self._value, self._best, now - self._began, self._search)
+        if not state:
+            return None
+        self._look_at, self._state = 0.0, state
+        if state != FAILED:
+            return Verdict(verdict.COMPLETE, None)
+        what = f"it did not tell its {self._search['metric']} within {self._search['timeout']:g} s (autotune.timeout)"
+        return Verdict(verdict.TIMEOUT, self._failure(Reason.TIME_LIMIT, what, verdict.TIMEOUT_CODE))
+
+    def _listen(self) -> None:
+        values = self._log.new_values()
+        if values:
+            self._told += len(values)
+            self._value = values[-1]
+
+    def conclude(self, found: Verdict | None) -> Verdict | None:
+        """Reads the last that rank 0 has told. Returns the verdict on the trial, where `found` is the supervisor's."""
+        self._listen()
+        if (found is None or found.why == verdict.COMPLETE) and self._value is None:
+            what = f"it never told its {self._search['metric']}"
+            return Verdict(verdict.FAILURE, self._failure(Reason.EXIT_CODE, what))
+        return found
+
+    def write_record(self, failure: Failure | None) -> None:
+        """Writes how it has ended: measured, unless there is a `failure`, which holds no secret. Never raises."""
+        state, value, why = self._state, self._value, ""
+        if failure is not None:
+            left_out = failure.reason == Reason.LEFT_OUT
+            state, value = LEFT_OUT if left_out else FAILED, None
+            why = failure.message if left_out else f"{failure.reason}: {failure.message}"
+        record = trial_record(state, value, why, self._created, time.time())
+        self._guard(lambda: write_json(record_file(self._paths.root), record))
+
+    def write_outputs(self) -> None:
+        """Writes what the array makes of all trials that have ended. Never raises."""
+        self._guard(lambda: write_outputs(self._root, self._array))
+
+    def _guard(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except (OSError, WorldsizeError) as error:
+            note(f"trial {self._number + 1}: {error}")
+
+    def _failure(self, reason: str, what: str, code: int = 1) -> Failure:
+        return Failure(reason, what, None, None, code, time.time())

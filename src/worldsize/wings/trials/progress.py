@@ -1,0 +1,41 @@
+"""What is shown of an array whose runs are the trials of a search: each one as it ends, and the best."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.cli.runs.array import ArrayProgress
+from worldsize.service.runs.array import RunArray
+from worldsize.state.records import RunState, Status
+from worldsize.wings.trials.agent.record import output_names, read_results
+from worldsize.wings.trials.agent.search import best_result, result_text
+
+
+class SearchProgress(ArrayProgress):
+    """A line for each trial, once it has ended."""
+
+    _ended = 0
+
+    def _new_lines(self, statuses: list[Status]) -> list[str]:
+        before, self._ended = self._ended, sum(status.final for status in statuses)
+        if self._ended == before:
+            return []
+        results = read_results(self._array.directory, self._array.array)
+        new = sorted((each for each in results if each.number not in self._told), key=lambda each: each.ended)
+        self._told.update(each.number for each in new)
+        metric = (self._array.array.search or {})["metric"]
+        return [f"trial {each.number}/{len(statuses)}  {result_text(each, metric)}" for each in new]
+
+    def outcome(self, statuses: list[Status]) -> list[str]:
+        succeeded = self._array.overall(statuses).state == RunState.SUCCEEDED
+        return [*([] if succeeded else super().outcome(statuses)), *best_lines(self._array)]
+
+
+def best_lines(array: RunArray) -> list[str]:
+    """The best trial so far, and where the configuration and the table of all are; nothing before one was measured."""
+    search = array.array.search or {}
+    best = best_result(read_results(array.directory, array.array), search["goal"])
+    if best is None:
+        return []
+    table, configuration = (os.path.join(array.paths.outputs, name) for name in output_names(search))
+    return [f"best: {result_text(best, search['metric'])}", f"{configuration} holds it, {table} all trials"]

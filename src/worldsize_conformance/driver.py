@@ -1,0 +1,214 @@
+"""The command line as tests drive it: real processes, a home of their own, and nothing left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any, NamedTuple
+
+_PR_CAPBSET_DROP = 24
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""Where worldsize is imported from."""
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class Cli:
+    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs.
+
+    With `ordinary`, permissions hold for it even where the tests run as root.
+    """
+
+    ordinary = False
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.home = os.path.join(root, "home")
+        self.project = os.path.join(root, "project")
+        os.mkdir(self.project)
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+        self.environ = {
+            **kept,
+            "HOME": root,
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": SOURCE,
+            "WORLDSIZE_HOME": self.home,
+            "WORLDSIZE_SITE_CONFIG": os.path.join(root, "no-site.toml"),
+            "WORLDSIZE_TRUST_PROJECT": "1",
+        }
+
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
+        with self.start(*words, cwd=cwd, **environ) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Result(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
+        """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "worldsize", *words],
+            cwd=cwd or self.project,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_as_an_ordinary_user if self.ordinary else _default_signals,
+        )
+
+    def ok(self, *words: str, **environ: Any) -> Result:
+        """The result, which must be a success."""
+        result = self(*words, **environ)
+        assert result.code == 0, result
+        return result
+
+    def json(self, *words: str, **environ: str) -> Any:
+        return json.loads(self.ok(*words, "-o", "json", **environ).out)
+
+    def submit(self, *words: str) -> str:
+        """The id of a run that goes on by itself."""
+        return self.ok("submit", *words).out.strip()
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """The id of a run that has ended with `code`."""
+        result = self("run", *words)
+        assert result.code == code, result
+        return self.latest()
+
+    def latest(self) -> str:
+        run_id: str = self.json("list", "-n", "1")[0]["id"]
+        return run_id
+
+    def status(self, *run: str) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self.json("status", *run)
+        return status
+
+    def path(self, run: str, *parts: str) -> str:
+        """Below a run's directory; an element's is in its array's."""
+        array, line, _ = run.partition("_")
+        return os.path.join(self.home, "runs", array, *([run] if line else []), *parts)
+
+    def read(self, run: str, *parts: str) -> str:
+        with open(self.path(run, *parts)) as file:
+            return file.read()
+
+    def events(self, run: str, node: int, attempt: int = 0) -> list[dict[str, Any]]:
+        """What a node's agent has noted so far."""
+        path = self.path(run, "attempt-%d" % attempt, "events", "node-%04d.jsonl" % node)
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+
+    def begun(self, run: str, attempt: int = 0) -> bool:
+        """Whether it is RUNNING by what its head has noted: ranks can do things before."""
+        return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
+
+    def read_project(self, name: str) -> str:
+        with open(os.path.join(self.project, name)) as file:
+            return file.read()
+
+    def write(self, name: str, text: str) -> str:
+        """A file of the project; its path."""
+        path = os.path.join(self.project, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def processes(self) -> dict[int, str]:
+        """Every living process that this home's runs started, and those that drive it: pid and command line."""
+        mark = b"WORLDSIZE_HOME=%s\0" % self.home.encode()
+        found = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open("/proc/%s/environ" % name, "rb") as file:
+                        ours = mark in file.read() + b"\0"
+                    if ours:
+                        with open("/proc/%s/cmdline" % name) as file:
+                            found[int(name)] = file.read().replace("\0", " ")
+                except OSError:
+                    continue
+        return {pid: words for pid, words in found.items() if words}
+
+    def close(self) -> None:
+        """Fails when a process is left; ends it."""
+        if not wait_for(lambda: not self.processes(), 30, raises=False):
+            left = self.processes()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            raise AssertionError("left behind: %s" % left)
+
+
+def _as_an_ordinary_user() -> None:
+    """Permissions hold for root too, from the next program on."""
+    prctl = ctypes.CDLL(None).prctl
+    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+        prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _default_signals()
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def heard(stream: IO[bytes] | None, words: str) -> str:
+    """What a process writes up to the first line that holds these words."""
+    assert stream is not None
+    text = line = ""
+    while words not in line:
+        line = stream.readline().decode()
+        assert line, "no %r in what it wrote: %s" % (words, text)
+        text += line
+    return text
+
+
+def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
+    """Each node has said `up`, in lines of its own or in one that is folded."""
+    assert process.stdout is not None
+    while nodes:
+        line = process.stdout.readline().decode()
+        assert line.endswith(": up\n"), line
+        nodes -= int(line[1]) if line.startswith("×") else 1
+
+
+def unfolded(lines: Iterable[str]) -> list[str]:
+    """What was said, sorted, once for each who said it: of a line that one says late, live output makes two."""
+    said = []
+    for line in lines:
+        who, _, text = line.partition(": ")
+        said += [text] * int(who.partition("×")[2] or 1)
+    return sorted(said)
+
+
+def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
+    """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
+    deadline = time.monotonic() + timeout
+    while not true():
+        if time.monotonic() > deadline:
+            assert not raises, "still not so after %g s" % timeout
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,139 @@
+"""Ranks have the umask of the shell that submits; what is ours is the user's alone, or the group's to read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from worldsize_conformance.driver import wait_for
+from worldsize_conformance.place import Place
+
+COMMAND = "touch outputs/file-$RANK && mkdir outputs/dir-$RANK && umask >outputs/umask-$RANK"
+BATCH = """#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --time=5
+touch outputs/by-script
+srun bash -c 'touch outputs/by-task-$SLURM_PROCID'
+srun --output=outputs/printed-%t bash -c 'echo printed'
+"""
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    former = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(former)
+
+
+def mode(*path: str) -> str:
+    return "%03o" % stat.S_IMODE(os.lstat(os.path.join(*path)).st_mode)
+
+
+def ours(place: Place, run: str) -> dict[str, int]:
+    """The mode of each file and directory of the run but what its ranks have made."""
+    found = {}
+    for folder, names, files in os.walk(place.path(run)):
+        if folder == place.path(run):
+            names[:] = [name for name in names if name not in ("outputs", "user_logs")]
+        for path in (os.path.join(folder, name) for name in [*names, *files]):
+            status = os.lstat(path)
+            if not stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(path, place.path(run))] = stat.S_IMODE(status.st_mode)
+    return found
+
+
+def readable(modes: dict[str, int], bits: int = 0o077) -> dict[str, str]:
+    return {path: "%03o" % mode for path, mode in modes.items() if mode & bits}
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o002], ids=lambda mask: "%03o" % mask)
+def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int) -> None:
+    place.job(COMMAND, "2x2", setup=["touch outputs/by-setup"])
+    with umask(mask):
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "SUCCEEDED"
+    for rank in range(4):
+        assert mode(place.path(run, "outputs"), "file-%d" % rank) == "%03o" % (0o666 & ~mask)
+        assert mode(place.path(run, "outputs"), "dir-%d" % rank) == "%03o" % (0o777 & ~mask)
+        assert int(place.out(run, "umask-%d" % rank), 8) == mask
+    assert mode(place.path(run, "outputs"), "by-setup") == "%03o" % (0o666 & ~mask)
+    found = ours(place, run)
+    assert {"attempt-0/logs/rank-00003.log", "attempt-0/exit/node-0001.json", "batch.log"} <= set(found)
+    assert readable(found) == {}
+    assert mode(os.path.realpath(place.path(run))) == "700"
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
+def test_ranks_of_a_launcher_have_it(place: Place, launcher: str) -> None:
+    if launcher == "torchrun":
+        pytest.importorskip("torch")
+    elif shutil.which("mpirun") is None:
+        pytest.skip("there is no mpirun")
+    kind = "pytorch" if launcher == "torchrun" else "mpi"
+    place.job(COMMAND, distribution={"type": kind, "launcher": launcher, "process_count_per_instance": 2})
+    if launcher == "srun" and "steps" not in place.capabilities:
+        refused = place("run", "job.yml")
+        assert refused.code == 2 and "has no srun to start MPI ranks" in refused.err
+        return
+    with umask(0o027):
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "SUCCEEDED"
+    assert [mode(place.path(run, "outputs"), "file-%d" % rank) for rank in range(2)] == ["640", "640"]
+    found = ours(place, run)
+    assert "attempt-0/logs/rank-00001.log" in found
+    assert readable(found) == {}
+
+
+def test_the_record_of_an_exception_is_private(place: Place) -> None:
+    place.job("python3 -c 'raise ValueError'")
+    with umask(0o002):
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "FAILED"
+    found = ours(place, run)
+    assert "attempt-0/errors/rank-00000.json" in found
+    assert readable(found) == {}
+
+
+@pytest.mark.parametrize(("mask", "expected"), [(0o002, "644"), (0o077, "640")], ids=["002", "077"])
+def test_a_group_reads_what_ranks_make_and_does_not_write(place: Place, mask: int, expected: str) -> None:
+    place.job(COMMAND, "1x1", share="group", setup=["touch outputs/by-setup"])
+    with umask(mask):
+        run = place.submit("job.yml")
+        assert place.ended(run)["state"] == "SUCCEEDED"
+    assert [mode(place.path(run, "outputs"), name) for name in ("file-0", "by-setup")] == [expected] * 2
+    assert readable(ours(place, run), 0o027) == {}
+    assert mode(place.path(run, "attempt-0", "logs", "rank-00000.log")) == "640"
+
+
+def test_a_command_beside_the_ranks_has_it_too(place: Place) -> None:
+    place.require("exec")
+    place.job("touch outputs/up; sleep 120")
+    with umask(0o027):
+        run = place.submit("job.yml")
+    wait_for(lambda: place.up(run, "up"), place.target.patience)
+    with umask(0o002):
+        result = place("exec", run, "--", "sh", "-c", "umask")
+    place.ok("cancel", run, "--now")
+    assert (result.code, int(result.out.split()[-1], 8)) == (0, 0o027), result
+    place.ended(run)
+
+
+def test_a_batch_script_and_its_steps_have_it(place: Place) -> None:
+    place.write("job.sh", BATCH)
+    if not {"local", "steps"} & place.capabilities:
+        refused = place("run", "job.sh")
+        assert refused.code == 2 and "batch" in refused.err
+        return
+    with umask(0o027):
+        run = place.submit("job.sh")
+        assert place.ended(run)["state"] == "SUCCEEDED"
+    names = ("by-script", "by-task-0", "by-task-1", "printed-0", "printed-1")
+    assert {name: mode(place.path(run, "outputs"), name) for name in names} == dict.fromkeys(names, "640")
+    by_slurm = "attempt-0/logs/rank-" if "steps" in place.capabilities else ()
+    assert [path for path in readable(ours(place, run)) if not path.startswith(by_slurm)] == []

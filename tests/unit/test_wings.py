@@ -1,0 +1,197 @@
+"""Each wing is a folder, most below `worldsize/wings`: without it, the tests of the core stay green, and what needs it
+is one sentence."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+WINGS = sorted(str(each.parent.relative_to(SOURCE)) for each in SOURCE.glob("worldsize/wings/*/__init__.py"))
+WINGS.append("worldsize_hpcpack_simulator")
+PYTEST = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not timing"]
+CORE_TESTS = ("tests/unit", "--ignore=tests/unit/wings", "--ignore=tests/unit/test_wings.py")
+MISSING = "%s is not part of this installation of worldsize"
+
+
+def copy_without(wings, directory):
+    """The sources without these wings, in a new `directory`."""
+    shutil.copytree(SOURCE, directory, ignore=shutil.ignore_patterns("__pycache__"))
+    for wing in wings:
+        shutil.rmtree(directory / wing)
+    return directory
+
+
+def run_python(sources, *words, cwd=ROOT, **variables):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ.update(variables, PYTHONPATH=str(sources))
+    return subprocess.run([sys.executable, *words], cwd=cwd, env=environ, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wings", [WINGS, *([wing] for wing in WINGS)], ids=["all", *map(os.path.basename, WINGS)])
+def test_the_core_passes_its_tests_without(wings, tmp_path):
+    done = run_python(copy_without(wings, tmp_path / "src"), *PYTEST, *CORE_TESTS)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory):
+    return copy_without(WINGS, tmp_path_factory.mktemp("core") / "src")
+
+
+@pytest.fixture
+def worldsize(core, tmp_path):
+    """Runs the command line of the core alone, in the test's own directory."""
+
+    def run(*words):
+        home = str(tmp_path / "home")
+        variables = {"HOME": home, "WORLDSIZE_HOME": home, "WORLDSIZE_TRUST_PROJECT": "1"}
+        return run_python(core, "-m", "worldsize", *words, cwd=tmp_path, **variables)
+
+    return run
+
+
+def check_refused(done, what):
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert MISSING % what in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 3
+
+
+def test_every_module_of_the_core_can_be_imported(core):
+    program = (
+        "import pkgutil, importlib, worldsize\n"
+        "for each in pkgutil.walk_packages(worldsize.__path__, 'worldsize.'):\n"
+        "    if not each.name.startswith('worldsize.inrank') and not each.name.endswith('__main__'):\n"
+        "        importlib.import_module(each.name)\n"
+    )
+    done = run_python(core, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "convert train.py",
+        "simulate hpcpack",
+        "hpcpack check",
+        "env list",
+        "diff",
+        "init",
+        "schema",
+        "requeue",
+        "nodes",
+        "exec -- true",
+        "shell",
+        "prune --keep 1",
+    ],
+)
+def test_a_verb(worldsize, words):
+    check_refused(worldsize(*words.split()), "`worldsize %s`" % words.split()[0])
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)], ids=["run", "dry run"])
+@pytest.mark.parametrize(
+    ("job", "what"),
+    [
+        ("environment: {pip: [demo]}", "building environments"),
+        ("environment: {image: 'docker://alpine'}", "running ranks in container images"),
+        ("environment: demo.tar.gz", "unpacking environments on nodes"),
+        ("inputs: {data: {path: 'https://localhost/data'}}", "downloading inputs"),
+        ("inputs: {data: {path: '.', mode: ro_mount}}", "getting the nodes' disks ready"),
+        ("stage: {data: {a: 'https://localhost/data'}}", "job.yml:2: stage:"),
+        ("autotune: {}", "job.yml:2: autotune:"),
+        *(
+            ("distribution: {type: %s}" % name, "the distribution " + name)
+            for name in ("mpi", "horovod", "deepspeed", "tensorflow", "jax", "ray")
+        ),
+    ],
+)
+def test_a_job(worldsize, job, what, option, tmp_path):
+    (tmp_path / "job.yml").write_text("command: command -v python\n%s\n" % job)
+    (tmp_path / "demo.tar.gz").write_bytes(b"")
+    check_refused(worldsize("run", *option, "job.yml"), what)
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["run", "--dry-run", "job.slurm"], "what runs batch scripts"),
+        (["run", "--dry-run", "job.yml"], "what runs batch scripts"),
+        (["rehearse", "--dry-run", "--", "true"], "a rehearsal"),
+        (["run", "--dry-run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
+        (["run", "--dry-run", "--data-parallel", "--", "true"], "`data_parallel`"),
+        (["run", "--dry-run", "--", "deepspeed", "train.py"], "the launcher deepspeed"),
+    ],
+)
+def test_a_way_to_start(worldsize, words, what, tmp_path):
+    (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
+    (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
+    check_refused(worldsize(*words), what)
+
+
+def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):
+    sources = copy_without([os.path.join("worldsize", "wings", "node_commands")], tmp_path / "src")
+    done = run_python(sources, "-m", "worldsize", "env", "check", cwd=tmp_path, HOME=str(tmp_path))
+    check_refused(done, "executing commands on nodes")
+
+
+@pytest.mark.parametrize("name", ["shard", "command", "submit", "MpiDistribution", "TensorFlowDistribution"])
+def test_a_name_of_the_python_surface(core, name):
+    done = run_python(core, "-c", "import worldsize\nworldsize.%s" % name)
+    assert "ConfigError: " + MISSING % "worldsize.%s" % name in done.stderr
+
+
+def test_what_slurm_tells_people(core):
+    program = (
+        "from worldsize.compute.slurm.compute import compute_of_run\n"
+        "cluster = compute_of_run('/', None, 'lab', {})\n"
+        "print(cluster.explain({'job': '7'}, '', 1.0, ()), cluster.usage([{'job': '7'}], 1.0))\n"
+        "cluster.nodes()"
+    )
+    done = run_python(core, "-c", program)
+    assert done.stdout == "None [None]\n"
+    assert "ConfigError: " + MISSING % "telling of Slurm's nodes" in done.stderr
+
+
+def test_a_run_inside_an_allocation(core):
+    handle = "{'type': 'slurm-step', 'job': '7', 'run_id': 'r'}"
+    program = "from worldsize.compute.slurm.compute import compute_of_run\ncompute_of_run('/', %s, 'lab', {})" % handle
+    done = run_python(core, "-c", program)
+    assert "ConfigError: " + MISSING % "running inside an allocation of Slurm's" in done.stderr
+
+
+def test_a_launcher_of_another_wing(tmp_path):
+    sources = copy_without(["worldsize/wings/mpi"], tmp_path / "src")
+    (tmp_path / "job.yml").write_text("command: 'true'\ndistribution: {type: horovod, launcher: mpirun}\n")
+    home = str(tmp_path / "home")
+    done = run_python(sources, "-m", "worldsize", "run", "job.yml", cwd=tmp_path, HOME=home, WORLDSIZE_HOME=home)
+    check_refused(done, "the launcher mpirun")
+
+
+def test_a_word_of_a_launcher_in_a_command_and_that_it_goes_on(worldsize):
+    done = worldsize("run", "--", "echo", "--deepspeed", "ds.json")
+    assert (done.returncode, done.stdout) == (0, "0:0: --deepspeed ds.json\n"), done
+
+
+def test_a_type_of_compute_and_that_others_go_on(worldsize, tmp_path):
+    cluster = ["[compute.head]", 'type = "hpcpack"', 'url = "https://127.0.0.1:9"', 'node_group = "GPU"']
+    (tmp_path / "worldsize.toml").write_text("\n".join(cluster))
+    check_refused(worldsize("run", "--compute", "head", "--", "true"), "the compute type hpcpack")
+    done = worldsize("run", "--", "echo", "there")
+    assert (done.returncode, done.stdout) == (0, "0:0: there\n"), done
+
+
+def test_an_environment_that_exists_needs_none(worldsize, tmp_path):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    os.symlink(sys.executable, tmp_path / "env" / "bin" / "python")
+    (tmp_path / "job.yml").write_text(
+        "command: command -v python\nenvironment: ./env\nsecrets: [HOME]\noffline: true\n"
+    )
+    done = worldsize("run", "job.yml")
+    assert (done.returncode, done.stdout) == (0, "0:0: %s\n" % (tmp_path / "env" / "bin" / "python")), done

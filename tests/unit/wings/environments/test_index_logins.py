@@ -1,0 +1,181 @@
+"""Passwords of package indexes, and the words that pip and uv are started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from worldsize.errors import BuildError, UsageError
+from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords
+from worldsize.wings.environments.pip.index_logins import IndexLogins, without_logins
+
+URL = "http://anna:pw@host/simple"
+BARE = "http://host/simple"
+
+
+@pytest.mark.parametrize(
+    "line", ["-i {}", "-i{}", "--index-url={}", "--index-u {}", "--pre --extra-index-url {}", "-f{}"]
+)
+def test_a_line_of_options(tmp_path: Path, line: str) -> None:
+    logins = IndexLogins()
+    assert logins.strip_line(line.format(URL)) == line.format(BARE)
+    variables = logins.variables({}, str(tmp_path))
+    assert Path(variables["NETRC"]).read_text().startswith('machine host login "anna" password "pw"\n')
+
+
+@pytest.mark.parametrize("line", ["pkg @ " + URL, "-e git+https://anna:pw@host/x", "# -i " + URL])
+def test_other_lines_are_left_alone(line: str) -> None:
+    assert IndexLogins().strip_line(line) == line
+
+
+def test_what_pips_own_files_say(tmp_path: Path) -> None:
+    listed = "\n".join(
+        [
+            ":env:.index-url='http://x:y@other'",
+            "global.timeout='60'",
+            "wheel.index-url='%s'" % URL,
+            "global.index-url='http://a:b@elsewhere'",
+            "global.find-links='\\nhttp://c:d@third/1\\nhttp://third/2'",
+            "global.extra-index-url='http://plain/simple'",
+            "install.index-url='http://e:f@never'",
+        ]
+    )
+    found = IndexLogins().variables({}, str(tmp_path / ".."), listed)
+    assert found["PIP_INDEX_URL"] == BARE and found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
+    assert set(found) == {"PIP_INDEX_URL", "PIP_FIND_LINKS", "NETRC"}
+    (tmp_path / "own").mkdir()
+    found = IndexLogins().variables({"PIP_INDEX_URL": "http://mine/"}, str(tmp_path / "own"), listed)
+    assert found["PIP_INDEX_URL"] == "http://mine/"
+
+
+@pytest.mark.parametrize("name", ["PIP_PYPI_URL", "PIP_Index_Url", "PIP_INDEX-URL", "PIP_extra_index_url"])
+def test_variables_however_pip_lets_them_be_spelled(tmp_path: Path, name: str) -> None:
+    """Found by review: pip takes more names than the usual ones, and repeats the address to the pip that it starts."""
+    configured = "global.index-url='http://c:d@other/'" if "xtra" not in name else ""
+    found = IndexLogins().variables({name: URL}, str(tmp_path), configured)
+    assert found[name] == BARE and set(found) == {name, "NETRC"}
+
+
+def test_the_other_name_of_the_index_in_pips_own_files(tmp_path: Path) -> None:
+    found = IndexLogins().variables({}, str(tmp_path), "global.pypi-url='%s'" % URL)
+    assert found["PIP_PYPI_URL"] == BARE
+
+
+def test_a_proxy_in_a_variable_of_another_spelling(tmp_path: Path) -> None:
+    found = IndexLogins().variables({"PIP_Proxy": "http://anna:pw@proxy:3128"}, str(tmp_path))
+    assert found["PIP_Proxy"] == "" and "pw" in found["HTTPS_PROXY"]
+
+
+def test_a_password_with_an_at_in_it(tmp_path: Path) -> None:
+    """Found by review: its end stayed in the address."""
+    logins = IndexLogins()
+    assert logins.strip_line("-i http://anna:hun@ter2@host/simple") == "-i http://host/simple"
+    text = Path(logins.variables({}, str(tmp_path))["NETRC"]).read_text()
+    assert text.startswith('machine host login "anna" password "hun@ter2"\n')
+
+
+@pytest.mark.parametrize("other", ["http://host:8080/simple", "https://host/simple", "http://x:y@host:81/"])
+def test_another_server_at_the_same_host(tmp_path: Path, other: str) -> None:
+    """Found by review: netrc knows no ports, and the other server got the password."""
+    for lines in ((URL, other), (other, URL)):
+        logins = IndexLogins()
+        with pytest.raises(UsageError):
+            for line in lines:
+                logins.strip_line("--extra-index-url " + line)
+            logins.variables({}, str(tmp_path))
+    with pytest.raises(UsageError):
+        IndexLogins().variables({"PIP_INDEX_URL": URL}, str(tmp_path), "global.extra-index-url='%s'" % other)
+    logins = IndexLogins()
+    for line in (URL, "http://host:80/other", "http://elsewhere:81/"):
+        logins.strip_line("--extra-index-url " + line)
+    assert "NETRC" in logins.variables({}, str(tmp_path))
+
+
+def test_a_proxy_with_a_password(tmp_path: Path) -> None:
+    """Found by review: pip names it to the pip that it starts."""
+    proxy = "http://anna:pw@proxy:3128"
+    found = IndexLogins().variables({"PIP_PROXY": proxy}, str(tmp_path))
+    assert found["PIP_PROXY"] == "" and found["HTTPS_PROXY"] == found["http_proxy"] == proxy
+    assert IndexLogins().variables({"PIP_PROXY": "http://proxy:3128"}, str(tmp_path)) == {}
+    for environ in ({}, {"PIP_PROXY": proxy}):
+        with pytest.raises(UsageError, match="pip's configuration"):
+            IndexLogins().variables(environ, str(tmp_path), "global.proxy='%s'" % proxy)
+
+
+def test_options_of_uv_with_a_login_become_variables() -> None:
+    words = ["pip", "install", "--index-url", URL, "--find-links=" + URL, "-f", "/x", "--index", BARE, "-r", "req.txt"]
+    kept, variables = without_logins(words)
+    assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
+    assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
+    assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
+    token = "http://host/t/hunter2hunter2/simple"  # found by review
+    assert without_logins(["pip", "install", "--index", token]) == (["pip", "install"], {"UV_INDEX": token})
+    plain = ["pip", "install", "--index-url", BARE, "--find-links"]
+    assert without_logins(plain) == (plain, {})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-r 'inc.txt'", '-r"inc.txt"', "-r file:///x/inc.txt", "-r inc.txt --pre", "--pre -r inc.txt", "--pre --req inc"],
+)
+def test_an_include_that_only_pip_would_follow(tmp_path: Path, line: str) -> None:
+    """Found by review: the passwords of git in that file were in command lines."""
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(line + "\n")
+    with pytest.raises(UsageError, match="not followed"):
+        GitLogins({}).strip_file(str(listed), str(tmp_path))
+
+
+def test_a_refused_line_is_shown_without_its_password(tmp_path: Path) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text("--index-url https://anna:hunter2@host/simple -r inc.txt\n")
+    with pytest.raises(UsageError) as refused:
+        GitLogins({}).strip_file(str(listed), str(tmp_path))
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["-r inc.txt", "-c inc.txt", "--requirement=inc.txt", "-rinc.txt", "--pre", "--no-index", "a-r b"]
+)
+def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(line + "\n")
+    GitLogins({}).strip_file(str(listed), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("start", "login"),
+    [
+        ("svn+https://", "anna:pw"),
+        ("hg+https://", "anna:pw"),
+        ("bzr+https://", "anna:pw"),
+        ("hg+https://", "0123456789abcdef0123"),
+        ("hg+static-http://", "anna:pw"),
+        ("bzr+ssh://", "anna:p@w"),
+        ("git+ssh://", "anna:pw"),
+        ("GIT+FTP://", "anna:pw"),
+        ("ssh://", "anna:pw"),
+        ("git://", "anna:"),
+        ("ftp://", "0123456789abcdef0123"),
+    ],
+)
+def test_a_password_that_another_program_would_show(start: str, login: str) -> None:
+    """Found by review: of git only https was looked at, of the others no more than that; and uv makes a path of git's
+    of ssh:// without git+."""
+    with pytest.raises(UsageError, match=start[:3]) as refused:
+        GitLogins({}).strip_line("pkg @ %s%s@host/x" % (start, login))
+    assert login not in str(refused.value)
+    for line in ("pkg @ %shost/x" % start, "pkg @ %sanna@host/x" % start):
+        assert GitLogins({}).strip_line(line) == line
+
+
+@pytest.mark.parametrize(
+    "said", ["git = 'ssh://a:pw@h/x'", "x @ ssh://a:pw@h/x.git", "x @ hg+https://a:pw@h/x", "x @ git+https://a:pw@h/x"]
+)
+def test_a_project_that_describes_passwords(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(said + "\n")
+    with pytest.raises(BuildError) as refused:
+        refuse_passwords(str(path))
+    assert "a:pw" not in str(refused.value)

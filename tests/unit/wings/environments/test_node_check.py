@@ -1,0 +1,115 @@
+"""What nodes say is judged: drivers against CUDA, glibc, imports, differences; each with its mend."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from worldsize.wings.environments.inspect import node_check
+from worldsize.wings.environments.inspect.node_check import (
+    NodeReport,
+    check_argv,
+    find_problems,
+    oldest_driver,
+    parse_node_report,
+)
+
+TORCH = {"cuda": "12.4", "hip": None, "available": True, "devices": 4, "built_for": ["sm_80", "sm_90", "compute_90"]}
+SAID: dict[str, Any] = {
+    "host": "n",
+    "python": "3.11.7",
+    "glibc": "2.36",
+    "needs_glibc": "2.28 numpy",
+    "driver": "550.54.15",
+    "gpus": [["NVIDIA H100", "9.0"]],
+    "imports": {"torch": {"version": "2.4.0"}},
+    "torch": TORCH,
+}
+
+
+def said(node: str = "n1", torch: dict[str, Any] | None = None, **more: Any) -> NodeReport:
+    return NodeReport(node, {**SAID, "torch": {**TORCH, **(torch or {})}, **more})
+
+
+def words(*rows: NodeReport, gpus: int | None = None) -> list[tuple[str, str]]:
+    return [(problem.level, problem.what) for problem in find_problems(rows, gpus)]
+
+
+def test_a_healthy_node_has_no_problems() -> None:
+    assert find_problems([said("n1"), said("n2")], 4) == []
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "fits"),
+    [
+        ("12.4", "525.60.13", True),
+        ("12.4", "525.60.12", False),
+        ("12.4", "470.57.02", False),
+        ("11.8", "450.80.02", True),
+        ("11.8", "440.33", False),
+        ("10.0", "410.48", True),
+        ("10.2", "418.39", False),
+        ("13.0", "580.65.06", True),
+        ("13.0", "570.86", False),
+        ("99.0", "1.0", True),
+    ],
+)
+def test_the_driver_against_torchs_cuda(cuda: str, driver: str, fits: bool) -> None:
+    found = words(said(driver=driver, torch={"cuda": cuda}))
+    what = "driver %s is too old for torch's CUDA %s, which needs %s" % (driver, cuda, oldest_driver(cuda))
+    assert found == ([] if fits else [("error", what)])
+
+
+def test_torch_and_gpus_that_do_not_go_together() -> None:
+    assert "without CUDA" in words(said(torch={"cuda": None}))[0][1]
+    none = {"driver": "", "gpus": []}
+    assert words(said(torch={"cuda": None}, **none)) == []
+    assert words(said(**none), gpus=4)[0][0] == "error" and words(said(**none))[0][0] == "notice"
+    assert "sees no GPU" in words(said(torch={"available": False}))[0][1]
+    old = words(said(gpus=[["Tesla P100", "6.0"]]))
+    assert old == [
+        ("error", "torch has no code for Tesla P100 (compute capability 6.0): it is built for sm_80 sm_90 compute_90")
+    ]
+    assert words(said(gpus=[["RTX 3090", "8.6"], ["B200", "10.0"]])) == [], "sm_80 runs on 8.6, compute_90 on 10.0"
+
+
+def test_glibc_python_and_imports() -> None:
+    assert "glibc 2.17 is older than numpy was built for (2.28)" in words(said(glibc="2.17"))[0][1]
+    assert "Python 3.6.8 is too old" in words(NodeReport("n1", {"python": "3.6.8"}))[0][1]
+    broken = said(imports={"torch": {"error": "ImportError: libcudart.so.12: cannot open shared object file"}})
+    (problem,) = find_problems([broken, NodeReport("n2", broken.said)], None)
+    assert problem.nodes == ("n1", "n2") and "ld_library_path" in problem.mend
+    missing = find_problems([said(imports={"x": {"error": "ModuleNotFoundError: No module named 'x'"}})], None)
+    assert missing[0].mend == "add it to the environment"
+    gone = find_problems([NodeReport("n1", None, 127, "bash: /env/bin/python: No such file or directory")], None)
+    assert "worldsize env pack" in gone[0].mend
+
+
+def test_nodes_that_differ() -> None:
+    rows = [said("n1"), said("n2", imports={"torch": {"version": "2.3.0"}}), said("n3", python="3.10.1")]
+    assert words(*rows) == [
+        ("error", "python is not the same everywhere: 3.11.7 on n1, n2; 3.10.1 on n3"),
+        ("error", "torch is not the same everywhere: 2.4.0 on n1, n3; 2.3.0 on n2"),
+    ]
+
+
+def test_answers_are_found_among_other_words() -> None:
+    line = json.dumps({"python": "3.11"})
+    assert parse_node_report("n", 0, "module loaded\n%s\nbye\n" % line, "").said == {"python": "3.11"}
+    assert parse_node_report("n", 3, "{not json\n", "first\nlast words\n") == NodeReport("n", None, 3, "last words")
+    assert "ended with code 9" in parse_node_report("n", 9, "", "").error
+
+
+def test_what_a_node_executes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_check, "KNOWN_PACKAGES", ())
+    argv = check_argv(sys.executable, ["json", "nowhere"], ["pytest", "no-such-package"])
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    report = parse_node_report("n", 0, done.stdout, done.stderr).said
+    assert report is not None and report["python"] == "%d.%d.%d" % sys.version_info[:3]
+    imports = report["imports"]
+    assert imports["pytest"]["version"] == pytest.__version__ and imports["json"]["version"]
+    assert "No module named" in imports["nowhere"]["error"] and "No module named" in imports["no-such-package"]["error"]

@@ -1,0 +1,56 @@
+"""Horovod's variables, the interface that gloo takes, and who waits for it; its training is in tests/frameworks."""
+
+from __future__ import annotations
+
+import pytest
+
+from worldsize.agent.launchers.rank_process import rank_processes
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import Host, RendezvousResult, scrub
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.horovod.agent.rendezvous_server import INTERFACE, interface_of, with_interface
+from worldsize.wings.horovod.distribution import HorovodDistribution
+
+WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
+
+
+def plan_of(launcher: str = "direct") -> Plan:
+    return Plan("run-7", "t", "lab", 1.0, 0, node_major_layout(2, 2), ("python", "t.py"), {}, "horovod", launcher)
+
+
+def variables(plan: Plan) -> dict[str, str]:
+    """Horovod's, of the last rank."""
+    *_, last = rank_processes(plan, WORLD, plan.nodes[1], RunPaths("/runs/r"), {"PATH": "/bin", "HOROVOD_RANK": "9"})
+    return {name[8:]: value for name, value in last.environment.items() if name.startswith("HOROVOD_")}
+
+
+def test_what_horovodrun_would_set() -> None:
+    place = {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1", "LOCAL_SIZE": "2", "CROSS_RANK": "1", "CROSS_SIZE": "2"}
+    server = {"GLOO_RENDEZVOUS_ADDR": "10.1.2.3", "GLOO_RENDEZVOUS_PORT": "30001", "HOSTNAME": "127.0.0.2"}
+    by_gloo = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo"}
+    assert variables(plan_of()) == {**place, **server, **by_gloo}
+    assert variables(plan_of("mpirun")) == {**place, **server}
+
+
+def test_they_are_nobody_elses() -> None:
+    assert not variables(plan_of()._replace(framework="pytorch"))
+    assert scrub({"HOROVOD_RANK": "1", "HOROVOD_FUSION_THRESHOLD": "0"}) == {"HOROVOD_FUSION_THRESHOLD": "0"}
+
+
+@pytest.mark.parametrize("launcher", ["direct", "mpirun"])
+def test_every_node_finds_a_port(launcher: str) -> None:
+    arranged = HorovodDistribution(2, launcher).arrange(2)
+    assert (arranged.launcher, arranged.ports, [len(node.ranks) for node in arranged.nodes]) == (
+        launcher,
+        "node",
+        [2, 2],
+    )
+
+
+def test_gloo_takes_the_interface_that_leads_to_the_head_unless_the_job_says_another() -> None:
+    assert interface_of("127.0.0.1") == "lo" and interface_of("203.0.113.9") is None
+    plan = plan_of()
+    assert with_interface(plan, WORLD, 1, {})[INTERFACE] == "lo"
+    assert with_interface(plan, WORLD, 1, {INTERFACE: "ib0"})[INTERFACE] == "ib0"
+    assert INTERFACE not in with_interface(plan._replace(environment={INTERFACE: "ib0"}), WORLD, 1, {})

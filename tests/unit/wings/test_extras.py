@@ -1,0 +1,126 @@
+"""The extras: who imports their packages, and what is said where one is not installed: a sentence, exit code 2."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from in_process import InProcess
+from source_code import SOURCE, extras, imported_packages, packages_of_extras
+
+from worldsize.errors import ConfigError, UsageError
+from worldsize.extras import require_packages
+from worldsize.wings.environments.conda import rattler_process
+from worldsize.wings.environments.pip import uv
+from worldsize.wings.hpcpack.head.client import HeadNodeClient
+from worldsize.wings.hpcpack.observe import observations
+from worldsize.wings.hpcpack.settings import HeadAccess
+from worldsize.wings.staging.object_stores import find_missing_support
+
+IMPORTERS = {
+    "httpx": {"wings/hpcpack/head/client.py"},
+    "keyring": {"wings/hpcpack/head/credentials.py"},
+    "rattler": {"wings/environments/conda/rattler_process.py"},
+    "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
+    "fsspec": {"wings/staging/object_stores.py"},
+}
+"""The files below `src/worldsize` that import each package of an extra at run time; uv is a program."""
+
+
+def test_all_is_every_extra_that_commands_need() -> None:
+    with open(SOURCE.parent / "pyproject.toml") as file:
+        named = re.search(r'^all = \["worldsize\[(.*)\]"\]$', file.read(), re.MULTILINE)
+    assert named is not None and {*named[1].split(","), "all", "conformance", "torch", "examples"} == set(extras())
+
+
+def test_no_other_file_imports_them() -> None:
+    found: dict[str, set[str]] = {}
+    for path in (SOURCE / "worldsize").rglob("*.py"):
+        for package in imported_packages(path) & packages_of_extras():
+            found.setdefault(package, set()).add(str(path.relative_to(SOURCE / "worldsize")))
+    assert found == IMPORTERS
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
+
+
+def test_what_is_there_is_imported() -> None:
+    require_packages("this", "hpcpack", "json", "httpx")
+    assert "httpx" in sys.modules
+
+
+def test_the_first_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "starlette", "uvicorn")
+    with pytest.raises(ConfigError) as caught:
+        require_packages("simulate", "simulator", "json", "starlette", "uvicorn")
+    assert caught.value.what == "simulate needs starlette, which is not installed (extra simulator)"
+    assert caught.value.hint == "pip install 'worldsize[simulator]'"
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "extra"),
+    [
+        (["convert", "train.py"], "libcst", "convert"),
+        (["simulate", "hpcpack", "--share", "share"], "starlette", "simulator"),
+        (["nodes", "--compute", "head"], "httpx", "hpcpack"),
+    ],
+)
+def test_a_command_ends_with_that_sentence(
+    words: list[str], package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide(monkeypatch, package)
+    cli = InProcess(str(tmp_path))
+    cli.write("train.py", "print(1)\n")
+    head = ['type = "hpcpack"', 'url = "https://127.0.0.1:9"', 'user = "me"', 'share = {head = "/a", node = "/a"}']
+    cli.write("worldsize.toml", "\n".join(["[compute.head]", *head]))
+    result = cli(*words, WORLDSIZE_HPCPACK_PASSWORD="secret")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 2)
+    assert "needs %s, which is not installed" % package in result.err
+    assert "pip install 'worldsize[%s]'" % extra in result.err
+    assert not os.path.exists(os.path.join(cli.project, "share"))
+
+
+def test_a_head_node_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "httpx")
+    access = HeadAccess("https://127.0.0.1:9", "me")
+    with HeadNodeClient(access, lambda: "secret") as head, pytest.raises(ConfigError, match="needs httpx"):
+        head.get("/jobs")
+
+
+def test_the_state_of_a_run_that_cannot_be_asked_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "httpx")
+    with HeadNodeClient(HeadAccess("https://127.0.0.1:9", "me"), lambda: "secret") as head:
+        (seen,) = observations(head, [{"job": 1}])
+    assert seen.phase == "unknown"
+    assert seen.message == "HPC Pack: HPC Pack's client needs httpx, which is not installed (extra hpcpack)"
+
+
+def test_builds_without_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ConfigError) as caught:
+        uv.find_uv({"PATH": os.fspath(tmp_path)})
+    assert caught.value.hint == "pip install 'worldsize[env]'"
+
+
+def test_the_solver_says_that_rattler_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    hide(monkeypatch, "rattler")
+    (tmp_path / "order").write_text("{}")
+    with (tmp_path / "order").open() as order:
+        monkeypatch.setattr(sys, "stdin", order)
+        assert rattler_process.main() == rattler_process.NO_RATTLER
+
+
+def test_addresses_of_storage_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "fsspec")
+    lacks = find_missing_support("abfss://data@account.dfs.core.windows.net/a")
+    assert isinstance(lacks, UsageError)
+    assert lacks.what == "fetching it needs fsspec, which is not installed (extra data)"
+    assert lacks.hint == "pip install 'worldsize[data]'"
