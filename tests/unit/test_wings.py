@@ -33,6 +33,7 @@ def run_python(sources, *words, cwd=ROOT, **variables):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("wings", [WINGS, *([wing] for wing in WINGS)], ids=["all", *map(os.path.basename, WINGS)])
 def test_the_core_passes_its_tests_without(wings, tmp_path):
     done = run_python(copy_without(wings, tmp_path / "src"), *PYTEST, *CORE_TESTS)
