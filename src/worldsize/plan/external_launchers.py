@@ -14,6 +14,7 @@ import stat
 import sys
 
 from worldsize.errors import PlanError
+from worldsize.plan.run_paths import LAUNCHER_PREFIX
 from worldsize.trust.owners import is_believed
 
 TYPE_CHECKING = False
@@ -28,10 +29,10 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """In a run's directory. PlanError for what is no launcher's name."""
+    """The name of a launcher's file in a run's directory. PlanError for what is no launcher's name."""
     if not re.fullmatch(_NAME, name):
         raise PlanError(f"{name!r:.80} is no launcher's name", _WHERE)
-    return f"launcher-{name}.py"
+    return f"{LAUNCHER_PREFIX}{name}.py"
 
 
 def find_installed_module(name: str) -> Any:
