@@ -136,6 +136,18 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     check_refused(worldsize(*words), what)
 
 
+@pytest.mark.parametrize("words", ["--virtual-gpus 2", "--data-parallel"])
+def test_bytecode_that_is_left_of_a_wing_is_none(tmp_path, words):
+    """Git and package managers remove sources, and leave the folders of their bytecode."""
+    sources = copy_without(WINGS, tmp_path / "src")
+    for wing in WINGS:
+        for side in ("agent", "inrank", ""):
+            (sources / wing / side / "__pycache__").mkdir(parents=True)
+    words = ["-m", "worldsize", "run", *words.split(), "--", "true"]
+    done = run_python(sources, *words, cwd=tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 2 and MISSING[3:] in done.stderr and "Traceback" not in done.stderr, done
+
+
 def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):
     sources = copy_without([os.path.join("worldsize", "wings", "node_commands")], tmp_path / "src")
     done = run_python(sources, "-m", "worldsize", "env", "check", cwd=tmp_path, HOME=str(tmp_path))
