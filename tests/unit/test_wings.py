@@ -19,10 +19,13 @@ MISSING = "%s is not part of this installation of worldsize"
 
 
 def copy_without(wings, directory):
-    """The sources without these wings, in a new `directory`."""
+    """The sources without these wings, in a new `directory`. A package of its own cannot be imported from where it is
+    installed, either."""
     shutil.copytree(SOURCE, directory, ignore=shutil.ignore_patterns("__pycache__"))
     for wing in wings:
         shutil.rmtree(directory / wing)
+    hidden = ["import sys"] + ["sys.modules[%r] = None" % wing for wing in wings if os.sep not in wing]
+    (directory / "sitecustomize.py").write_text("\n".join(hidden) + "\n")
     return directory
 
 
