@@ -40,7 +40,6 @@ _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "cod
 the element."""
 
 
-
 class Array(NamedTuple):
     """What is common to all elements, and what is not.
 
