@@ -36,21 +36,26 @@ def file_name(name: str) -> str:
 
 
 def find_installed_module(name: str) -> Any:
-    """That of an installed package; None where none brings such a launcher. PlanError where it cannot be used."""
+    """The module of this launcher of an installed package; None where none brings one. PlanError where it cannot be
+    used: where it is not a single file of Python, too."""
     try:
         from worldsize.entry_points import load_entry_point
     except ImportError:  # on a node, which has the agent alone
         return None
-    return load_entry_point(GROUP, name, "the launcher", _NEEDED, PlanError, _WHERE)
+    module = load_entry_point(GROUP, name, "the launcher", _NEEDED, PlanError, _WHERE)
+    if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
+        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
+        raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
+    return module
+
+
+def _is_single_file(path: str) -> bool:
+    return path.endswith(".py") and os.path.basename(path) != "__init__.py" and os.path.isfile(path)
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError where it is not a single file of Python."""
-    path = getattr(find_installed_module(name), "__file__", None) or ""
-    if not path.endswith(".py") or os.path.basename(path) == "__init__.py":
-        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
-        raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
-    with open(path, "rb") as file:
+    """The file of an installed package's launcher. PlanError as of `find_installed_module`, OSError."""
+    with open(find_installed_module(name).__file__, "rb") as file:
         return file.read()
 
 
