@@ -84,7 +84,7 @@ LAUNCHERS = {
 
 
 _added: Dict[str, LauncherFacts] = {}
-"""Those of other packages that this process has found."""
+"""The launchers of other packages that this process has found."""
 
 
 def launcher_facts(name: str) -> LauncherFacts:
@@ -117,8 +117,8 @@ def external_launchers(plan: Plan) -> List[str]:
 
 
 def load_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Makes these known to this process, and to those that are forked from it, from the run's directory. PlanError for
-    what is not there, is somebody else's, or is no launcher."""
+    """Loads these from the run's directory, for this process and those that are forked from it. PlanError for one that
+    is not there, is somebody else's, or is no launcher."""
     for name in external_launchers(plan):
         from worldsize.plan.external_launchers import file_name, load_file
 
