@@ -114,6 +114,15 @@ def test_what_is_no_launcher_on_a_node_is_one_sentence(toys: Path, text: str | N
     assert says in on_node(file.parent).stderr.splitlines()[-1]
 
 
+def test_it_means_on_a_node_what_it_means_here(toys: Path) -> None:
+    """Its annotations, say, are no texts there where the file does not ask for that."""
+    assert worldsize(toys, "run", "job.yml").returncode == 0
+    file = run_directory(toys) / "launcher-toy.py"
+    file.write_text(LAUNCHER + "\nclass Times:\n    seconds: int\n\nassert Times.__annotations__ == {'seconds': int}\n")
+    done = on_node(file.parent)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_launcher_of_somebody_else_is_not_loaded(toys: Path) -> None:
     if os.geteuid():
         pytest.skip("needs root: the file of another user")
