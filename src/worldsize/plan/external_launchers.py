@@ -44,8 +44,11 @@ def find_installed_module(name: str) -> Any:
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError where it is not a single file of Python."""
-    path = getattr(find_installed_module(name), "__file__", None) or ""
+    """The file of an installed package's launcher. PlanError where there is none, or it is no single file."""
+    module = find_installed_module(name)
+    if module is None:
+        raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)
+    path = getattr(module, "__file__", None) or ""
     if not path.endswith(".py") or os.path.basename(path) == "__init__.py":
         what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
         raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")

@@ -14,6 +14,7 @@ import pytest
 import worldsize
 from worldsize.agent.launchers.base import Launcher, choose_launcher, find_launcher
 from worldsize.errors import PlanError
+from worldsize.plan.external_launchers import launcher_source
 from worldsize.plan.launchers import LAUNCHERS, external_launchers, launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import VARIABLES, has_hostfile
@@ -51,6 +52,11 @@ def plan_of(**fields: object) -> Plan:
 def test_launchers_of_other_packages_that_a_plan_may_use(fields: dict[str, object], names: list[str]) -> None:
     """Whatever else its options say is the launcher's own business."""
     assert external_launchers(plan_of(**fields)) == names
+
+
+def test_one_that_no_package_brings_has_no_file() -> None:
+    with pytest.raises(PlanError, match="there is no launcher 'gone'"):
+        launcher_source("gone")
 
 
 @pytest.mark.parametrize("name", INSTALLED)
