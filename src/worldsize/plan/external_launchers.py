@@ -54,8 +54,12 @@ def _is_single_file(path: str) -> bool:
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError as of `find_installed_module`, OSError."""
-    with open(find_installed_module(name).__file__, "rb") as file:
+    """The file of an installed package's launcher. PlanError where there is none, or as of `find_installed_module`;
+    OSError."""
+    module = find_installed_module(name)
+    if module is None:
+        raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)
+    with open(module.__file__, "rb") as file:
         return file.read()
 
 

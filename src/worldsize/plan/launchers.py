@@ -111,9 +111,9 @@ def require_launcher(name: str) -> None:
 
 
 def external_launchers(plan: Plan) -> List[str]:
-    """The names of other packages' launchers that the plan may use: as its own, in place of it, or in a trial."""
-    named = (plan.launcher, plan.options.get("otherwise"), plan.options.get("launcher"))
-    return [name for name in named if isinstance(name, str) and name not in LAUNCHERS]
+    """The names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
+    named = dict.fromkeys((plan.launcher, str(plan.options.get("otherwise", plan.launcher))))
+    return [name for name in named if name not in LAUNCHERS]
 
 
 def load_launchers(plan: Plan, paths: RunPaths) -> None:
