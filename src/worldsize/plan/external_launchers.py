@@ -72,7 +72,7 @@ def load_file(name: str, path: str) -> ModuleType:
     try:
         source = _own_bytes(path)
         sys.modules[module.__name__] = module
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent, which lies beside it
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent beside it
     except (Exception, SystemExit) as error:
         what = f"the launcher {name} cannot be loaded: {type(error).__name__}: {error}"
         raise PlanError(what, path) from error
