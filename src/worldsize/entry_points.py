@@ -64,7 +64,7 @@ def call_external(group: str, name: str, what: str, make: Callable[[], Made]) ->
         return make()
     except WorldsizeError:
         raise
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         found = [_package_text(point) for point in _entry_points(group, tuple(sys.path)) if point.name == name]
         why = f"{type(cause).__name__}: {cause}"
         raise ConfigError(f"{what} {name} of {' and '.join(found)} failed: {why:.500}") from cause

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 ENTRY_POINTS = "worldsize.distributions"
+_NEEDED = ("keys", "world_size", "arrange")
 
 
 class Distribution(Protocol):
@@ -92,7 +93,7 @@ def _load_entry_point(name: str) -> type[Distribution]:
     from worldsize.errors import JobError
 
     what, where = "the distribution", "distribution.type"
-    kind: type[Distribution] | None = load_entry_point(ENTRY_POINTS, name, what, error=JobError, where=where)
+    kind: type[Distribution] | None = load_entry_point(ENTRY_POINTS, name, what, _NEEDED, JobError, where)
     if kind is None:
         raise KeyError(name)
     return kind

@@ -118,6 +118,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own-1.dist-info").mkdir()
     (tmp_path / "own-1.dist-info" / "METADATA").write_text("Name: own\nVersion: 1\n")
     points = "[worldsize.distributions]\nown = own_kind:Own\nbroken = own_kind:Gone\npytorch = own_kind:Own\n"
+    points += "bare = own_kind:NamedTuple\n"
     (tmp_path / "own-1.dist-info" / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -130,6 +131,8 @@ def test_a_kind_of_another_package(other_package: None) -> None:
         parse_distribution({"type": "own", "pairs": 0}, "here", [])
     with pytest.raises(JobError, match=r"the distribution broken of own 1 \(own_kind:Gone\) cannot be loaded"):
         parse_distribution({"type": "broken"}, "here", [])
+    with pytest.raises(JobError, match=r"bare of own 1 \(own_kind:NamedTuple\) lacks keys, world_size"):
+        parse_distribution({"type": "bare"}, "here", [])
     with pytest.raises(JobError, match="did you mean 'own'"):
         parse_distribution({"type": "owm"}, "here", [])
     assert parse_distribution({"type": "pytorch"}, "here", []) == PyTorchDistribution(1)

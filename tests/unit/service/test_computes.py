@@ -34,6 +34,14 @@ def open_compute(settings, home, environ):
 def compute_of_run(directory, handle, name, environ):
     return Own(name, handle)
 """
+LEAVING = (
+    OWN
+    + """
+
+def complete_settings(values):
+    raise SystemExit("no licence")
+"""
+)
 ODD = "open_compute = compute_of_run = print\nKEYS = 5\n"
 FAILING = (
     OWN
@@ -49,6 +57,8 @@ own = own_compute
 broken = broken_compute
 partial = partial_compute
 odd = odd_compute
+words = words_compute
+leaving = leaving_compute
 failing = failing_compute
 slurm = own_compute
 """
@@ -57,6 +67,8 @@ MODULES = {
     "broken_compute.py": "1 / 0\n",
     "partial_compute.py": "KEYS = {}\n",
     "odd_compute.py": ODD,
+    "words_compute.py": "open_compute = compute_of_run = print\nKEYS = {'queue': 'text'}\n",
+    "leaving_compute.py": LEAVING,
     "failing_compute.py": FAILING,
 }
 
@@ -104,6 +116,8 @@ def test_a_type_of_another_package(project: Project) -> None:
         (['type = "broken"'], "broken of own-compute 1 (broken_compute) cannot be loaded: ZeroDivisionError: division"),
         (['type = "partial"'], "partial of own-compute 1 (partial_compute) lacks open_compute, compute_of_run"),
         (['type = "odd"'], "KEYS of the compute type odd are no mapping"),
+        (['type = "words"', 'queue = "x"'], "KEYS of the compute type words are no mapping"),
+        (['type = "leaving"'], "leaving of own-compute 1 (leaving_compute) failed: SystemExit: no licence"),
         (['type = "failing"'], "failing of own-compute 1 (failing_compute) failed: KeyError: 'nothing'"),
     ],
 )

@@ -82,9 +82,13 @@ def find_external_type(kind: str) -> ModuleType | None:
     from worldsize.entry_points import load_entry_point
 
     module: ModuleType | None = load_entry_point(GROUP, kind, EXTERNAL, FUNCTIONS)
-    if module is not None and not isinstance(module.KEYS, Mapping):
+    if module is not None and not _are_keys(module.KEYS):
         raise ConfigError(f"KEYS of {EXTERNAL} {kind} are no mapping of names to keys")
     return module
+
+
+def _are_keys(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, Key) for key in value.values())
 
 
 def keys_of_type(kind: str) -> Keys | None:
