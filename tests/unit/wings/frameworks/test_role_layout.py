@@ -1,4 +1,4 @@
-"""Who runs where: equal nodes, and roles."""
+"""Who runs where: roles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.plan.plan import NodePlan
-from worldsize.plan.rank_layout import node_major_layout, role_layout
+from worldsize.plan.rank_layout import node_major_layout
+from worldsize.wings.frameworks.tensorflow import role_layout
 
 
 def named(nodes: tuple[NodePlan, ...]) -> list[list[str]]:
