@@ -36,10 +36,6 @@ from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import discard_run
 from worldsize.trust.secrets import mask_values
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 
 def start(
     request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None

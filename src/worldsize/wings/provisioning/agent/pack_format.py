@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import zlib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 DESCRIPTION = "worldsize-pack.json"
 VERSION = 1
 PIECE = 4 << 20
@@ -27,6 +23,14 @@ _MARK = b"WS\x08\0"
 _LARGEST_PIECE = 4 * PIECE
 _LONGEST = _LARGEST_PIECE + (1 << 20)
 """Of a whole member: what cannot be compressed becomes longer by a thousandth."""
+
+ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
+"""Stands for an environment that only its packed file holds."""
+
+
+def is_sha256(text: object) -> bool:
+    """Whether it is a checksum, and so can be part of a path."""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def make_member(data: bytes, level: int) -> bytes:
