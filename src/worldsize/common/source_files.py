@@ -13,8 +13,3 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def source_file(*names: str) -> str:
     """The path of a file or folder of the package `worldsize`."""
     return os.path.join(_PACKAGE, *names)
-
-
-def import_path() -> str:
-    """The directory that a Python must have on its path to import this very worldsize."""
-    return os.path.dirname(_PACKAGE)

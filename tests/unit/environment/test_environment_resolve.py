@@ -202,7 +202,6 @@ def test_an_activation_as_lines_of_bash() -> None:
         "unset Y",
         ". /s.sh",
     ]
-    assert found.module_lines() == ["module load m/1"]
 
 
 def plan(**fields: Any) -> Plan:

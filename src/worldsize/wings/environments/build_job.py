@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.common.source_files import import_path
+from worldsize.common.source_files import source_file
 from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
@@ -106,7 +106,7 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
         command=command_text(argv),
         argv=argv,
         display_name=f"build {os.path.basename(prefix)}",
-        environment_variables={"PYTHONPATH": import_path()},
+        environment_variables={"PYTHONPATH": os.path.dirname(source_file())},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
     )
