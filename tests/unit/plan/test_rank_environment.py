@@ -6,20 +6,17 @@ from itertools import count
 
 import pytest
 
-from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.rank_environment import (
+from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal, node_major_layout
+from worldsize.plan.rank_environment import convention_variables, rank_environment, scrub
+from worldsize.plan.rank_variables import (
     CONVENTIONS,
     VARIABLES,
     Host,
     RankContext,
     RendezvousResult,
     convention_prefix,
-    convention_variables,
-    rank_environment,
-    scrub,
     variable_names,
 )
-from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.variable_conflicts import contradictions
 
 CREATED = 1_795_000_000.75

@@ -23,7 +23,7 @@ from worldsize.agent.control.endpoint import connect
 from worldsize.agent.control.message_proof import HEAD, MEMBER, Seal, is_nonce, new_nonce
 from worldsize.agent.control.rendezvous import STRANGERS
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from worldsize.agent.control.endpoint import endpoint_text
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

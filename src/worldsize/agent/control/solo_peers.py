@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
 from worldsize.registry import find_module

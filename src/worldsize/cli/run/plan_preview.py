@@ -14,7 +14,8 @@ from worldsize.common.path_mapping import to_node_path
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import resolve_placeholders
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import CONVENTIONS, Host, RendezvousResult, scrub
+from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_variables import CONVENTIONS, Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob
 

@@ -9,8 +9,7 @@ from worldsize.common.source_files import source_file
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.batch_scripts.script.job import effective_script, script_of_job, script_origin
 from worldsize.wings.batch_scripts.script.parse import BatchScript

@@ -16,9 +16,8 @@ from slurm_fakes import FakeSlurm
 
 from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeEvent
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
-from worldsize.plan.plan import Plan
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.rank_environment import scrub, scrub_rules
-from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.node_commands import slurm
 from worldsize.wings.node_commands.agent import run_command
