@@ -13,7 +13,7 @@ from worldsize.agent.startup.attempt_number import choose_attempt, require_own_a
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.attempts import observed_attempt
+from worldsize.service.runs.status import observed_attempt
 from worldsize.state.records import Observation
 
 
