@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.common.source_files import source_file
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.wings.batch_scripts.script.job import effective_script, script_of_job, script_origin
 from worldsize.wings.batch_scripts.script.parse import BatchScript
 from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.common.source_files import source_file
 from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from worldsize.common import file_lock
-from worldsize.common.source_files import source_file
 from worldsize.errors import BuildError, StorageError, WorldsizeError
+from worldsize.registry import source_file
 from worldsize.wings.environments.workspace import builder, prefixes
 
 FILES = 40
