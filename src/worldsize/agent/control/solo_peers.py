@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-    from worldsize.agent.control.channel import Clock
     from worldsize.agent.control.early_completion import LeaderTracker
+    from worldsize.agent.control.link import Clock
 
     Standstill = Tuple[Sequence[int], float]
     """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
