@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+LOOPBACK = "127.0.0.1"
+"""The address of the head of a run whose nodes are all this machine."""
+
+
 class Host(NamedTuple):
     """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free."""
 
