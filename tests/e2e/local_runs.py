@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from worldsize.agent.local.conductor import fork_conductor
-from worldsize.agent.local.detached import spawn_conductor
+from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.posix import processes
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.plan.plan import Plan, node_major_layout
