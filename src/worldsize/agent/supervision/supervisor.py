@@ -35,7 +35,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
-from worldsize.registry import find_module
+from worldsize.registry import find_module, load_module
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
@@ -91,8 +91,6 @@ class Supervisor:
             self._peers.leading = LeaderTracker(plan)
         self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
-            from worldsize.registry import load_module
-
             relay = load_module(_RELAY, f"the launcher {plan.launcher}").MessageRelay
             self._relay = relay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
