@@ -145,7 +145,7 @@ def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
 def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
     """Where a directory of the snapshot is in the run; None where a link leads out of that: another user may exchange
     what lies there."""
-    from worldsize.trust.directories import path_within
+    from worldsize.trust.trees import path_within
 
     try:
         return path_within(paths.root, os.path.join(paths.code, directory))
