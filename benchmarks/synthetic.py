@@ -6,8 +6,7 @@ import os
 import random
 
 from worldsize.common.atomic_files import write_json, write_text
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result

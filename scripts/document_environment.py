@@ -24,7 +24,7 @@ TITLES = {
 
 def tables() -> str:
     """One table per convention, in the order of the code, each variable with what it holds."""
-    from worldsize.plan.rank_environment import VARIABLES
+    from worldsize.plan.rank_variables import VARIABLES
 
     parts = []
     for convention in dict.fromkeys(variable.convention for variable in VARIABLES):

@@ -17,7 +17,7 @@ from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys import job as keys
-from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.plan.rank_variables import CONVENTIONS
 from worldsize.registry import find_module
 
 fuzz = settings(

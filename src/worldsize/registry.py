@@ -1,4 +1,5 @@
-"""Modules that the core knows by name alone: those of wings (`worldsize.wings`), any of which may be missing.
+"""What is found by its name below `worldsize`: files, and modules that the core knows by name alone, those of wings
+(`worldsize.wings`), any of which may be missing.
 
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
 launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
@@ -11,6 +12,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
+
+import os
 
 from worldsize.errors import ConfigError
 
@@ -44,3 +47,8 @@ def find_module(name: str) -> ModuleType | None:
         if error.name is None or not (full + ".").startswith(error.name + "."):
             raise
         return None
+
+
+def source_file(*names: str) -> str:
+    """The path of a file or folder of the package `worldsize`: not on a node, whose package is a single file."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), *names)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from worldsize.plan.rank_environment import CONVENTIONS, VARIABLES
+from worldsize.plan.rank_variables import CONVENTIONS, VARIABLES
 from worldsize_conformance.place import Place
 
 

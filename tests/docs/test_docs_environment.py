@@ -6,7 +6,7 @@ import runpy
 
 from documents import ROOT
 
-from worldsize.plan.rank_environment import CONVENTIONS, VARIABLES
+from worldsize.plan.rank_variables import CONVENTIONS, VARIABLES
 
 _PAGE = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
 

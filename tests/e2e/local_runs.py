@@ -12,12 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from worldsize.agent.local.conductor import fork_conductor
-from worldsize.agent.local.detached import spawn_conductor
+from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.posix import processes
 from worldsize.compute.local.compute import LocalCompute
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.state.exit_records import read_exits

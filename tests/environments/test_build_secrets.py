@@ -15,7 +15,7 @@ from webserver import serve
 from wheels import Links
 
 from worldsize.jobspec.job import Job
-from worldsize.service.secrets import build_environ, staging_environ
+from worldsize.service.secrets import build_environ, restricted_environ
 
 HARMLESS = "--with-auth=pam --sort-key loss KEY=Release"
 
@@ -60,8 +60,9 @@ def test_what_a_job_names_is_told_to_requirements_that_ask_for_it(tmp_path: Path
     for wanted in ({"pip": ["-r " + listed]}, listed, {"pip": ["git+https://${GH_TOKEN}@h/x"]}):
         found = build_environ(Job(environment=wanted, secrets=tuple(environ)[:2]), environ)
         assert found == {"GH_TOKEN": "a", "PATH": "c"}
-    staged = Job(stage={"pip": ["git+https://${GH_TOKEN}@h/x"]}, secrets=("EXPERIMENT", "GH_TOKEN"))
-    assert staging_environ(staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
+    lines = ["git+https://${GH_TOKEN}@h/x"]
+    staged = Job(stage={"pip": lines}, secrets=("EXPERIMENT", "GH_TOKEN"))
+    assert restricted_environ(lines, staged, environ) == {"GH_TOKEN": "a", "PATH": "c"}
     assert build_environ(staged, environ) == {"PATH": "c"}  # found by review
     assert build_environ(Job(secrets=("EXPERIMENT", "GH_TOKEN")), environ) == {"PATH": "c"}
 

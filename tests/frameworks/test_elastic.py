@@ -17,7 +17,7 @@ from worldsize.agent.launchers.torchrun import torchrun_argv, torchrun_environme
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 

@@ -20,8 +20,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from security.heads import HOST, Head
 
-from worldsize.agent.control.channel import STRANGERS, Link
+from worldsize.agent.control.link import Link
 from worldsize.agent.control.message_proof import MEMBER, new_nonce
+from worldsize.agent.control.rendezvous import STRANGERS
 
 NODES = 5
 _HELLO = json.dumps({"kind": "hello", "node_rank": 3, "host": HOST}, separators=(",", ":")).encode()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from driver import wait_for
 
-from worldsize.agent.control.channel import HeadChannel, Link, MemberChannel
+from worldsize.agent.control.channel import HeadChannel, MemberChannel
+from worldsize.agent.control.link import Link
 from worldsize.agent.control.message_proof import MEMBER
 
 TOKEN = "5ecre7" * 5

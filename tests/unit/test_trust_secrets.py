@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from worldsize.trust.secret_names import is_secret_name
 from worldsize.trust.secrets import (
     MASK,
-    is_secret_name,
     mask,
     mask_argv,
     mask_text,

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from worldsize.jobspec.distributions.base import Arrangement, processes_key
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import node_major_layout
 
 
 class Toy(NamedTuple):

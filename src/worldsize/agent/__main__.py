@@ -28,6 +28,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
+from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_masked_plan, with_secrets
 from worldsize.state.records import Reason
@@ -153,7 +154,7 @@ def _join_rendezvous(
     plan: Plan, paths: RunPaths, node_rank: int, address: str | None, environ: Mapping[str, str]
 ) -> tuple[Rendezvous, HeadResources | None]:
     if node_rank == 0:
-        address = address or ("127.0.0.1" if len(plan.agents) == 1 else own_address())
+        address = address or (LOOPBACK if len(plan.agents) == 1 else own_address())
         head = open_head(plan, paths, address, choose_launcher(plan, environ))
         return head.rendezvous, head
     rendezvous = wait_for_rendezvous(paths, plan.rendezvous_timeout)

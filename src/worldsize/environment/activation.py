@@ -13,7 +13,6 @@ from worldsize.environment.loaded_paths import paths_in_variables, with_interpre
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.conda_variables import conda_variables
-from worldsize.plan.setup_script import module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -66,13 +65,6 @@ class Activation(NamedTuple):
             *found,
             *paths_in_variables({name: value for name, value in told.items() if mask_values(value, secrets) == value}),
         )
-
-    def has_effect(self) -> bool:
-        """Whether there is anything to put in force."""
-        return bool(self.lines() or self.modules)
-
-    def module_lines(self) -> list[str]:
-        return [module_line(module) for module in self.modules]
 
 
 def activation(

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-VARIABLE = "WORLDSIZE_INRANK"
-"""The packages to load with torch, by comma, in their order."""
-
 
 def load(names: str) -> None:
     """Loads each package of this directory (`names`, by comma): its `at_start()`, if it has one, is called now, its

@@ -19,16 +19,8 @@ if TYPE_CHECKING:
 DIRECTORY_MARK = "@WORLDSIZE_LOCAL@"
 """Stands for the run's own directory on a node, which only the node knows."""
 
-ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
-"""Stands for an environment that only its packed file holds."""
-
 LOCAL_DIR_VARIABLE = "WORLDSIZE_LOCAL_DIR"
 """On a node: where such directories are made. In a rank: the one of its run."""
-
-
-def is_sha256(text: object) -> bool:
-    """Whether it is a checksum, and so can be part of a path."""
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 class InputCopy(NamedTuple):

@@ -265,3 +265,17 @@ class BatchPlan(NamedTuple):
             return None
         batch = tuple_of(cls, value)
         return batch._replace(hosts=tuple(batch.hosts), indices=tuple(batch.indices))
+
+
+def node_major_layout(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:
+    """Equal nodes: node 0 has ranks 0 to processes - 1, node 1 the next ones, and so on."""
+    return tuple(
+        NodePlan(
+            node_rank,
+            tuple(
+                RankPlan(node_rank * processes + local_rank, local_rank, role, node_rank * processes + local_rank)
+                for local_rank in range(processes)
+            ),
+        )
+        for node_rank in range(nodes)
+    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import VARIABLES, Host, RankContext, RendezvousResult, active_conventions
+from worldsize.plan.rank_environment import active_conventions
+from worldsize.plan.rank_variables import VARIABLES, Host, RankContext, RendezvousResult
 
 _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
     "slurm": (

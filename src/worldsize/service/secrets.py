@@ -37,18 +37,14 @@ def rank_only_variables(job: Job) -> tuple[str, ...]:
 
 
 def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """For what builds a job's environment: without what `secrets:` names, but where a requirement asks for it, as the
-    login of a repository."""
+    """For what builds a job's environment."""
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
-    return _restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
+    return restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
 
 
-def staging_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The same for what fetches what a job stages."""
-    return _restricted_environ(_texts((job.stage or {}).get("pip")), job, environ)
-
-
-def _restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """For what fetches these requirements: without what `secrets:` names, but where one of them asks for it, as the
+    login of a repository."""
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
     asked = variables_of_requirements(lines)

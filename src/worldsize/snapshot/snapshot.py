@@ -13,9 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from worldsize.common.atomic_files import printable_text, storage_error, write_json
-from worldsize.common.json_values import read_record, require_version
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.errors import NotFound
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
 from worldsize.snapshot.object_store import ObjectStore, copy_stream, digest_of
@@ -208,18 +206,3 @@ def write_manifest(path: str, files: ManifestFiles) -> str:
     digest = tree_digest(files)
     write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})
     return digest
-
-
-def read_manifest(path: str) -> dict[str, Any]:
-    """Raises NotFound where there is none; DamagedRun, NewerFormat, OSError."""
-    manifest = read_record(path, _check_manifest)
-    if manifest is None:
-        raise NotFound("no manifest of the code", printable_text(path), "only runs with a snapshot can be compared")
-    return manifest
-
-
-def _check_manifest(value: Any) -> dict[str, Any]:
-    require_version(value, MANIFEST_VERSION, "manifest of the code")
-    if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
-        raise ValueError("it is no manifest of the code")
-    return dict(value)

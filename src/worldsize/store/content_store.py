@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from worldsize.common.file_lock import acquire
-from worldsize.trust.directories import make_directories, require_reliable_directory
-
-_CHUNK = 4 << 20
+from worldsize.trust.directories import require_reliable_directory
 
 
 class FetchedData(NamedTuple):
@@ -48,9 +45,6 @@ class ContentStore:
     def report_notice(self, text: str) -> None:
         self._news.notice(text)
 
-    def report_transfer(self, what: str, done: int, total: int) -> None:
-        self._news.transfer(what, done, total)
-
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
         """The directory `path`, whole or not at all; made by one, waited for by others."""
         if os.path.isdir(path):
@@ -68,22 +62,6 @@ class ContentStore:
             except BaseException:
                 rmtree(part, ignore_errors=True)
                 raise
-
-    def keep(self, part: str, digest: str, name: str) -> str:
-        path = os.path.join(self.directory, "files", digest, name)
-        make_directories(os.path.dirname(path))
-        os.chmod(part, 0o444)
-        os.replace(part, path)
-        return path
-
-    def digest(self, path: str, what: str) -> str:
-        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
-        with open(path, "rb") as file:
-            while data := file.read(_CHUNK):
-                digest.update(data)
-                done += len(data)
-                self._news.transfer(f"{what}: checksum", done, total)
-        return digest.hexdigest()
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:

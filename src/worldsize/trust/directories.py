@@ -221,27 +221,6 @@ def drop_access_lists(path: str) -> None:
             pass
 
 
-def remove_tree(path: str) -> None:
-    """Remove a directory of this user's with all that is in it, read-only directories too; links are not followed.
-    Raises StorageError where it is another's; OSError."""
-    import shutil
-
-    directory = os.open(path, _FLAGS)
-    try:
-        status = os.fstat(directory)
-        if not is_ours(status):
-            raise StorageError(f"is not removed: it belongs to {user_name(status.st_uid)}", path)
-        os.fchmod(directory, 0o700)
-        for _, names, _, within in os.fwalk(".", dir_fd=directory):
-            for name in names:
-                inner = os.stat(name, dir_fd=within, follow_symlinks=False)
-                if stat.S_ISDIR(inner.st_mode) and is_ours(inner) and inner.st_mode & 0o700 != 0o700:
-                    os.chmod(name, 0o700, dir_fd=within)
-    finally:
-        os.close(directory)
-    shutil.rmtree(path)
-
-
 def real_path(
     path: str, environ: Mapping[str, str] = os.environ, check_parents: bool = True, also: int | None = None
 ) -> str:
@@ -254,17 +233,6 @@ def real_path(
     return follow_links(
         path, (lambda directory: _check_safe_parent(directory, environ)) if check_parents else None, also
     )
-
-
-def path_within(root: str, path: str) -> str:
-    """Where `path` leads, below `root`, a directory of this user's alone: nobody else can exchange it afterwards.
-
-    Raises StorageError where a link leads out of `root`, or is another user's; OSError.
-    """
-    place = real_path(path, check_parents=False)
-    if not place.startswith(os.path.realpath(root) + os.sep):
-        raise StorageError(f"it leads out of {root}", path)
-    return place
 
 
 def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from worldsize.trust.secret_names import SIMPLE, has_one, is_harmless, is_secret_name, may_name_secret
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,39 +22,13 @@ if TYPE_CHECKING:
 MASK = "***"
 """What stands for a secret, wherever it is written down or shown."""
 
-_SECRET_WORDS = frozenset((
-    "AUTH", "AUTHORIZATION", "BEARER", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS",
-    "CREDS", "DSN", "JWT", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS", "PAT", "PW", "PWD",
-    "SAS", "SECRET", "SECRETS", "SIG", "SIGNATURE", "TOKEN", "TOKENS", "WEBHOOK", "WEBHOOKS",
-))  # fmt: skip
-_SECRET_ENDS = (
-    "APIKEY", "APIKEYS", "ACCESSKEY", "ACCOUNTKEY", "AUTHKEY", "PASSKEY", "PRIVATEKEY", "SECRETKEY", "SSHKEY", "BINDPW",
-    "PASSWD", "PASSWORD", "SECRET", "TOKEN", "ADMINPASS", "DBPASS", "PGPASS", "ROOTPASS", "SQLPASS", "SSHPASS",
-    "USERPASS",
-)  # fmt: skip
-_TOKENS_OF_TEXT = frozenset(("BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL", "STOP", "UNK"))
-"""With one of these a token is a language model's: PAD_TOKEN."""
-
-_KEPT_WORDS = frozenset((
-    "AUTHORIZATION", "BEARER", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "CREDENTIAL", "JWT", "TOKEN",
-))  # fmt: skip
-_KEPT_KEYS = frozenset((
-    "ACCESS", "ACCOUNT", "ADMIN", "API", "AUTH", "DEPLOY", "ENCRYPTION", "LICENCE", "LICENSE", "MASTER", "PRIVATE",
-    "SHARED", "SIGNING", "STORAGE",
-))  # fmt: skip
-"""Before KEY: what is kept from others. A key alone may be a dictionary's."""
-
-# One of these is in every secret name or text: most need no regular expression, and to compile those takes longer than
+# One of these is in every text with a secret: most need no regular expression, and to compile those takes longer than
 # all the rest.
 _TEXT_MARKS = (
     "@", "Bearer", "Basic", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_", "xox", "sk-",
     "sk_", "rk_", "AKIA", "ASIA", "AIza", "eyJ", "npm_", "pypi-Ag", "tskey-",
 )  # fmt: skip
 _RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY", "Key:", "-key:", "Token:", "-token:")
-_NAME_MARKS = (
-    "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
-    "SIG", "TOKEN", "WEBHOOK",
-)  # fmt: skip
 _DISTINCTIVE, _DISTINCTIVE_WORD = 4, 8
 """Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
 
@@ -60,12 +36,6 @@ _NO_PASSWORDS = ("", "x", "x-oauth-basic")
 _LONG_NAME = 20
 _NESTED = 50
 """So many names in a value, one within the other, are looked at each for itself."""
-
-_LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
-"""What names a file or a server with a word after it: LM_LICENSE_FILE."""
-
-_NOT_SECRET = frozenset(("PWD", "OLDPWD"))
-_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 _QUOTE = r"[\"'](?=[^\s,:;)\]}])"
 """Within a word: what follows does not follow the end of a text in JSON or Python."""
@@ -97,71 +67,12 @@ _ODD_PASSWORD = (
 """Of an address, with what would have to be written as %27, %22 and %2F."""
 
 _REFERENCE = r"\"?\$\(.*|(\"?)\$(?:\w+|\{\w+\})\1|([\"']?)\$\{\{[^{}]*\}\}\2"
-_SIMPLE = (
-    r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[A-Z]?[a-z_]{1,20}|[A-Z_]{1,20}|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
-)
-"""Numbers, words, paths: most of what is under a name like a secret's, and is none."""
-
-_SWITCH_OR_FILE = (
-    r"[\"']?(?:[01]|(?i:true|false|yes|no|on|off|none|null|auto|default)"
-    r"|(?:(?:~|\.{1,2})|/[\w.-]+)(?:/[\w.-]+)+/?)[\"']?"
-)
 _ADDRESS = r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"/]*)([^\s'\"]*)"
 _CHANNEL_TOKEN = r"(?i)((?:/|%2f)+(?:t|%74)(?:/|%2f)+)[^/?#%\s]+"
 """In an address's path: what conda's servers take for a password."""
 
 _TOKEN_MARKS = ("/t/", "t%2f", "%74")
 _CHANNELS = frozenset(("channel", "channels", "channel_alias"))
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable, key or option of this name holds a secret."""
-    if name in _NOT_SECRET or not _may_name_secret(name):
-        return False
-    words = _words(name)
-    if any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words) or words[-1] in _LAST_WORDS:
-        return True
-    return "CONNECTION" in words and "STRING" in words
-
-
-def _words(name: str) -> list[str]:
-    words = [word.upper() for word in re.findall(_WORDS, name)]
-    if _TOKENS_OF_TEXT.isdisjoint(words):
-        return words
-    return [word for word in words if word not in ("TOKEN", "TOKENS")]
-
-
-def _may_name_secret(text: str) -> bool:
-    """Whether a secret's name may be in `text`, by its letters alone."""
-    upper = text.replace("PATH", "/") if text.isupper() else text.upper()  # PATH is no PAT where it is one word
-    return _has_one(upper, _NAME_MARKS)
-
-
-def _has_one(text: str, marks: tuple[str, ...]) -> bool:
-    for mark in marks:  # noqa: SIM110 a generator takes twice as long
-        if mark in text:
-            return True
-    return False
-
-
-def _is_harmless(name: str, value: str) -> bool:
-    """Whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`, `KEY_FILE=~/.ssh/key`.
-    Under a name that is of one secret itself (HF_TOKEN, API_KEY) only a switch or a file is; and nothing where the
-    name says password or secret."""
-    upper = name.upper()
-    if any(word in upper for word in ("PASS", "PW", "SECRET")):
-        return False
-    return re.fullmatch(_SWITCH_OR_FILE if _is_kept(name) else _SIMPLE, value) is not None
-
-
-def _is_kept(name: str) -> bool:
-    """Whether a secret's name is of the secret itself: not how many, or what is known of it."""
-    words = _words(name)
-    while words[-1].isdigit() and len(words) > 1:
-        words.pop()
-    if words[-1] == "KEY":
-        return words[-2:-1] != [] and words[-2] in _KEPT_KEYS
-    return words[-1] in _KEPT_WORDS or words[-1].endswith(_SECRET_ENDS) or words[-2:] == ["CONNECTION", "STRING"]
 
 
 class _Masking:
@@ -176,9 +87,9 @@ class _Masking:
         return MASK if value and self._is_secret(name, value) else self.text(value)
 
     def text(self, text: str) -> str:
-        if _has_one(text, _RARE_MARKS):
+        if has_one(text, _RARE_MARKS):
             text = re.sub(_RARE_SHAPES, self._mask_rare, text)
-        if _has_one(text, _TEXT_MARKS) or (("=" in text or "-" in text) and _may_name_secret(text)):
+        if has_one(text, _TEXT_MARKS) or (("=" in text or "-" in text) and may_name_secret(text)):
             text = re.sub(_SHAPES, self._mask_match, text)
             if "://" in text and text.count("@") > text.count(MASK + "@"):
                 text = re.sub(_ODD_PASSWORD, r"\1" + MASK + "@", text)
@@ -209,11 +120,11 @@ class _Masking:
                 return self.argv(value)
             return [self.tree(item, name) for item in value]
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return MASK if is_secret_name(name) and not _is_harmless(name, str(value)) else value
+            return MASK if is_secret_name(name) and not is_harmless(name, str(value)) else value
         return value
 
     def _is_secret(self, name: str, value: str) -> bool:
-        return is_secret_name(name) and not (self._sparing and _is_harmless(name, value))
+        return is_secret_name(name) and not (self._sparing and is_harmless(name, value))
 
     def _mask_match(self, match: re.Match[str]) -> str:
         if match["scheme"] is not None:
@@ -238,7 +149,7 @@ class _Masking:
         if self._is_secret(name, value):
             return value if _is_reference(value) else MASK
         if value.count("=") > _NESTED:
-            return MASK if _may_name_secret(value) else value
+            return MASK if may_name_secret(value) else value
         return re.sub(_SHAPES, self._mask_match, value)
 
 
@@ -268,7 +179,7 @@ def mask_channel(text: str) -> str:
 
 def mask_tokens_in_paths(text: str) -> str:
     """Addresses in `text` without what conda's servers take for a password, and otherwise as they are."""
-    if "://" in text and _has_one(text.lower(), _TOKEN_MARKS):
+    if "://" in text and has_one(text.lower(), _TOKEN_MARKS):
         return re.sub(_ADDRESS, _without_token, text)
     return text
 
@@ -300,7 +211,7 @@ def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[
 
 def _is_distinctive(value: str) -> bool:
     """Whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
-    return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(_SIMPLE, value) is None
+    return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:

@@ -16,8 +16,7 @@ from pythons import SUPPORTED, TOO_OLD
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_json
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.state.exit_records import read_exits

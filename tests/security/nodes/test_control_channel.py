@@ -14,9 +14,11 @@ from driver import Cli, wait_for
 from security.heads import HOST, TOKEN, Head, Member, is_closed
 from security.people import Person
 
-from worldsize.agent.control.channel import GREETING, STRANGERS, Link
+from worldsize.agent.control.channel import GREETING
 from worldsize.agent.control.endpoint import connect, listen
+from worldsize.agent.control.link import Link
 from worldsize.agent.control.message_proof import HEAD
+from worldsize.agent.control.rendezvous import STRANGERS
 
 NONCE = b"0" * 32 + b"\n"
 HELLO = json.dumps({"kind": "hello", "node_rank": 1, "host": HOST}).encode()

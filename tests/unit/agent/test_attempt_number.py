@@ -11,10 +11,9 @@ import pytest
 from worldsize.agent.outcome.node_record import write_unstarted_record
 from worldsize.agent.startup.attempt_number import choose_attempt, require_own_attempt
 from worldsize.errors import RunFailed, UsageError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.runs.attempts import observed_attempt
+from worldsize.service.runs.status import observed_attempt
 from worldsize.state.records import Observation
 
 

@@ -18,9 +18,8 @@ from worldsize.agent.startup.prerequisites import run_prerequisites, unmet_depen
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import RunFailed
 from worldsize.plan.array import after_file
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
 from worldsize.state.records import Status

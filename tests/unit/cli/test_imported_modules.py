@@ -12,8 +12,7 @@ import pytest
 
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, array_file, element_root, handles_file
-from worldsize.plan.plan import ArrayElement, Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import create_run
 

@@ -93,7 +93,7 @@ def test_classes_without_extras_say_nothing() -> None:
 
 KIND = """
 from typing import NamedTuple
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import node_major_layout
 from worldsize.jobspec.distributions.base import Arrangement, count_key
 
 class Own(NamedTuple):

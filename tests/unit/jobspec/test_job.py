@@ -12,7 +12,7 @@ from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import AssetTypes, Input, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import ASSET_TYPES, INPUT, JOB, LIMITS, OUTPUT, RESOURCES
-from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.plan.rank_variables import CONVENTIONS
 
 
 def test_a_job_cannot_be_changed() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist, fold_hostlist
+from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist, fold_hostlist
 
 
 @pytest.mark.parametrize(

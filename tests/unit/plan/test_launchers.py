@@ -16,9 +16,8 @@ from worldsize.agent.launchers.base import Launcher, choose_launcher, find_launc
 from worldsize.errors import PlanError
 from worldsize.plan.external_launchers import launcher_source
 from worldsize.plan.launchers import LAUNCHERS, external_launchers, launcher_facts
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import VARIABLES, has_hostfile
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import VARIABLES, has_hostfile
 
 SOURCE = Path(worldsize.__file__).parents[1]
 OF_LAUNCHERS = ("worldsize/agent/launchers/", "worldsize/plan/launchers.py", "worldsize/wings/mpi/agent/")
@@ -85,8 +84,8 @@ DIRECT = """
 import sys
 from worldsize.agent.launchers.base import node_processes, prepare_launch
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.rank_variables import Host, RendezvousResult
+from worldsize.plan.plan import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 
 plan = Plan("r", "t", "lab", 1.5, 0, node_major_layout(1, 2), ("true",), {})

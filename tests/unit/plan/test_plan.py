@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.plan.node_disk import InputCopy, NodeDiskPlan, PackedEnvironment
-from worldsize.plan.plan import PLAN_VERSION, ArrayElement, BatchPlan, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import (
+    PLAN_VERSION,
+    ArrayElement,
+    BatchPlan,
+    NodePlan,
+    Plan,
+    RankPlan,
+    Rehearsal,
+    node_major_layout,
+)
 
 texts = st.text(max_size=12)
 seconds = st.floats(0, 1e9, allow_nan=False)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
-from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal
-from worldsize.plan.rank_environment import (
+from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsal, node_major_layout
+from worldsize.plan.rank_environment import convention_variables, rank_environment, scrub
+from worldsize.plan.rank_variables import (
     CONVENTIONS,
     VARIABLES,
     Host,
     RankContext,
     RendezvousResult,
     convention_prefix,
-    convention_variables,
-    rank_environment,
-    scrub,
     variable_names,
 )
-from worldsize.plan.rank_layout import node_major_layout, role_layout
 from worldsize.plan.variable_conflicts import contradictions
 
 CREATED = 1_795_000_000.75
@@ -27,6 +26,17 @@ ERROR_FILE = "/runs/r/attempt-3/errors/rank.json"
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:
     values = {"environment": {}, **fields}
     return Plan("run-7", "t", "lab", CREATED, 3, node_major_layout(nodes, ranks), ("true",), **values)
+
+
+def layout_of(*nodes: list[str]) -> tuple[NodePlan, ...]:
+    """A rank of each role, node by node."""
+    ranks, indices = count(), {role: count() for role in ("chief", "worker", "ps")}
+    return tuple(
+        NodePlan(
+            node, tuple(RankPlan(next(ranks), place, role, next(indices[role])) for place, role in enumerate(roles))
+        )
+        for node, roles in enumerate(nodes)
+    )
 
 
 def world_of(nodes: int) -> RendezvousResult:
@@ -176,7 +186,8 @@ ALIKE = {"run": [0] * 6, "array": [0] * 6, "node": [0, 0, 0, 1, 1, 1], "role": [
 
 def test_a_scope_tells_what_a_value_is():
     fields = {"gpus": 3, "array": ArrayElement(1, 3, "run"), "rehearsal": Rehearsal(3), "data_parallel": "split"}
-    plan = plan_of(2, 3, inrank=("x",), **fields)._replace(nodes=role_layout(2, ("chief", *["worker"] * 5)))
+    nodes = layout_of(["chief", "worker", "worker"], ["worker"] * 3)
+    plan = plan_of(2, 3, inrank=("x",), **fields)._replace(nodes=nodes)
     world = world_of(2)._replace(hosts=tuple(host._replace(ports=(7, 8, 9)) for host in world_of(2).hosts))
     contexts = [context_of(plan, rank)._replace(world=world) for rank in range(6)]
     for variable in VARIABLES:
@@ -378,6 +389,6 @@ def test_what_is_the_same_on_all_ranks_of_one_node_may_be_repeated():
 
 
 def test_a_parameter_server_sees_no_gpu():
-    plan = plan_of(1, 1, visible_devices=True)._replace(nodes=role_layout(1, ("worker", "worker"), ("ps",)))
+    plan = plan_of(1, 1, visible_devices=True)._replace(nodes=layout_of(["worker", "worker", "ps"]))
     given = [rank_environment(context_of(plan, rank), {}, 1)["CUDA_VISIBLE_DEVICES"] for rank in range(3)]
     assert given == ["0", "1", ""]

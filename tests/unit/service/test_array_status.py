@@ -11,8 +11,7 @@ import pytest
 
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, element_root, handles_file
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array_status import ArrayElements
 from worldsize.service.runs.status import read_result

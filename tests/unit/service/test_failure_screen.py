@@ -7,8 +7,7 @@ import json
 import pytest
 
 from worldsize.common.atomic_files import write_json
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.failure_screen import failure_data, failure_lines
 from worldsize.state.records import ExitRecord, Failure, Reason, RunState, Status

@@ -14,7 +14,8 @@ from worldsize.jobspec.job import Job, Output
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission import plan_job as planning
-from worldsize.service.submission.plan_job import element_plan, plan_at, plan_job
+from worldsize.service.submission.element_directories import element_plan
+from worldsize.service.submission.plan_job import plan_at, plan_job
 from worldsize.service.submission.submit import start
 
 HERE, THERE = RunPaths("/runs/20260101-000000-000abc"), RunPaths("/elsewhere/20260101-000001-000abd")

@@ -11,8 +11,7 @@ import pytest
 
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.array import is_untouched
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_secrets
 from worldsize.service.runs.settle import record_common_result

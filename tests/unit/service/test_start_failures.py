@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.start_failures import with_cause, with_ending_cause
 from worldsize.service.runs.startup_wait import with_startup_wait

@@ -10,8 +10,7 @@ import pytest
 
 from worldsize.common.atomic_files import write_json
 from worldsize.compute.base import Compute, Handle
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.status import fold_observation, read_native_handle
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason

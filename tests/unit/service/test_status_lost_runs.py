@@ -12,8 +12,7 @@ import pytest
 
 from worldsize.common.atomic_files import file_server_time, write_json
 from worldsize.compute.local.compute import LocalCompute
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs import status
 from worldsize.service.runs.status import fold_observation, refresh_status

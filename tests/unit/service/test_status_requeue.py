@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.compute.local.compute import LocalCompute
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.status import fold_observation
 from worldsize.state.records import Observation, RunState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.agent.control.solo_peers import Peers
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

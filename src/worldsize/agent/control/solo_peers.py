@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-    from worldsize.agent.control.channel import Clock
     from worldsize.agent.control.early_completion import LeaderTracker
+    from worldsize.agent.control.link import Clock
 
     Standstill = Tuple[Sequence[int], float]
     """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""

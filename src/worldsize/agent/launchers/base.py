@@ -13,7 +13,7 @@ from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.common.named_tuple import Protocol
 from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RendezvousResult, has_hostfile
+from worldsize.plan.rank_variables import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RankContext, RendezvousResult, rank_environment
+from worldsize.plan.rank_environment import rank_environment
+from worldsize.plan.rank_variables import RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False

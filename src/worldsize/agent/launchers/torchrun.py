@@ -11,7 +11,7 @@ from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RendezvousResult, variable_names
+from worldsize.plan.rank_variables import RendezvousResult, variable_names
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False

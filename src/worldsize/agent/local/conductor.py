@@ -6,17 +6,16 @@ a fraction of what 256 programs would take), and writes the result when they hav
 
 from __future__ import annotations
 
-import gc
 import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from worldsize.agent.control.rendezvous import HeadResources, open_head
 from worldsize.agent.launchers.base import choose_launcher
+from worldsize.agent.local.detached import fork_detached, run_as_program, spawn_detached
 from worldsize.agent.local.run_result import (
     ResultWriter,
     agent_lost_verdict,
@@ -34,9 +33,7 @@ from worldsize.agent.posix.signals import (
     STOP_NOW,
     SignalPipe,
     hold_signals,
-    ignore_notices,
     release_signals,
-    restore_signals,
 )
 from worldsize.agent.supervision.deadlines import StoppedAgents
 from worldsize.agent.supervision.supervisor import Supervisor
@@ -45,15 +42,11 @@ from worldsize.common.termination import Termination
 from worldsize.errors import WorldsizeError
 from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
+from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
-from worldsize.trust.procfs import set_process_title, withdraw_variables, withheld_variables, without_variables
+from worldsize.trust.procfs import withdraw_variables, withheld_variables, without_variables
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-LOCAL_ADDRESS = "127.0.0.1"
 _ISOLATION = "wings.rehearsal.agent.isolation"
 """Of a plan with a `rehearsal`: `isolate(plan, paths, environ)` returns the environment of the agents, and whether each
 of them is to call `mount_disks(plan, paths, environ)` before it starts; what the system refuses is left undone."""
@@ -68,62 +61,13 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
     return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
-def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
-    """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
-    `root` in their place; its pid. The child never returns.
-
-    Whatever this process does with signals, one that is sent to the child at once waits for the `SignalPipe()` of
-    `run`.
-    """
-    gc.freeze()
-    held = hold_signals()
-    try:
-        pid = os.fork()
-        if pid == 0:
-            run_as_program(partial(_run_detached, run, log, umask, root))
-    finally:
-        restore_signals(held)
-    gc.unfreeze()
-    return pid
+def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
+    """The same, of a process with several threads: a fork would copy their locks, held."""
+    return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ)
 
 
 def conductor_log(paths: RunPaths) -> str:
     return os.path.join(paths.logs_dir, "conductor.log")
-
-
-def run_as_program(run: Callable[[], int]) -> NoReturn:
-    """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
-    code = 1
-    try:
-        code = run()
-    except BaseException:  # noqa: BLE001  what it could not do must be on record before it ends
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
-    gc.enable()
-    os.setsid()
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
-    ignore_notices()
-    os.umask(umask)
-    _redirect(log)
-    set_process_title(f"worldsize {os.path.basename(root)}")
-    return run()
-
-
-def _redirect(log: str) -> None:
-    """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for target, source in ((0, null), (1, out), (2, out)):
-        os.dup2(source, target)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # whatever stood there may write to what is gone
 
 
 class Conductor:
@@ -165,7 +109,7 @@ class Conductor:
                 self._isolate()
             load_launchers(self.plan, self.paths)
             launcher = choose_launcher(self.plan, self.environ)
-            head = open_head(self.plan, self.paths, LOCAL_ADDRESS, launcher)
+            head = open_head(self.plan, self.paths, LOOPBACK, launcher)
         except (OSError, WorldsizeError) as error:
             return self._result_writer.write(dict.fromkeys(self._nodes(), no_head_verdict(error)))
         hold_signals()
@@ -208,13 +152,6 @@ class Conductor:
         self.environ, own_disks = isolation.isolate(self.plan, self.paths, self.environ)
         self._mount_disks = isolation.mount_disks if own_disks else None
 
-    def _mount_own_disks(self, mount_disks: Callable[[Plan, RunPaths, Mapping[str, str]], None]) -> None:
-        if self.plan.local is not None:
-            from worldsize.agent.supervision.node_preparation import remember_own_directory
-
-            remember_own_directory(self.plan.local.base, self.environ)
-        mount_disks(self.plan, self.paths, self.environ)
-
     def _is_stop_requested(self) -> bool:
         heard = self._signals.take()
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
@@ -246,7 +183,7 @@ class Conductor:
         os.close(self._held)
         self._signals.forget()
         if self._mount_disks is not None:
-            self._mount_own_disks(self._mount_disks)
+            self._mount_disks(self.plan, self.paths, self.environ)
         mine = head if node_rank == 0 else None
         if mine is None and head.listener:
             head.listener.close()

@@ -1,19 +1,42 @@
-"""A conductor, or a queue of runs, as a program of its own: for a process with several threads, since a fork would copy
-their locks, held."""
+"""A process that outlives this one and keeps nothing of it open: a conductor, or a queue of runs.
+
+Forked where this process has one thread; else a program of its own, since a fork would copy the threads' locks, held.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from worldsize.agent.local.conductor import conductor_log
-from worldsize.plan.run_paths import RunPaths
+from worldsize.agent.posix.signals import hold_signals, ignore_notices, restore_signals
+from worldsize.trust.procfs import set_process_title
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """Start the run; the conductor's pid."""
-    return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ)
+def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+    """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
+    `root` in their place; its pid. The child never returns.
+
+    Whatever this process does with signals, one that is sent to the child at once waits for the `SignalPipe()` of
+    `run`.
+    """
+    gc.freeze()
+    held = hold_signals()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            run_as_program(partial(_run_detached, run, log, umask, root))
+    finally:
+        restore_signals(held)
+    gc.unfreeze()
+    return pid
 
 
 def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str]) -> int:
@@ -30,3 +53,38 @@ def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str]) ->
         setsid=True,
         setsigmask=[],
     )
+
+
+def run_as_program(run: Callable[[], int]) -> NoReturn:
+    """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
+    code = 1
+    try:
+        code = run()
+    except BaseException:  # noqa: BLE001  what it could not do must be on record before it ends
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
+    gc.enable()
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
+    ignore_notices()
+    os.umask(umask)
+    _redirect(log)
+    set_process_title(f"worldsize {os.path.basename(root)}")
+    return run()
+
+
+def _redirect(log: str) -> None:
+    """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, null), (1, out), (2, out)):
+        os.dup2(source, target)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # whatever stood there may write to what is gone

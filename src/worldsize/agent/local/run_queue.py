@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from worldsize.agent.local.conductor import fork_conductor, fork_detached
+from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.local.dependency import read_dependencies
+from worldsize.agent.local.detached import fork_detached, spawn_detached
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
@@ -49,8 +50,6 @@ def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
     """The same as a program of its own."""
-    from worldsize.agent.local.detached import spawn_detached
-
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 

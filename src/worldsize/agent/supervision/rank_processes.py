@@ -15,7 +15,7 @@ from worldsize.agent.posix import processes
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import RendezvousResult
+from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit
 

@@ -32,7 +32,7 @@ from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
@@ -91,8 +91,8 @@ class Supervisor:
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
             from worldsize.registry import load_module
 
-            wing = load_module(_RELAY, f"the launcher {plan.launcher}")
-            self._relay = wing.MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
+            relay = load_module(_RELAY, f"the launcher {plan.launcher}").MessageRelay
+            self._relay = relay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._ended_ranks = EndedRanks(plan, paths, node_rank)

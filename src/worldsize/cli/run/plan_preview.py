@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.agent.launchers.base import node_processes
 from worldsize.agent.launchers.rank_process import Process
-from worldsize.agent.local.conductor import LOCAL_ADDRESS
 from worldsize.cli.console import rehearsal_text
 from worldsize.common.path_mapping import to_node_path
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import resolve_placeholders
 from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_environment import CONVENTIONS, Host, RendezvousResult, scrub
+from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_variables import CONVENTIONS, LOOPBACK, Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob
 
@@ -95,7 +95,7 @@ def _hosts(planned: PlannedJob) -> tuple[Host, ...]:
     """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
     nodes = planned.plan.nodes
     if "local" in planned.compute.capabilities:
-        own = Host(os.uname().nodename, os.cpu_count() or 1, LOCAL_ADDRESS)
+        own = Host(os.uname().nodename, os.cpu_count() or 1, LOOPBACK)
         return tuple(own._replace(ports=(_UNKNOWN,) * len(node.ranks)) for node in nodes)
     cores = planned.facts.cores_per_node or _UNKNOWN
     unknown = (Host(f"<node {node.node_rank}>", cores, f"<node {node.node_rank}>") for node in nodes)

@@ -152,7 +152,7 @@ class LocalCompute:
 
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
-            from worldsize.agent.local.detached import spawn_conductor
+            from worldsize.agent.local.conductor import spawn_conductor
 
             pid = spawn_conductor(
                 submission.paths,

@@ -32,9 +32,6 @@ COLUMNS = (
 )  # fmt: skip
 """Columns that 20.11 to 26.05 all have ("Restarts" came with 24.11, "Reserved" went with 23.02)."""
 
-TRES_COLUMNS = (*COLUMNS, "AllocTRES")
-"""What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
-
 _PLACEHOLDER_NAME = "allocation"
 """slurmdbd's name, for some seconds and without a partition, of a job whose end it heard of before its start
 (as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from worldsize.common.numbers import span_words
-from worldsize.plan.slurm.hostlist import MAX_NAMES
+from worldsize.plan.hostlist import MAX_NAMES
 
 SEPARATOR = "\x1f"
 """Between columns: a character that no name, reason or comment holds, unlike `|`."""

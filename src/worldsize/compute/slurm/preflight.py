@@ -18,10 +18,10 @@ from worldsize.compute.slurm.job_rows import span
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import SlurmRunner
 from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.plan.hostlist import fold_hostlist
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
-from worldsize.plan.slurm.hostlist import fold_hostlist
-from worldsize.plan.slurm.time_limit import known_limit_seconds
+from worldsize.plan.time_limit import known_limit_seconds
 from worldsize.trust.directories import is_node_local
 from worldsize.trust.secrets import mask_text, mask_values
 

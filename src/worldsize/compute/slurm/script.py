@@ -14,11 +14,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
+from worldsize.compute.slurm.script_checks import (
+    FIRST_NODE_CHECK,
+    UNSET_JOB_VARIABLES,
+    check_arguments,
+    is_checked_at_once,
+    node_check_lines,
+    runs_root,
+    umask_line,
+)
 from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
-from worldsize.plan.setup_script import ATTEMPT_MARK, NO_RUN_EXIT_CODE, REPLACEABLE_EXIT_CODE, setup_lines
+from worldsize.plan.setup_script import ATTEMPT_MARK, setup_lines
 
 _LINE = 57
 _BASH = "#!/bin/bash"
@@ -39,50 +48,12 @@ _ATTEMPT = (
 )
 """A run that has ended stays so."""
 
-_NODE_CHECK = (
-    "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
-    "shift 5",
-    'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
-    '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
-    f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or somebody else could replace it",
-)
-"""On each node, before anything in the run directory is used: a name is another directory where a node does not see the
-file system that it lies on."""
-
-_FIRST_NODE_CHECK = (
-    "look_here() {   # before this node uses any of it outside a step",
-    (
-        '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } '
-        f"|| exit {REPLACEABLE_EXIT_CODE}"
-    ),
-    "}",
-)
-"""Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
-
-_SAME_EVERYWHERE = (
-    "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
-    "    local at STICKY=",
-    '    usable "$1" && [ "$NEAR" = "$1" ] || return',
-    "    while read -r at; do",
-    '        [ -n "$at" ] || continue',
-    '        case $(stat -f -c %T "$at" 2>/dev/null) in',
-    "            nfs* | lustre | gpfs | ceph* | fhgfs | beegfs | cifs | smb* | afs | panfs) ;;",
-    "            *) return 1 ;;",
-    "        esac",
-    '    done <<<"$STICKY"',
-    "}",
-)
-
 _REMOVE_ACCESS_LISTS = (
     "import os, sys; "
     '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
 )
 """What lies in a directory inherits its access list, whatever the umask says."""
 
-_UNSET_JOB_VARIABLES = (
-    "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION"
-    "   # not of this step"
-)
 _RECHECK_OWNER = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
 """Lines of setup take their time."""
 
@@ -130,11 +101,11 @@ def render(script: BatchScriptParts) -> str:
         f"# {_comment_text(plan.name)}: {len(plan.nodes)} node(s), world size {plan.world_size}. "
         + (_OWN if plan.batch else _RANKS),
         *_path_lines(script),
-        _umask_line(plan),
+        umask_line(plan),
         *_NO_OUTPUT,
         *(_array_check_lines(plan) if plan.array else _manual_submission_lines(script)),
         *_ATTEMPT,
-        *_node_check_lines(plan),
+        *node_check_lines(plan),
         *_setup_lines(plan),
         *(_start_script_lines() if plan.batch else _start_lines(plan)),
         *([] if plan.array else _embedded_files(script.files)),
@@ -146,12 +117,7 @@ def _setup_lines(plan: Plan) -> list[str]:
     if not plan.setup:
         return []
     lines = setup_lines(plan.setup, secrets=plan_secret_values(plan), umask=plan.ranks_umask)
-    return ["", *lines, _RECHECK_OWNER, _umask_line(plan)]
-
-
-def _umask_line(plan: Plan) -> str:
-    """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
-    return f"umask {plan.umask:03o}"
+    return ["", *lines, _RECHECK_OWNER, umask_line(plan)]
 
 
 def _comment_text(text: str) -> str:
@@ -195,7 +161,7 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
         "",
         "FIRST=$ID",
         "if ! ready || ! mine; then   # submitted by hand: a run of its own",
-        *([] if _is_checked_at_once(script.plan) else ["    look_here"]),
+        *([] if is_checked_at_once(script.plan) else ["    look_here"]),
         "    ID=$FIRST-$SLURM_JOB_ID",
         "    RUN=$RUNS/$ID",
         "fi",
@@ -240,7 +206,7 @@ def _code_check_lines(code: str) -> list[str]:
 def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
     """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
     home's is, if nobody was sooner."""
-    array, above = script.plan.array is not None, _runs_root(script.plan)
+    array, above = script.plan.array is not None, runs_root(script.plan)
     return [
         "OWN=$EUID",
         f"TRUSTED={shlex.quote(script.trusted)}",
@@ -256,13 +222,9 @@ def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
         f"[ -d {above} ] && reliable {above} ||",
         '    { echo "worldsize: no directory of runs that is yours: $RUNS" >&2; exit 1; }',
         "has_python || PYTHON=python3",
-        *_FIRST_NODE_CHECK,
-        *(["look_here"] if _is_checked_at_once(script.plan) else []),
+        *FIRST_NODE_CHECK,
+        *(["look_here"] if is_checked_at_once(script.plan) else []),
     ]
-
-
-def _is_checked_at_once(plan: Plan) -> bool:
-    return plan.batch is not None or bool(plan.setup)
 
 
 def _handle_json(script: BatchScriptParts) -> str:
@@ -285,7 +247,7 @@ def _start_lines(plan: Plan) -> list[str]:
     nodes = len(plan.nodes)
     return [
         "",
-        _UNSET_JOB_VARIABLES,
+        UNSET_JOB_VARIABLES,
         'AGENT=\'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank-var SLURM_NODEID \'',
         "AGENT+='--attempt \"$ATTEMPT\" --starter $PPID --launcher '$$   # srun, which waits for all agents",
         (
@@ -294,51 +256,8 @@ def _start_lines(plan: Plan) -> list[str]:
         ),
         '    --mpi=none --job-name="$ID" --input=none \\',
         *(f"    {shlex.quote(word)} \\" for word in (*_node_loss_options(plan), *plan.step)),
-        f'    sh -c "$LOOK$THERE$AGENT" {_check_arguments(plan)}',
+        f'    sh -c "$LOOK$THERE$AGENT" {check_arguments(plan)}',
     ]
-
-
-def _check_arguments(plan: Plan) -> str:
-    return f'"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" {_runs_root(plan)} "${{NAMED[@]}}"'
-
-
-def _node_check_lines(plan: Plan) -> list[str]:
-    """What each node does before it uses anything. Where it would do that too late, since lines of setup change what
-    its shell finds, or since the steps are the user's own, one step of one task per node does it before them."""
-    before = [
-        *_SAME_EVERYWHERE,
-        "ASK=1",
-        "if [[ $0 == */slurm_script ]]; then   # on the first node of a job of its own",
-        "    ASK=",
-        f'    for at in {_runs_root(plan)} "${{NAMED[@]}}"; do',
-        '        [ "$SLURM_JOB_NUM_NODES" = 1 ] || same_on_all_nodes "$at" || ASK=1',
-        "    done",
-        "fi",
-        'if [ -n "$ASK" ]; then   # each node looks at its own before anything of them is in force',
-        f"    ( {_UNSET_JOB_VARIABLES}",
-        '    srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
-        '        --kill-on-bad-exit=1 --mem=0 --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
-        f'        sh -c "$LOOK$THERE" {_check_arguments(plan)} ) ||',
-        "        exit",
-        "fi",
-    ]
-    return [
-        "",
-        '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
-        "THERE='",
-        *_NODE_CHECK,
-        _umask_line(plan),
-        'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
-        f'true >>"$LOG" || exit {NO_RUN_EXIT_CODE}   # this node may not write there',
-        'exec >>"$LOG" 2>&1',
-        f'[ -n "$ALL" ] || {{ require_usable "$@" && choose_python "$@"; }} || exit {REPLACEABLE_EXIT_CODE}',
-        "'",
-        *(before if _is_checked_at_once(plan) else []),
-    ]
-
-
-def _runs_root(plan: Plan) -> str:
-    return '"${RUNS%/*}"' if plan.array else '"$RUNS"'
 
 
 def _start_script_lines() -> list[str]:

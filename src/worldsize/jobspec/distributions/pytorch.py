@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
 from worldsize.plan.launchers import launcher_facts
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

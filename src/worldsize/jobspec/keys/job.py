@@ -7,7 +7,7 @@ from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
-from worldsize.plan.rank_environment import CONVENTIONS
+from worldsize.plan.rank_variables import CONVENTIONS
 
 ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
 INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")

@@ -10,7 +10,7 @@ from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.set_option import read_setting
-from worldsize.jobspec.reading.tree import YamlNode, to_node, value_description
+from worldsize.jobspec.reading.tree import YamlNode, value_description
 from worldsize.jobspec.reading.values import join, mapping_of, text_fault
 from worldsize.plan.array import MAX_ELEMENTS
 
@@ -106,25 +106,6 @@ def _read_value_list(text: str, where: str) -> YamlNode:
     if not all(part.strip() for part in parts):
         raise JobError("a value is empty", where, "write empty text as ''")
     return YamlNode([read_setting(part.strip(), where) for part in parts], text, where, 0, True)
-
-
-def with_values(job: Job, matrix: object, where: str) -> Job:
-    """`job` with these inputs varied, as `with_matrix`, from Python: any iterable of literals for each name."""
-    listed: object = matrix
-    if isinstance(matrix, Mapping):
-        listed = {name: list(values) if _is_iterable(values) else values for name, values in matrix.items()}
-    node = to_node({"matrix": listed}, where)
-    report = Problems()
-    changed = job._replace(
-        matrix={**job.matrix, **read_matrix(node.value["matrix"], "matrix", Key("matrix", ""), report)}
-    )
-    check_array(node.value, changed, report)
-    report.check()
-    return changed
-
-
-def _is_iterable(values: object) -> bool:
-    return hasattr(values, "__iter__") and not isinstance(values, (str, Mapping))
 
 
 def with_count(job: Job, count: int, where: str = "--count") -> Job:

@@ -204,17 +204,6 @@ class Run(SubmittedRuns):
         if handle is not None:
             self.compute.cancel([handle], now)
 
-    def may_go_on(self) -> bool:
-        """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
-        try:
-            handle = self.native()
-        except DamagedRun:
-            return False
-        if handle is None:
-            return False
-        compute = compute_of_run(self.paths.root, handle, "", self.environ)
-        return compute.observe([handle])[0].phase not in ("ended", "absent")
-
     def end_remains(self) -> int:
         """End at once what a run that is final may have left; how many processes that were. One whose directory was
         damaged, or deleted since it was looked at first, is searched for on this machine. None of another user's, who

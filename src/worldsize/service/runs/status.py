@@ -14,7 +14,6 @@ from worldsize.plan.handle import read_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import is_own
-from worldsize.service.runs.attempts import observed_attempt
 from worldsize.service.runs.preparation_mark import is_being_prepared
 from worldsize.service.runs.settle import record_result, replace_result
 from worldsize.state.exit_records import ranks_start_time, read_exits
@@ -36,6 +35,8 @@ _HIDDEN = 90.0
 _PREPARING_LIMIT = 600.0
 _FIRST_SIGN = 5.0
 _REQUEUEING = 30.0
+_CLOCK_SLACK = 5.0
+"""Seconds by which the clocks of a scheduler and of a file server may differ."""
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
@@ -251,3 +252,22 @@ def preparing_status(paths: RunPaths) -> Status:
     if os.path.exists(paths.cancel):
         return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, "cancelled")
     return Status(RunState.LOST, exit_code=1, message="it was interrupted while it was being prepared")
+
+
+def observed_attempt(paths: RunPaths, observation: Observation) -> RunPaths:
+    """The paths of the attempt that the compute speaks of; `paths` are those of the latest that has begun: a scheduler
+    starts a run again after a preemption or a failed node.
+
+    Where restarts are no attempts, since only those count that an agent began, it is the next one when the native job
+    waits again, and when it was put back and started after the latest had begun.
+    """
+    if observation.counted:
+        return RunPaths(paths.root, observation.restarts) if observation.restarts > paths.attempt else paths
+    try:
+        began = os.stat(paths.events_dir).st_mtime if os.listdir(paths.events_dir) else None
+    except OSError:
+        began = None
+    if began is None:
+        return paths
+    again = observation.restarts > paths.attempt and (observation.started or 0.0) - _CLOCK_SLACK > began
+    return RunPaths(paths.root, paths.attempt + 1) if again or observation.phase == "queued" else paths

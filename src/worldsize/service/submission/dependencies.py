@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.status import read_native_handle
 from worldsize.state.records import RunState
@@ -36,3 +37,13 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
         roots.append(run.directory)
         handles.append(handle)
     return RunDependency(paths.run_id, tuple(handles), tuple(roots), any_end)
+
+
+def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
+    """Raises UsageError for what the run's compute cannot wait for."""
+    kind = request.config.computes[planned.plan.compute].type
+    able = "after" in planned.compute.capabilities
+    for after in request.after:
+        if not able or any(handle["type"] != kind for handle in after.handles):
+            what = f"{after.run_id} is where a run that goes to {planned.plan.compute} cannot wait for it"
+            raise UsageError(what, "--after", f"wait here: worldsize wait {after.run_id} && worldsize run …")

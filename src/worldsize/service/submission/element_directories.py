@@ -12,11 +12,13 @@ from worldsize.common.atomic_files import link_or_copy, write_text
 from worldsize.compute.base import Submission
 from worldsize.plan.array import Array, array_file, element_root
 from worldsize.plan.launchers import external_launchers
+from worldsize.plan.node_disk import with_local_variables
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_secrets
 from worldsize.service.request import PlannedJob, Progress
 from worldsize.service.secrets import masked_job_text, split_secrets
-from worldsize.service.submission.plan_job import element_plan, planned_element_job
+from worldsize.service.submission.plan_job import plan_in_directory, planned_element_job
 from worldsize.trust.secrets import mask_tree, mask_values
 
 
@@ -33,6 +35,17 @@ def write_elements(
         _write_element(each, planned, paths, secrets, submissions[0].paths.job if submissions else None)
         submissions.append(each)
     return submissions
+
+
+def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
+    """The plan of one of the runs of an array, which lies in `paths`."""
+    plan = with_local_variables(plan_in_directory(planned, element, paths))
+    assert plan.array is not None
+    options = plan.options
+    if "search" in options:
+        options = {**options, "search": {**options["search"], "settings": planned.elements[element]}}
+    array = plan.array._replace(element=element)
+    return plan._replace(argv=(*planned.wrap, *plan.argv), array=array, options=options)
 
 
 def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
-from worldsize.plan.rank_environment import convention_prefix
+from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.submission.rank_packages import PROGRAMS, packages_of

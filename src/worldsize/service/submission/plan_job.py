@@ -134,12 +134,15 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
     if plan.array is not None:
         first = RunPaths(element_root(paths.root, 0))
         plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
-    plan = _with_run_directory(planned._replace(plan=plan), 0, first)
+    plan = plan_in_directory(planned._replace(plan=plan), 0, first)
     if planned.job.virtual_gpus is not None:
         plan = _with_programs(plan, planned, request, first)
     if planned.loaded is not None:
         plan = plan._replace(named=_named_paths(planned, first))
-    plan = _with_local_variables(plan)
+    if plan.local is not None:
+        from worldsize.plan.node_disk import with_local_variables
+
+        plan = with_local_variables(plan)
     wrap: tuple[str, ...] = ()
     if planned.environment is not None and planned.environment.image:
         from worldsize.service.providers import provider
@@ -157,17 +160,6 @@ def _with_programs(plan: Plan, planned: PlannedJob, request: SubmissionRequest, 
     return with_search_path(plan, planned.job, planned.facts, paths, path)
 
 
-def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """The plan of one of the runs of an array, which lies in `paths`."""
-    plan = _with_local_variables(_with_run_directory(planned, element, paths))
-    assert plan.array is not None
-    options = plan.options
-    if "search" in options:
-        options = {**options, "search": {**options["search"], "settings": planned.elements[element]}}
-    array = plan.array._replace(element=element)
-    return plan._replace(argv=(*planned.wrap, *plan.argv), array=array, options=options)
-
-
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
     """The job of one of the runs."""
     values = {} if "search" in planned.plan.options else planned.elements[element]
@@ -182,11 +174,12 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
     found = dict.fromkeys(varied_secrets(planned.elements))
     if any("${{" in planned.job.environment_variables.get(name, "") for name in planned.plan.secrets):
         for element in range(len(planned.elements)):
-            found.update(dict.fromkeys(plan_secret_values(_with_run_directory(planned, element, planned.paths))))
+            found.update(dict.fromkeys(plan_secret_values(plan_in_directory(planned, element, planned.paths))))
     return list(found)
 
 
-def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
+def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
+    """The plan with the paths of a run, of the `element` of an array, that lies in `paths`."""
     job = planned_element_job(planned, element)
     if planned.data:
         from worldsize.service.submission.inputs import with_input_paths
@@ -195,21 +188,13 @@ def _with_run_directory(planned: PlannedJob, element: int, paths: RunPaths) -> P
     return with_run_directory(planned.plan, job, paths, planned.facts.mapped)
 
 
-def _with_local_variables(plan: Plan) -> Plan:
-    if plan.local is None:
-        return plan
-    from worldsize.plan.node_disk import with_local_variables
-
-    return with_local_variables(plan)
-
-
 def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
     """What nodes are to look at: what is loaded anyway, and what the runs name, all of which have one script."""
     from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
 
     named = dict.fromkeys(planned.loaded or ())
     for element in range(len(planned.elements) if planned.elements[0] else 1):
-        named.update(dict.fromkeys(paths_named_in_plan(_with_run_directory(planned, element, paths))))
+        named.update(dict.fromkeys(paths_named_in_plan(plan_in_directory(planned, element, paths))))
     return without_secrets(named, [*plan_secret_values(planned.plan), *secrets_of_elements(planned)])
 
 
@@ -276,11 +261,6 @@ def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:
     return job.offline or request.config.computes[compute].offline
 
 
-def may_need_fetching(job: Job) -> bool:
-    """Whether something may have to be fetched before the run is created."""
-    return bool(has_data_inputs(job) or job.stage or job.environment is not None)
-
-
 def has_data_inputs(job: Job) -> bool:
     """Whether an input is more than a value."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
@@ -320,13 +300,3 @@ def _problems_error(errors: Sequence[CheckResult]) -> UsageError:
     lines = [f"{len(errors)} problems:"]
     lines += ["  " + format_notice(error) for error in errors]
     return UsageError("\n".join(lines))
-
-
-def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
-    """Raises UsageError for what the run's compute cannot wait for."""
-    kind = request.config.computes[planned.plan.compute].type
-    able = "after" in planned.compute.capabilities
-    for after in request.after:
-        if not able or any(handle["type"] != kind for handle in after.handles):
-            what = f"{after.run_id} is where a run that goes to {planned.plan.compute} cannot wait for it"
-            raise UsageError(what, "--after", f"wait here: worldsize wait {after.run_id} && worldsize run …")

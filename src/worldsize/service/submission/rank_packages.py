@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from worldsize.common.source_files import source_file
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.registry import missing_error
+from worldsize.registry import missing_error, source_file
 from worldsize.trust.directories import make_directories
 
 _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}

@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping
 
 from worldsize.common.atomic_files import link_or_copy, write_bytes, write_json, write_text
 from worldsize.common.path_mapping import to_node_path
-from worldsize.common.source_files import source_file
 from worldsize.errors import JobError, StorageError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.launchers import external_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.submission.preflight import script_of_command
 from worldsize.service.submission.rank_packages import package_sources, packages_of, write_packages

@@ -16,9 +16,8 @@ from worldsize.plan.secrets_file import plan_secret_values, write_result, write_
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.creation import create_and_submit
 from worldsize.service.submission.plan_job import (
-    check_dependencies,
     format_notice,
-    may_need_fetching,
+    has_data_inputs,
     plan_at,
     plan_job,
     secrets_of_elements,
@@ -53,8 +52,10 @@ def start(
     for text in (*map(format_notice, planned.notices), *_shared_outputs(planned)):
         progress.notice(text)
     if request.after:
+        from worldsize.service.submission.dependencies import check_dependencies
+
         check_dependencies(request, planned)
-    if may_need_fetching(request.job):
+    if _may_need_fetching(request.job):
         request, planned = _provide(request, planned, created, progress)
     home = request.config.home
 
@@ -68,6 +69,11 @@ def start(
 
     runs_dir = request.config.computes[planned.plan.compute].own_runs_dir
     return create_and_submit(home, runs_dir, fill, submit, array=planned.is_array)
+
+
+def _may_need_fetching(job: Job) -> bool:
+    """Whether something may have to be fetched before the run is created."""
+    return bool(has_data_inputs(job) or job.stage or job.environment is not None)
 
 
 def refuse_array_rehearsal(job: Job) -> None:

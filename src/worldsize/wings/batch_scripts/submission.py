@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.common.source_files import source_file
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import StorageError
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import BatchPlan, NodePlan, Plan, RankPlan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.wings.batch_scripts.script.job import effective_script, script_of_job, script_origin
 from worldsize.wings.batch_scripts.script.parse import BatchScript
 from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
@@ -146,7 +145,7 @@ def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
 def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
     """Where a directory of the snapshot is in the run; None where a link leads out of that: another user may exchange
     what lies there."""
-    from worldsize.trust.directories import path_within
+    from worldsize.trust.trees import path_within
 
     try:
         return path_within(paths.root, os.path.join(paths.code, directory))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.json_values import read_record, require_version
 from worldsize.errors import NotFound
 from worldsize.plan.run_paths import RunPaths
@@ -81,11 +82,20 @@ def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    from worldsize.snapshot.snapshot import read_manifest
+    """Raises DamagedRun, NewerFormat, OSError; NotFound for what leads nowhere."""
+    manifest = read_record(paths.manifest, _check_manifest)
+    if manifest is not None:
+        return manifest
+    if os.path.lexists(paths.manifest):
+        where = printable_text(paths.manifest)
+        raise NotFound("no manifest of the code", where, "only runs with a snapshot can be compared")
+    return {"files": {}}
 
-    try:
-        return read_manifest(paths.manifest)
-    except NotFound:
-        if os.path.lexists(paths.manifest):
-            raise
-        return {"files": {}}
+
+def _check_manifest(value: Any) -> dict[str, Any]:
+    from worldsize.snapshot.snapshot import MANIFEST_VERSION
+
+    require_version(value, MANIFEST_VERSION, "manifest of the code")
+    if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
+        raise ValueError("it is no manifest of the code")
+    return dict(value)

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.common.source_files import import_path
 from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
@@ -106,7 +106,7 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
         command=command_text(argv),
         argv=argv,
         display_name=f"build {os.path.basename(prefix)}",
-        environment_variables={"PYTHONPATH": import_path()},
+        environment_variables={"PYTHONPATH": os.path.dirname(source_file())},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
     )

@@ -64,6 +64,8 @@ def _argv(
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
     """The command, the variables that it wants, and what it names of this machine. `found`: what is put in force."""
+    from worldsize.plan.setup_script import MODULE_LINES, bash_command, module_line
+
     distributions = named_distributions(environment) if environment else ()
     if environment is None or environment.existing is None:
         path = python_path(config, compute.name, environ)
@@ -71,12 +73,10 @@ def _argv(
     else:
         python = environment.existing.python
     words = check_argv(python, modules, distributions)
-    lines = [*found.module_lines(), *found.lines()] if found else []
+    lines = [*map(module_line, found.modules), *found.lines()] if found else []
     named = (*([python] if os.path.isabs(python) else []), *(found.loaded_paths() if found else ()))
     if not lines:
         return words, {}, named
-    from worldsize.plan.setup_script import MODULE_LINES, bash_command
-
     first = MODULE_LINES if found and found.modules else ()
     return (*bash_command([*first, *lines, 'exec "$@"'], words), named)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
-from worldsize.plan.rank_layout import role_layout
+from worldsize.plan.plan import NodePlan, RankPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,3 +62,24 @@ class TensorFlowDistribution(NamedTuple):
             training = tuple(rank.rank for node in nodes for rank in node.ranks if rank.role != "evaluator")
             return Arrangement(nodes, ports="rank", leaders=training, lingering=("evaluator",))
         return Arrangement(nodes, ports="rank")
+
+
+def role_layout(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
+    """One rank for each role that is named, in this order on every node: those of `equal` in even, contiguous shares,
+    the first nodes getting one more; each of `others` then where the fewest ranks are. Ranks, and each role's own
+    indices, count node by node. With at least as many ranks as nodes no node stays empty."""
+    each, more = divmod(len(equal), nodes)
+    starts = [node * each + min(node, more) for node in range(nodes + 1)]
+    placed = [list(equal[first:end]) for first, end in pairwise(starts)]
+    for role in others:
+        min(placed, key=len).append(role)
+    counts: dict[str, int] = {}
+    plans, rank = [], 0
+    for node_rank, roles in enumerate(placed):
+        ranks = []
+        for local_rank, role in enumerate(roles):
+            ranks.append(RankPlan(rank, local_rank, role, counts.get(role, 0)))
+            counts[role] = counts.get(role, 0) + 1
+            rank += 1
+        plans.append(NodePlan(node_rank, tuple(ranks)))
+    return tuple(plans)

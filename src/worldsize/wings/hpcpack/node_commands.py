@@ -14,8 +14,7 @@ from typing import NoReturn
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause

@@ -8,7 +8,7 @@ from typing import Any
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import ComputeNode, Usage
 from worldsize.errors import SubmitRejected, WorldsizeError
-from worldsize.plan.slurm.hostlist import is_node_name
+from worldsize.plan.hostlist import is_node_name
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
 from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, rows, time_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import node_major_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
 
 The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
-tells what happens (`FileTransport` of `agent/run_command.py`), and `lease`, which we change every second for as long as
+tells what happens (`FileTransport` of `agent/transports.py`), and `lease`, which we change every second for as long as
 somebody wants it. The program is started by the agents of a run, or as a job of the compute.
 """
 
@@ -18,7 +18,7 @@ from worldsize.compute.capabilities import NodeCommand, NodeEvent, NodeStartStat
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exits
-from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent import transports
 from worldsize.wings.node_commands.agent.command_watcher import trouble_log
 from worldsize.wings.node_commands.by_process import GRACE, command_spec, parse_event
 from worldsize.wings.node_commands.files import (
@@ -76,7 +76,7 @@ def execute_by_job(
     try:
         job = submit(directory)
     except BaseException:
-        run_command.remove_directory(directory)
+        transports.remove_directory(directory)
         raise
     return FileCommandStream(directory, command.nodes, job.start_status, job.release)
 
@@ -99,8 +99,8 @@ class NodeFile:
         self.node = node
         self.has_begun = self.has_ended = False
         self.lost = ""
-        self.silence = run_command.Silence()
-        self._path = os.path.join(directory, run_command.node_file_name(node))
+        self.silence = transports.Silence()
+        self._path = os.path.join(directory, transports.node_file_name(node))
         self._offset = 0
         self._rest = b""
 
@@ -124,7 +124,7 @@ class NodeFile:
                 file.seek(self._offset)
                 data = file.read(_CHUNK).partition(b"\0")[0]
         except OSError as error:
-            self.silence.look(now, False, run_command.silence_weight(error))
+            self.silence.look(now, False, transports.silence_weight(error))
             return b""
         self.silence.look(now, bool(data))
         self._offset += len(data)
@@ -174,19 +174,19 @@ class FileCommandStream:
         return said
 
     def stop(self) -> None:
-        self._request_end(run_command.STOP)
+        self._request_end(transports.STOP)
 
     def close(self) -> None:
         if self._closed.is_set():
             return
-        self._request_end(run_command.NOW)
+        self._request_end(transports.NOW)
         deadline = time.monotonic() + GRACE
         while any(file.has_begun and not file.is_over for file in self._files) and time.monotonic() < deadline:
             self.read_events(_PAUSE)
         self._closed.set()
         self._release(all(file.has_ended for file in self._files))
         with self._writing:
-            run_command.remove_directory(self._directory)
+            transports.remove_directory(self._directory)
 
     def _request_end(self, word: str) -> None:
         self._stopped_at = self._stopped_at or time.monotonic()

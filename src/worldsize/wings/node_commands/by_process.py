@@ -9,19 +9,19 @@ import re
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from worldsize.agent.posix.child_termination import terminate_child
-from worldsize.common import termination
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.termination import Termination
 from worldsize.compute.capabilities import NodeCommand, NodeEvent
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub_rules
-from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent import run_command, transports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ _PR_SET_PDEATHSIG = 1
 _NOTHING = re.compile("$^")
 
 
-_INCLUDED = "from worldsize.common.termination import Termination\n"
+_IMPORTED = r"(?m)^from (worldsize[\w.]*) import (?:\([^)]*\)|.*)\n"
+_BEGINNING = "from __future__ import annotations\n"
 
 
 def program() -> str:
     """The node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in it."""
-    text, included = _source(run_command), _source(termination)
-    return text.replace(_INCLUDED, included[included.index("class ") :])
+
+    def imported(found: re.Match[str]) -> str:
+        return _source(sys.modules[found[1]]).partition(_BEGINNING)[2]
+
+    return re.sub(_IMPORTED, imported, _source(run_command))
 
 
 def _source(module: ModuleType) -> str:
@@ -147,7 +151,7 @@ class ProcessCommandStream:
 
     def stop(self) -> None:
         """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
-        self._send(run_command.STOP)
+        self._send(transports.STOP)
         self._asked = True
         if self._reached:
             self._end.request(self._clock(), _OVERTIME, delay=GRACE + _OVERTIME)
@@ -159,7 +163,7 @@ class ProcessCommandStream:
         """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
         where Slurm has no control groups, and what one of them starts meanwhile would live on."""
         if self._reached:
-            self._send(run_command.NOW)
+            self._send(transports.NOW)
             self._wait(_AT_ONCE)
         self._close_stdin()
         terminate_child(self._process, self._signal, GRACE)

@@ -16,7 +16,7 @@ from worldsize.trust.directories import (
     require_shared_directory,
     user_directory_in,
 )
-from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent import transports
 from worldsize.wings.node_commands.by_process import program
 
 LEASE = 5.0
@@ -46,7 +46,7 @@ def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
     parent, name = os.path.split(directory)
     draft = os.path.join(parent, "." + name)
     files = {"order.json": json.dumps({**wanted, "lease": LEASE}), NODE_PROGRAM_FILE: program(), "lease": ""}
-    files.update({run_command.node_file_name(node): "" for node in wanted["nodes"]})
+    files.update({transports.node_file_name(node): "" for node in wanted["nodes"]})
     try:
         make_directories(draft)
         for file, text in files.items():
@@ -54,7 +54,7 @@ def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
         write_lease(draft, "go 0")
         os.rename(draft, directory)
     except OSError as error:
-        run_command.remove_directory(draft)
+        transports.remove_directory(draft)
         raise storage_error(error, directory) from None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
 from worldsize.cli.output import report, show, show_json
 from worldsize.compute.capabilities import ComputeNode
-from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.hostlist import fold_hostlist
 
 _EXAMPLES = """examples:
   worldsize nodes                             nodes that are alike in one row

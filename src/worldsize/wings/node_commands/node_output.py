@@ -10,7 +10,7 @@ from worldsize.compute.capabilities import NodeEvent
 from worldsize.logs.fold import LineFolder
 from worldsize.logs.merged_log import Printer
 from worldsize.logs.text import cut_long, format_ranges, last_state, split_lines, to_text, without_colours
-from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.hostlist import fold_hostlist
 
 WINDOW = 2.0
 """Seconds that a line waits for the other nodes to say it too."""

@@ -27,10 +27,9 @@ from worldsize.compute.slurm.queue import SlurmRunner
 from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS, trusted_paths
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.hostlist import expand_hostlist, fold_hostlist
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.setup_script import REPLACEABLE_EXIT_CODE
-from worldsize.plan.slurm.hostlist import expand_hostlist, fold_hostlist
 from worldsize.wings.node_commands.agent import run_command
 from worldsize.wings.node_commands.by_process import (
     OutputRules,

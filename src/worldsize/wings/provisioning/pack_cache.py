@@ -15,11 +15,11 @@ from worldsize.common.atomic_files import open_regular_file, printable_text, rea
 from worldsize.common.file_lock import acquire
 from worldsize.environment.existing import ExistingEnvironment
 from worldsize.errors import NotFound, UsageError
-from worldsize.plan.node_disk import ENVIRONMENT_MARK, is_sha256
 from worldsize.service.request import EnvironmentPack
 from worldsize.store.content_store import TransferProgress
 from worldsize.trust.owners import is_ours
 from worldsize.trust.projects import danger_of_file
+from worldsize.wings.provisioning.agent.pack_format import ENVIRONMENT_MARK, is_sha256
 from worldsize.wings.provisioning.agent.unpack import description_of
 from worldsize.wings.provisioning.pack import pack
 

@@ -18,6 +18,7 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.runs.list import complete_states, parse_state
 from worldsize.errors import DamagedRun, UsageError
+from worldsize.service.computes import compute_of_run
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Reason
 from worldsize.store.find import run_paths
@@ -81,12 +82,24 @@ def _remove(text: str, dry_run: bool) -> tuple[str, int]:
         state = None
     if state is not None and not state.final:
         raise UsageError(f"{run.id} is {state.state}", None, f"worldsize cancel {run.id}")
-    if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and run.may_go_on():
+    if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and _may_go_on(run):
         what = f"{run.id} goes on, though its directory is damaged, or a newer worldsize's"
         raise UsageError(what, None, f"worldsize cancel {run.id}, or the release that started it")
     if not dry_run and isinstance(run, Run):
         run.end_remains()
     return run.id, remove(home, run.paths, dry_run)
+
+
+def _may_go_on(run: Run) -> bool:
+    """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
+    try:
+        handle = run.native()
+    except DamagedRun:
+        return False
+    if handle is None:
+        return False
+    compute = compute_of_run(run.paths.root, handle, "", run.environ)
+    return compute.observe([handle])[0].phase not in ("ended", "absent")
 
 
 def _show(gone: list[tuple[str, int]], options: argparse.Namespace) -> int:

@@ -14,8 +14,9 @@ from worldsize.state.result import status_of
 from worldsize.store.find import is_replaced, list_ids, run_paths
 from worldsize.store.runs import is_run_id, objects_dir, runs_link_dir
 from worldsize.store.summaries import Summary, final_summary
-from worldsize.trust.directories import foreign_danger, open_private_directory, remove_tree, require_shared_directory
+from worldsize.trust.directories import foreign_danger, open_private_directory, require_shared_directory
 from worldsize.trust.owners import is_ours
+from worldsize.trust.trees import remove_tree
 
 _PRUNED = ".pruned-"
 _STALE_TEMPORARY = 3600.0

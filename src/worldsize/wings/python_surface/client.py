@@ -132,15 +132,38 @@ def _with_array_options(
 ) -> Job:
     if matrix is None and count is None and at_once is None:
         return job
-    from worldsize.jobspec.reading.matrix import with_count, with_values
+    from worldsize.jobspec.reading.matrix import with_count
 
     if matrix is not None:
-        job = with_values(job, matrix, "submit()")
+        job = _with_values(job, matrix)
     if count is not None:
         job = with_count(job, count, "submit(): count")
     if at_once is not None and not (is_array_job(job) and at_once > 0):
         raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
     return job if at_once is None else job._replace(at_once=at_once)
+
+
+def _with_values(job: Job, matrix: Mapping[str, Iterable[Any]]) -> Job:
+    """`job` with these inputs varied, as `with_matrix`: by any iterable of literals for each name."""
+    from worldsize.jobspec.keys.key import Key
+    from worldsize.jobspec.reading.matrix import check_array, read_matrix
+    from worldsize.jobspec.reading.problems import Problems
+    from worldsize.jobspec.reading.tree import to_node
+
+    listed: object = matrix
+    if isinstance(matrix, Mapping):
+        listed = {name: list(values) if _is_iterable(values) else values for name, values in matrix.items()}
+    node = to_node({"matrix": listed}, "submit()")
+    report = Problems()
+    read = read_matrix(node.value["matrix"], "matrix", Key("matrix", ""), report)
+    changed = job._replace(matrix={**job.matrix, **read})
+    check_array(node.value, changed, report)
+    report.check()
+    return changed
+
+
+def _is_iterable(values: object) -> bool:
+    return hasattr(values, "__iter__") and not isinstance(values, (str, Mapping))
 
 
 def _dependencies(

@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from worldsize.compute.slurm.accounting import TRES_COLUMNS, AccountingRecord, records_of
+from worldsize.compute.slurm.accounting import COLUMNS, AccountingRecord, records_of
 from worldsize.compute.slurm.job_rows import JobRow, span
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+_COLUMNS = (*COLUMNS, "AllocTRES")
+"""What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 _HOUR = 3600.0
@@ -46,7 +49,7 @@ def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, 
     """
     wanted = list(dict.fromkeys(ids))
     try:
-        found = records_of(wanted, run, TRES_COLUMNS)
+        found = records_of(wanted, run, _COLUMNS)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return dict.fromkeys(wanted)
     attempts: dict[str, list[AccountingRecord]] = {}

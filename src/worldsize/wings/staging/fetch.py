@@ -27,6 +27,7 @@ from worldsize.wings.staging.archives import is_archive, unpack_archive
 from worldsize.wings.staging.http import FileVersion, display_url, download
 from worldsize.wings.staging.limits import SizeLimit, SizeLimitError, download_limit, unpack_limit
 
+_CHUNK = 4 << 20
 _WEB = ("http", "https")
 _UNFIT = re.compile(r"[^\w.+-]")
 _LONGEST = 100
@@ -110,7 +111,7 @@ class DataStore(ContentStore):
                 if copied != digest:
                     os.unlink(part)
                 _compare(copied, digest, path)
-                self.keep(part, digest, file_name(path))
+                self._keep(part, digest, file_name(path))
         return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
 
     def _fetch_from_web(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
@@ -147,7 +148,7 @@ class DataStore(ContentStore):
             if sha256 and digest != sha256.lower():
                 os.unlink(part)
             _compare(digest, sha256, display_url(uri))
-            path = self.keep(part, digest, name)
+            path = self._keep(part, digest, name)
             found = FetchedData(display_url(uri), path, os.path.getsize(path), digest, version.etag, time.time())
             write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
             return found
@@ -179,7 +180,7 @@ class DataStore(ContentStore):
             part = self._state_path(uri)[: -len(".json")] + ".part"
             store.fetch(found, part, tick)
             digest = self.digest(part, what)
-            path = self.keep(part, digest, file_name(uri))
+            path = self._keep(part, digest, file_name(uri))
             return {**FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict()}
         path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
         self.make(path, lambda part: store.fetch(found, part, tick), what)
@@ -193,6 +194,25 @@ class DataStore(ContentStore):
         limit = unpack_limit(found.bytes, known, max_size, found.uri)
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
         return found._replace(path=path)
+
+    def report_transfer(self, what: str, done: int, total: int) -> None:
+        self._news.transfer(what, done, total)
+
+    def _keep(self, part: str, digest: str, name: str) -> str:
+        path = os.path.join(self.directory, "files", digest, name)
+        make_directories(os.path.dirname(path))
+        os.chmod(part, 0o444)
+        os.replace(part, path)
+        return path
+
+    def digest(self, path: str, what: str) -> str:
+        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
+        with open(path, "rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+                done += len(data)
+                self._news.transfer(f"{what}: checksum", done, total)
+        return digest.hexdigest()
 
     def _state_path(self, uri: str) -> str:
         return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")

@@ -10,7 +10,7 @@ from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.service.request import KeyOrigins, PlannedJob, Progress, SubmissionRequest
-from worldsize.service.secrets import staging_environ, variables_of_requirements
+from worldsize.service.secrets import restricted_environ, variables_of_requirements
 from worldsize.service.submission.inputs import data_directory
 from worldsize.trust.secrets import mask_values, secret_values
 from worldsize.wings.staging.download_rules import Download
@@ -38,7 +38,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
     python = _python(dry.plan, request.environ)
     secrets = _secrets(dry.job, request.environ)
     try:
-        programs = staging_environ(dry.job, request.environ)
+        programs = restricted_environ((dry.job.stage or {}).get("pip", ()), dry.job, request.environ)
         staged = make_staging_directory(
             staging_spec_of(dry.job.stage), directory, data, python, request.environ, programs, secrets
         )

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.agent.control.early_completion import LeaderTracker
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 
 GRACE = 30.0
 

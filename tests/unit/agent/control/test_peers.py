@@ -21,9 +21,8 @@ from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
 from worldsize.agent.supervision.deadlines import Suspension, is_silence_excused
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host
 from worldsize.state.records import Failure, Reason
 
 SILENCE = 9.0

@@ -20,9 +20,8 @@ from worldsize.agent.startup.setup_script import environment_after_setup
 from worldsize.common.atomic_files import Umask, open_log, own_umask
 from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
 

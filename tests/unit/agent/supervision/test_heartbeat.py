@@ -11,9 +11,8 @@ from worldsize.agent.outcome.verdict import NODE_LOST, PeerVerdict, Verdict, los
 from worldsize.agent.supervision.heartbeat import BEATS_PER_SILENCE, Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import RunEnd
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host
 from worldsize.plan.run_paths import RunPaths
 
 

@@ -20,9 +20,8 @@ from worldsize.agent.supervision.standstill import (
     is_busy,
     process_activity,
 )
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure
 

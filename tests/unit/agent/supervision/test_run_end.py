@@ -16,7 +16,7 @@ from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.supervision.deadlines import seconds_until_due
 from worldsize.agent.supervision.run_end import LATE, LEFTOVER_PATIENCE, RunEnd
 from worldsize.common.termination import LEFTOVER_GRACE
-from worldsize.plan.rank_environment import Host
+from worldsize.plan.rank_variables import Host
 from worldsize.state.first_failure import SETTLE
 from worldsize.state.records import Failure, Reason
 

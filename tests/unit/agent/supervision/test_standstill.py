@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.agent.supervision.standstill import Idleness, ProcessActivity, Sample, hang_failure, is_busy
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 
 HERTZ = 100
 BEFORE = Sample(10.0, (5, 7), {1: ProcessActivity(1000, 5000, False), 2: ProcessActivity(0, 0, False)})

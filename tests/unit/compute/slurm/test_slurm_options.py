@@ -9,8 +9,7 @@ import pytest
 from worldsize.compute.slurm.options import gpus_per_node, merge_options, sbatch_options, signal_of
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 
 
 def plan(nodes: int = 2, processes: int = 4, **changes: Any) -> Plan:

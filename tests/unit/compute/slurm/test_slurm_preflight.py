@@ -6,7 +6,7 @@ import pytest
 
 from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.preflight import candidate_partitions, partition_problems
-from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.plan.time_limit import limit_seconds
 
 
 def partition(name: str = "main", **changes: object) -> PartitionRow:

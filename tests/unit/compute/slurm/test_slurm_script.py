@@ -15,8 +15,7 @@ import pytest
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.script import BatchScriptParts, render
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import ArrayElement, Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.run_directory import embedded_files
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from worldsize.compute.slurm.preflight import check_secrets
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 
 
 def test_options_and_setup_lines_with_secrets() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.batch_scripts.preflight import check_batch
 from worldsize.wings.batch_scripts.script.check import Finding, check_script, max_tasks_per_node, script_launches
 from worldsize.wings.batch_scripts.script.job import load_script

@@ -25,8 +25,8 @@ from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element
-from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
-from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist
+from worldsize.plan.time_limit import limit_seconds
 from worldsize.wings.batch_scripts.agent.multi_prog import read_programs
 from worldsize.wings.batch_scripts.agent.srun_options import SrunError, parse_srun_words
 from worldsize.wings.batch_scripts.agent.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes

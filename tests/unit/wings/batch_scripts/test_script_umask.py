@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.plan.plan import BatchPlan, Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import BatchPlan, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.batch_scripts.agent.launcher import batch_environment
 

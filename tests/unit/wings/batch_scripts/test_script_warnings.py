@@ -10,8 +10,7 @@ import pytest
 
 from worldsize.agent.launchers.base import find_launcher
 from worldsize.agent.supervision.warnings import node_warnings
-from worldsize.plan.plan import BatchPlan, Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import BatchPlan, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RankExit, RunWarning
 from worldsize.wings.batch_scripts.agent.step_records import step_file

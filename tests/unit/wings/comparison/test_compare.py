@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from worldsize.common.atomic_files import write_json, write_text
-from worldsize.errors import DamagedRun
+from worldsize.errors import DamagedRun, NotFound
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.run_record import RECORD_VERSION
 from worldsize.snapshot.snapshot import write_manifest
@@ -46,6 +46,15 @@ def test_two_runs_compared(tmp_path: Path) -> None:
 
 def test_a_manifest_that_is_none_is_damaged(tmp_path: Path) -> None:
     old, new = (run(tmp_path, name, "command: a\n", FIRST) for name in ("r1", "r2"))
-    Path(new.manifest).write_text("[]")
-    with pytest.raises(DamagedRun):
+    for text in ("", "[]", '{"version":2,"files":{}}', '{"version":1}', '{"version":1,"files":[]}'):
+        Path(new.manifest).write_text(text)
+        with pytest.raises(DamagedRun, match="newer" if "2" in text else "cannot be understood") as told:
+            compare(old, new)
+        assert told.value.where == new.manifest and told.value.hint
+
+
+def test_a_manifest_that_leads_nowhere(tmp_path: Path) -> None:
+    old, new = (run(tmp_path, name, "command: a\n", None) for name in ("r1", "r2"))
+    Path(new.manifest).symlink_to(tmp_path / "gone")
+    with pytest.raises(NotFound, match="no manifest of the code"):
         compare(old, new)

@@ -14,9 +14,8 @@ from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Proces
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import program_name
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.deepspeed.agent.launcher import deepspeed_environment, rank_exit_code, write_launch_files
 from worldsize.wings.deepspeed.distribution import (

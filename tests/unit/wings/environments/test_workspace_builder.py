@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from worldsize.common import file_lock
-from worldsize.common.source_files import import_path
 from worldsize.errors import BuildError, StorageError, WorldsizeError
+from worldsize.registry import source_file
 from worldsize.wings.environments.workspace import builder, prefixes
 
 FILES = 40
@@ -48,7 +48,7 @@ def build(prefix: str, count: int = FILES, pause: float = 0.002, program: str = 
         [sys.executable, "-c", program, prefix, str(count), str(pause)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": import_path()},
+        env={**os.environ, "PYTHONPATH": os.path.dirname(source_file())},
     )
 
 

@@ -6,16 +6,11 @@ import json
 
 import pytest
 
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import (
-    Host,
-    RankContext,
-    RendezvousResult,
-    convention_variables,
-    rank_environment,
-)
-from worldsize.plan.rank_layout import node_major_layout, role_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_environment import convention_variables, rank_environment
+from worldsize.plan.rank_variables import Host, RankContext, RendezvousResult
 from worldsize.plan.variable_conflicts import contradictions
+from worldsize.wings.frameworks.tensorflow import role_layout
 
 
 def plan_of(nodes: int, ranks: int, **fields) -> Plan:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from worldsize.agent.launchers.rank_process import rank_processes
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult, scrub
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.horovod.agent.rendezvous_server import INTERFACE, interface_of, with_interface
 from worldsize.wings.horovod.distribution import HorovodDistribution

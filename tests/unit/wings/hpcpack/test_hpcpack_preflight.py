@@ -13,8 +13,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.compute.capabilities import ComputeNode
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Input, Job, Output
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.hpcpack.node_commands import CommandJob
 from worldsize.wings.hpcpack.preflight import check_head, check_lines, check_nodes, check_share
 from worldsize.wings.hpcpack.render import RequestSettings

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.errors import JobError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.hpcpack.render import _START as START
 from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, parents, preview, requests

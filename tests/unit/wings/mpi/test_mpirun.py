@@ -11,9 +11,8 @@ from worldsize.agent.launchers.base import find_launcher, node_processes
 from worldsize.agent.launchers.rank_file import rank_lines
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
 from worldsize.plan.node_names import node_names
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import Host, RendezvousResult
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
+from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.mpi.agent import slurm_srun
 from worldsize.wings.mpi.agent.mpirun import (

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 from clocks import Clock
 
-from worldsize.wings.node_commands.agent import run_command
-from worldsize.wings.node_commands.agent.run_command import NOW, PIECE, STOP, FileTransport, Silence, line_of
+from worldsize.wings.node_commands.agent import run_command, transports
+from worldsize.wings.node_commands.agent.run_command import PIECE, line_of
+from worldsize.wings.node_commands.agent.transports import NOW, STOP, FileTransport, Silence
 from worldsize.wings.node_commands.by_files import NodeFile
 from worldsize.wings.node_commands.files import write_command_directory, write_lease
 
@@ -300,12 +301,12 @@ def test_what_cannot_be_removed_keeps_nothing_else_in_a_directory(tmp_path) -> N
     os.makedirs(directory / "first")
     (directory / "order.json").touch()
     os.mkdir(directory / "last")
-    run_command.remove_directory(str(directory))
+    transports.remove_directory(str(directory))
     assert sorted(os.listdir(directory)) == ["first", "last"]
     os.rmdir(directory / "first")
     os.rmdir(directory / "last")
     for _ in range(2):
-        run_command.remove_directory(str(directory))
+        transports.remove_directory(str(directory))
         assert not os.path.exists(directory)
 
 

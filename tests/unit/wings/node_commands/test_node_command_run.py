@@ -13,7 +13,9 @@ from clocks import Clock
 from driver import wait_for
 
 from worldsize.agent.posix import processes
-from worldsize.wings.node_commands.agent.run_command import NOW, STOP, NodeCommandRun, shell_argv
+from worldsize.wings.node_commands.agent.node_environment import shell_argv
+from worldsize.wings.node_commands.agent.run_command import NodeCommandRun
+from worldsize.wings.node_commands.agent.transports import NOW, STOP
 
 GRACE = 5.0
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"

@@ -16,12 +16,11 @@ from slurm_fakes import FakeSlurm
 
 from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeEvent
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
-from worldsize.plan.plan import Plan
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.rank_environment import scrub, scrub_rules
-from worldsize.plan.rank_layout import node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.node_commands import slurm
-from worldsize.wings.node_commands.agent import run_command
+from worldsize.wings.node_commands.agent import node_environment
 from worldsize.wings.node_commands.by_process import (
     _OVERTIME,
     GRACE,
@@ -167,14 +166,14 @@ def test_the_program_that_travels_scrubs_as_we_do() -> None:
         "WORLDSIZE_RANK": "1",
         "MINE": "é",
     }
-    assert run_command._without_rank_variables(environ, scrub_rules(), ()) == scrub(environ)
-    assert "SLURM_JOB_ID" in run_command._without_rank_variables(environ, scrub_rules(), ("SLURM_JOB_ID",))
+    assert node_environment._without_rank_variables(environ, scrub_rules(), ()) == scrub(environ)
+    assert "SLURM_JOB_ID" in node_environment._without_rank_variables(environ, scrub_rules(), ("SLURM_JOB_ID",))
 
 
 def environment_on_node(plan: Plan, own: Mapping[str, str]) -> dict[str, str]:
     paths = RunPaths("/nowhere/" + plan.run_id)
     wanted = command_spec(NodeCommand(("true",), (1,), paths.code, plan, paths))
-    return run_command.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
+    return node_environment.node_environment({**wanted, "plan": json.loads(plan.to_json())}, 1, own)
 
 
 def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
@@ -196,7 +195,7 @@ def test_where_no_rank_lives_it_is_as_a_ranks_would_be() -> None:
 def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     hook = RunPaths("/nowhere/" + plan().run_id).inrank
     rank = {"PATH": "/env/bin:/bin", "CUDA_VISIBLE_DEVICES": "3", "PYTHONPATH": hook + ":/a", "RANK": "3"}
-    monkeypatch.setattr(run_command, "living_rank_environment", lambda run_id, node: dict(rank))
+    monkeypatch.setattr(node_environment, "living_rank_environment", lambda run_id, node: dict(rank))
     found = environment_on_node(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
     assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
     assert "CUDA_VISIBLE_DEVICES" not in environment_on_node(plan(visible_devices=True), {})

@@ -14,8 +14,9 @@ from worldsize.compute.capabilities import NodeEvent, NodeStartStatus
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.wings.node_commands import by_files
-from worldsize.wings.node_commands.agent import run_command
-from worldsize.wings.node_commands.agent.run_command import line_of, node_file_name
+from worldsize.wings.node_commands.agent import transports
+from worldsize.wings.node_commands.agent.run_command import line_of
+from worldsize.wings.node_commands.agent.transports import node_file_name
 from worldsize.wings.node_commands.by_files import (
     LAG,
     PATIENCE,
@@ -127,7 +128,7 @@ def test_the_lease_is_renewed_whether_or_not_anybody_listens(directory: str) -> 
     wait_for(renewed_twice)
     stream.stop()
     with open(os.path.join(directory, "lease")) as file:
-        assert file.read().split()[0] == run_command.STOP
+        assert file.read().split()[0] == transports.STOP
     stream.close()
 
 
@@ -221,7 +222,7 @@ def test_close_asks_for_an_end_at_once_before_anything_is_released(directory: st
     stream = FileCommandStream(directory, [0, 1], lambda: NodeStartStatus(begun=False), release)
     stream.stop()
     stream.close()
-    assert words == [(run_command.NOW, False)] and not os.path.exists(directory)
+    assert words == [(transports.NOW, False)] and not os.path.exists(directory)
 
 
 # when a node is lost

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.wings.node_commands.agent.run_command import UNREADABLE, line_of, node_file_name
+from worldsize.wings.node_commands.agent.run_command import line_of
+from worldsize.wings.node_commands.agent.transports import UNREADABLE, node_file_name
 from worldsize.wings.node_commands.by_files import SILENCE, NodeFile, is_lost
 
 UP = line_of(0, "up", b"host-0")

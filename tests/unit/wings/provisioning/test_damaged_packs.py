@@ -17,10 +17,11 @@ import pytest
 import worldsize
 from worldsize.environment.existing import ExistingEnvironment
 from worldsize.errors import UsageError
-from worldsize.plan.node_disk import ENVIRONMENT_MARK, PackedEnvironment
+from worldsize.plan.node_disk import PackedEnvironment
 from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
 from worldsize.wings.provisioning.agent.pack_format import (
     DESCRIPTION,
+    ENVIRONMENT_MARK,
     HEADER,
     PIECE,
     VERSION,

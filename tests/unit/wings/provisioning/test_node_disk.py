@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan, resolve_placeholders, with_local_variables
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.provisioning.agent import copy
 from worldsize.wings.provisioning.agent.copy import PreparationStopped, copy_once
 from worldsize.wings.provisioning.agent.directory import (

@@ -11,8 +11,7 @@ import pytest
 
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import ConfigError, StorageError, SubmitAgain, SubmitRejected, WorldsizeError
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_secrets
 from worldsize.service.secrets import split_secrets

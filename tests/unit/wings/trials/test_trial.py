@@ -11,8 +11,7 @@ import pytest
 from worldsize.agent.outcome.verdict import CANCEL, COMPLETE, FAILURE, TIMEOUT, Verdict
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, array_file, element_root
-from worldsize.plan.plan import ArrayElement, Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
 from worldsize.wings.trials.agent.record import read_results, record_file, trial_record

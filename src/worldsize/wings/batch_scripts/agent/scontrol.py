@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from worldsize.plan.slurm.hostlist import expand_hostlist, fold_hostlist
+from worldsize.plan.hostlist import expand_hostlist, fold_hostlist
 
 
 def scontrol(words: Sequence[str]) -> int:

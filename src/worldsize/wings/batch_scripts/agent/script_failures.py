@@ -6,9 +6,9 @@ import os
 
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.atomic_files import read_tail
+from worldsize.plan.hostlist import expand_hostlist
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.slurm.hostlist import expand_hostlist
 from worldsize.state.exit_records import signal_name
 from worldsize.state.first_failure import first_failure
 from worldsize.state.records import Failure, Reason

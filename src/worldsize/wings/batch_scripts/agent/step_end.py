@@ -9,7 +9,7 @@ import signal
 
 from worldsize.common.numbers import parse_digits
 from worldsize.common.termination import LEFTOVER_GRACE, Termination
-from worldsize.plan.slurm.time_limit import known_limit_seconds
+from worldsize.plan.time_limit import known_limit_seconds
 from worldsize.state.first_failure import FirstFailure
 from worldsize.state.records import Failure
 from worldsize.wings.batch_scripts.agent.srun_options import SrunOptions

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
-from worldsize.plan.slurm.hostlist import expand_hostlist
+from worldsize.plan.hostlist import expand_hostlist
 
 MAX_STEP_TASKS = 1_000_000
 """Of one step."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
-from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.hostlist import fold_hostlist
 from worldsize.wings.batch_scripts.agent.srun_options import SrunOptions
 from worldsize.wings.batch_scripts.agent.step_size import Allocation, StepSize, format_counts
 

@@ -9,8 +9,8 @@ from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.limits import MAX_RANKS
-from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
-from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist
+from worldsize.plan.time_limit import limit_seconds
 from worldsize.wings.batch_scripts.script.parse import BLANKS, BatchScript
 
 _MINIMUM = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from worldsize.plan.slurm.hostlist import fold_hostlist
+from worldsize.plan.hostlist import fold_hostlist
 from worldsize.wings.batch_scripts.agent.step_size import format_counts
 from worldsize.wings.batch_scripts.script.parse import BatchScript
 from worldsize.wings.batch_scripts.script.size import AllocationRequest

@@ -7,10 +7,12 @@ epoch's. What is looked at before the loop's end is of the slices.
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import sys
+from functools import lru_cache
 
-from .loop_purpose import counted_variables
+from .loop_purpose import called_name, is_size, loop_nodes
 from .torch_module import torch
 
 TYPE_CHECKING = False
@@ -86,3 +88,38 @@ def _write(frame: Any, name: str, value: Any, more: float) -> None:
         values[first] = changed
         if not _WRITES_THROUGH:
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+@lru_cache(maxsize=None)
+def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
+    """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
+    the batch), in its order."""
+    nodes = [node for node in loop_nodes(code, line) if isinstance(node, ast.AugAssign)]
+    sums = [node for node in nodes if isinstance(node.op, ast.Add) and _is_count(node.value)]
+    found = [(_dotted_name(node.target), node.lineno, _is_mean(node.value)) for node in sums]
+    return [row for row in found if row[0]]
+
+
+def _is_count(tree: ast.expr) -> bool:
+    """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
+    return any(
+        is_size(node) or called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
+        for node in ast.walk(tree)
+    )
+
+
+def _is_mean(tree: ast.expr) -> bool:
+    """`….mean()`, `… / len(x)`"""
+    for node in ast.walk(tree):
+        if called_name(node) == "mean":
+            return True
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(is_size, ast.walk(node.right))):
+            return True
+    return False
+
+
+def _dotted_name(node: ast.expr) -> str:
+    """A name, or an attribute of one; nothing for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""

@@ -42,16 +42,6 @@ def training_verdict(frame: Any) -> str:
 
 
 @lru_cache(maxsize=None)
-def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
-    """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
-    the batch), in its order."""
-    nodes = [node for node in _loop_nodes(code, line) if isinstance(node, ast.AugAssign)]
-    sums = [node for node in nodes if isinstance(node.op, ast.Add) and _is_count(node.value)]
-    found = [(_dotted_name(node.target), node.lineno, _is_mean(node.value)) for node in sums]
-    return [row for row in found if row[0]]
-
-
-@lru_cache(maxsize=None)
 def printed_sizes(code: Any, line: int) -> list[str]:
     """What the loop around a line says, as it goes on, with the size of a batch that it has taken."""
     loop = _innermost_loop(code, line)
@@ -59,57 +49,32 @@ def printed_sizes(code: Any, line: int) -> list[str]:
         return []
     taken = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     sayings = [node for statement in loop.body for node in ast.walk(statement) if _is_output(node)]
-    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _is_size(node)]
+    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if is_size(node)]
     found = [(node, name.id) for node in sizes for name in ast.walk(node) if isinstance(name, ast.Name)]
     return list(dict.fromkeys(f"size of {name} (line {node.lineno})" for node, name in found if name in taken))
 
 
 @lru_cache(maxsize=None)
 def _has_yield(code: Any, line: int) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _loop_nodes(code, line))
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in loop_nodes(code, line))
 
 
-def _loop_nodes(code: Any, line: int) -> list[ast.AST]:
+def loop_nodes(code: Any, line: int) -> list[ast.AST]:
     return [node for statement in _loop_body(code, line) or () for node in ast.walk(statement)]
 
 
 def _is_output(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or _called_name(node) in _OUTPUT_CALLS
+    return isinstance(node, ast.JoinedStr) or called_name(node) in _OUTPUT_CALLS
 
 
-def _is_count(tree: ast.expr) -> bool:
-    """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
-    return any(
-        _is_size(node) or _called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
-        for node in ast.walk(tree)
-    )
+def is_size(node: ast.AST) -> bool:
+    return called_name(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
 
 
-def _is_mean(tree: ast.expr) -> bool:
-    """`….mean()`, `… / len(x)`"""
-    for node in ast.walk(tree):
-        if _called_name(node) == "mean":
-            return True
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(_is_size, ast.walk(node.right))):
-            return True
-    return False
-
-
-def _is_size(node: ast.AST) -> bool:
-    return _called_name(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
-
-
-def _called_name(node: ast.AST) -> str:
+def called_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
-def _dotted_name(node: ast.expr) -> str:
-    """A name, or an attribute of one; nothing for anything else."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return f"{node.value.id}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 @lru_cache(maxsize=None)

@@ -15,7 +15,7 @@ from worldsize.agent.launchers.launcher_failures import launcher_failure, rank_e
 from worldsize.agent.outcome.rank_failure import rank_failure
 from worldsize.common.atomic_files import write_bytes
 from worldsize.plan.plan import NodePlan
-from worldsize.plan.rank_environment import variable_names
+from worldsize.plan.rank_variables import variable_names
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False

@@ -119,13 +119,18 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     found = find_environment(requested_environment(options.spec, config), config, compute, environ, name, named)
     for notice in found.notices if found else ():
         report_message("notice: " + notice)
-    if found is None or (found.prefix is None and (prefix or not found.activation(environ).has_effect())):
+    if found is None or (found.prefix is None and (prefix or not _has_effect(found.activation(environ)))):
         raise UsageError(f"{options.spec}: there is nothing to build", None, "worldsize env build --help")
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return found, ensure_ready(found, told, start)
     finally:
         told.clear()
+
+
+def _has_effect(found: Any) -> bool:
+    """Whether an activation puts anything in force."""
+    return bool(found.lines() or found.modules)
 
 
 def requested_environment(spec: str, config: Config) -> Any:

@@ -63,7 +63,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _show(rows: Any, problems: Any) -> None:
-    from worldsize.plan.slurm.hostlist import fold_hostlist
+    from worldsize.plan.hostlist import fold_hostlist
     from worldsize.wings.environments.inspect.node_check import version_of
 
     answered = [row for row in rows if row.said and "imports" in row.said]

@@ -32,7 +32,7 @@ def configure(action: str, parser: argparse.ArgumentParser) -> None:
 def open_shell(options: argparse.Namespace) -> int:
     from worldsize.agent.posix.processes import find_program
     from worldsize.errors import UsageError
-    from worldsize.plan.setup_script import bash_command
+    from worldsize.plan.setup_script import MODULE_LINES, bash_command, module_line
     from worldsize.trust.procfs import with_password
 
     if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -40,18 +40,12 @@ def open_shell(options: argparse.Namespace) -> int:
         raise UsageError("a shell needs a terminal", None, hint)
     environment, _ = ensure_environment(options, prefix=False)
     found = environment.activation(os.environ)
-    lines = [*found.module_lines(), *found.lines()]
+    lines = [*map(module_line, found.modules), *found.lines()]
     if options.words:
         last = f"exec {shlex.join(options.words)}"
     else:
         report("{}; leave it with exit".format(environment.prefix or "the current Python"))
         last = "exec {} -i".format(shlex.quote(os.environ.get("SHELL") or "bash"))
     sys.stdout.flush()
-    words, variable = bash_command([*_module_setup(lines), *lines, last])
+    words, variable = bash_command([*(MODULE_LINES if found.modules else ()), *lines, last])
     os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})
-
-
-def _module_setup(lines: list[str]) -> list[str]:
-    from worldsize.plan.setup_script import MODULE_LINES
-
-    return list(MODULE_LINES) if any(line.startswith("module ") for line in lines) else []

@@ -18,7 +18,7 @@ from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
 from worldsize.environment.recipe import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
-from worldsize.trust.directories import remove_tree
+from worldsize.trust.trees import remove_tree
 
 DESCRIPTION_VERSION = 1
 _TRASH = ".trash-"

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from worldsize.agent.posix.processes import find_program, spawn
 from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import RendezvousResult, scrub
+from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False

@@ -20,7 +20,8 @@ from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_tail, write_text
 from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
-from worldsize.plan.rank_environment import RendezvousResult, scrub
+from worldsize.plan.rank_environment import scrub
+from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
 

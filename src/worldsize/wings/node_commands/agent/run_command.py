@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import selectors
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -31,6 +29,15 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.termination import Termination
+from worldsize.wings.node_commands.agent.node_environment import node_environment, shell_argv
+from worldsize.wings.node_commands.agent.transports import (
+    OUTPUT_LIMIT,
+    SHORT_TICK,
+    STOP,
+    TICK,
+    FileTransport,
+    PipeTransport,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,120 +48,10 @@ ORDER = "WORLDSIZE_ORDER"
 ELSEWHERE = "WORLDSIZE_ELSEWHERE"
 """Set where somebody else could have made the directory of the order on this node: the home stands in for it."""
 
-OUTPUT_LIMIT = 256 << 20
-"""Bytes that a command may print on one node where files carry them. What follows is dropped, which is told."""
-
-UNREADABLE = 1 / 12
-"""What a second counts as silence in which a file was there and could not be read."""
-
 PIECE = 600
-STOP = "stop"
-NOW = "now"
 _DRAIN = 0.2
-_TICK = 0.1
-_SHORT_TICK = 0.01
-_LEASE_TICK = 0.5
-_FLUSH_TICK = 0.05
-_HELD = 1 << 20
 _EXCESS = f"worldsize: it has printed {OUTPUT_LIMIT >> 20} MiB on this node: what follows is not shown\n".encode()
-_MASK = "***"
-"""What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
 _STOPPED = 128 + signal.SIGTERM
-_AT_SECURE = 23
-
-
-def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
-    """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
-    them; None where nothing of it lives. Anybody may start a process with the run's id: only this user's count."""
-    mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
-    found, best = None, (False, False, -2)
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                entries = file.read().split(b"\0") if _is_ours(pid) else []
-        except OSError:
-            continue
-        if mark in entries and not _gained_privileges(pid):
-            environ = _parse_environment(entries)
-            likeness = _likeness(environ, node)
-            if likeness > best:
-                found, best = environ, likeness
-    return found
-
-
-def _is_ours(pid: int) -> bool:
-    """The same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
-    return ids == [b"%d" % os.geteuid()] * 4
-
-
-def _gained_privileges(pid: int) -> bool:
-    """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
-    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3))."""
-    try:
-        with open(f"/proc/{pid}/auxv", "rb") as file:
-            entries = dict(struct.iter_unpack("@LL", file.read()))
-    except (OSError, struct.error):
-        return True
-    return bool(entries.get(_AT_SECURE, 1))
-
-
-def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
-    """How much a process is like a rank of the node. Those that a batch script's own srun has started know Slurm's
-    variables alone, and have a step, which the script has not, or an earlier one."""
-    step = environ.get("SLURM_STEP_ID", "")
-    ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
-    return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
-
-
-def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]) -> dict[str, str]:
-    """What a rank of this node has, without what makes it a rank; `own` where no rank lives to be asked.
-
-    Without a run: `own`.
-    """
-    plan = order["plan"]
-    if plan is None:
-        return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
-    ranks = living_rank_environment(plan["run_id"], node)
-    environment = _without_rank_variables(ranks or own, order["scrub"], plan.get("kept", ()))
-    if ranks is None:
-        environment["PATH"] = os.pathsep.join((*plan["path"], environment.get("PATH", os.defpath)))
-    path = [each for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each not in ("", order["hook"])]
-    if path:
-        environment["PYTHONPATH"] = os.pathsep.join(path)
-    if plan["visible_devices"]:  # each rank has its own; here it is all of the node's
-        environment.pop("CUDA_VISIBLE_DEVICES", None)
-        if "CUDA_VISIBLE_DEVICES" in own:
-            environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
-    own = {name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value}
-    return {**environment, **own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
-
-
-def shell_argv(environment: Mapping[str, str]) -> list[str]:
-    """No login shell: its start-up files would put another PATH in place of the ranks'."""
-    names = ("bash", "sh")
-    return [next((name for name in names if _is_on_path(name, environment)), names[-1]), "-i"]
-
-
-def _is_on_path(name: str, environment: Mapping[str, str]) -> bool:
-    return any(os.access(os.path.join(each, name), os.X_OK) for each in os.get_exec_path(dict(environment)))
-
-
-def _without_rank_variables(
-    environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[str]
-) -> dict[str, str]:
-    prefixes, names, kept = tuple(scrub["prefixes"]), frozenset(scrub["names"]), (*scrub["kept"], *kept)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in kept or not (name in names or name.startswith(prefixes))
-    }
-
-
-def _parse_environment(entries: List[bytes]) -> Dict[str, str]:
-    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 class CommandProcess:
@@ -212,186 +109,6 @@ def _program(name: str, environment: Mapping[str, str], directory: str) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise FileNotFoundError(2, "command not found", name)
-
-
-class PipeTransport:
-    """Standard output carries what is told, and standard input is the lifeline."""
-
-    has_room = True
-    output_limit = sys.maxsize
-
-    def __init__(self) -> None:
-        self._has_ended = False
-
-    def send(self, line: bytes) -> None:
-        try:
-            while line:
-                line = line[os.write(1, line) :]
-        except OSError:
-            pass  # nobody listens: the lifeline says so too
-
-    def poll(self) -> str:
-        """What was asked for since the last call: "" (nothing), "stop", also by the lifeline's end, or "now"."""
-        if self._has_ended:
-            return ""
-        try:
-            if not select.select([0], [], [], 0)[0]:
-                return ""
-            words = os.read(0, 4096)
-        except OSError:
-            words = b""
-        self._has_ended = not words
-        return NOW if NOW.encode() in words else STOP
-
-    def close(self) -> None:
-        pass
-
-
-class Silence:
-    """The time, in seconds, in which nothing new was seen. Of that between two looks one second counts at most, so that
-    neither a slow file server nor a machine that slept makes anybody look dead."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._looked_at: Optional[float] = None
-
-    def look(self, now: float, is_new: bool, weight: float = 1.0) -> None:
-        """Note a look at `now` (monotonic), and whether it showed anything new. `weight`: what a second without news
-        counts; less where nothing could be looked at."""
-        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 1.0)
-        self.seconds = 0.0 if is_new else self.seconds + weight * passed
-        self._looked_at = now
-
-
-def silence_weight(error: OSError) -> float:
-    """What a second of this error counts as silence: a file server that fails for a while makes nobody look dead."""
-    return 1.0 if isinstance(error, FileNotFoundError) else UNREADABLE
-
-
-class FileTransport:
-    """Files of a directory that whoever asked sees too, where nothing else connects the two.
-
-    What is told is appended to one file, opened anew for each portion, since it is closing that sends it to a file
-    server.
-
-    The lifeline is the content of `lease`, which whoever asked changes every second. It has to be read: the time of a
-    file's last change may be cached for long. `stop N` or `now N` stands there when the end is wanted. Each change is
-    answered by an empty line, a sign of life; none for `patience` seconds is a stop.
-    """
-
-    output_limit = OUTPUT_LIMIT
-
-    def __init__(
-        self,
-        directory: str,
-        node: int,
-        patience: float,
-        parent: Optional[int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._clock = clock
-        self._directory = directory
-        self._file = os.path.join(directory, node_file_name(node))
-        self._patience = patience
-        self._parent = parent
-        self._held = bytearray()
-        self._silence = Silence()
-        self._lease = ""
-        self._is_awaited = False
-        self._look_at = self._flush_at = 0.0
-
-    def send(self, line: bytes) -> None:
-        self._held += line
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more may be told. What a full disk does not take is kept in memory, up to a limit."""
-        return len(self._held) < _HELD
-
-    def wait(self) -> bool:
-        """Wait until it is known whether the command is wanted, and return that. It is once the lease has changed: the
-        client may have ended long ago."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be ended yet
-        while not self._is_awaited and not self.poll():
-            time.sleep(_TICK)
-            self._look_at = 0.0
-        return not self.poll()
-
-    def poll(self) -> str:
-        """Write what was told, and return what is wanted: "" (nothing else), "stop", or "now"."""
-        now = self._clock()
-        if now >= self._look_at:
-            self._look_at = now + _LEASE_TICK
-            self._read_lease(now)
-        if now >= self._flush_at:
-            self._flush_at = now + _FLUSH_TICK
-            self._flush()
-        if self._parent is not None and os.getppid() != self._parent:
-            return NOW
-        word = self._lease.partition(" ")[0]
-        return word if word in (STOP, NOW) else STOP if self.is_abandoned else ""
-
-    @property
-    def is_abandoned(self) -> bool:
-        return self._silence.seconds > self._patience
-
-    def close(self) -> None:
-        """Write what is left, as long as somebody waits for it. Remove the directory where nobody is left who would."""
-        self._flush()
-        while self._held and not self.is_abandoned:
-            time.sleep(_SHORT_TICK)
-            self.poll()
-        if self.is_abandoned:
-            remove_directory(self._directory)
-
-    def _read_lease(self, now: float) -> None:
-        try:
-            with open(os.path.join(self._directory, "lease"), encoding="latin-1") as file:
-                lease = file.read().strip()
-        except OSError as error:
-            self._silence.look(now, False, silence_weight(error))
-            return
-        is_new = lease != self._lease
-        self._silence.look(now, is_new)
-        if is_new:
-            self._is_awaited = self._lease != ""
-            self._lease = lease
-            self._held += b"\n"
-
-    def _flush(self) -> None:
-        """Append to the file what was told. What cannot be written is kept, and tried again."""
-        if not self._held:
-            return
-        try:
-            with open(self._file, "r+b", buffering=0) as file:
-                file.seek(0, os.SEEK_END)
-                while self._held:
-                    del self._held[: file.write(self._held)]
-        except OSError:
-            pass
-
-
-def node_file_name(node: int) -> str:
-    return f"node-{node:04d}"
-
-
-def remove_directory(directory: str) -> None:
-    """Remove the directory, or those of its files that can be removed. It is tried three times: another node may remove
-    it too, or still write."""
-    for _ in range(3):
-        try:
-            for name in os.listdir(directory):
-                _try_unlink(os.path.join(directory, name))
-            return os.rmdir(directory)
-        except OSError:
-            continue
-
-
-def _try_unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
 
 
 def line_of(node: int, kind: str, value: object) -> bytes:
@@ -455,11 +172,11 @@ class NodeCommandRun:
         """What can be read; nothing as long as nobody takes what was read before."""
         if self._line.has_room:
             return [key for key, _ in self._selector.select(self._select_timeout())]
-        time.sleep(_TICK)
+        time.sleep(TICK)
         return []
 
     def _select_timeout(self) -> float:
-        return _TICK if all(child.open for child in self._children) else _SHORT_TICK
+        return TICK if all(child.open for child in self._children) else SHORT_TICK
 
     def _stop(self, grace: float) -> None:
         self._end.request(self._clock(), grace)

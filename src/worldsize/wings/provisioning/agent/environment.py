@@ -11,9 +11,10 @@ import subprocess
 from collections.abc import Callable, Mapping
 
 from worldsize.plan.conda_variables import conda_variables
-from worldsize.plan.node_disk import PackedEnvironment, is_sha256
+from worldsize.plan.node_disk import PackedEnvironment
 from worldsize.wings.provisioning.agent.copy import PreparationStopped, exclusive_lock
 from worldsize.wings.provisioning.agent.directory import HeldDirectory, ensure_own_directory, remove_stale_directories
+from worldsize.wings.provisioning.agent.pack_format import is_sha256
 from worldsize.wings.provisioning.agent.unpack import DamagedPack, unpack_environment
 
 TYPE_CHECKING = False

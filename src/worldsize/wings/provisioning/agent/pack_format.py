@@ -24,6 +24,14 @@ _LARGEST_PIECE = 4 * PIECE
 _LONGEST = _LARGEST_PIECE + (1 << 20)
 """Of a whole member: what cannot be compressed becomes longer by a thousandth."""
 
+ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
+"""Stands for an environment that only its packed file holds."""
+
+
+def is_sha256(text: object) -> bool:
+    """Whether it is a checksum, and so can be part of a path."""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
 
 def make_member(data: bytes, level: int) -> bytes:
     """One gzip member, its whole length in its header's extra field."""

@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, NodeRecorder
-from worldsize.plan.node_disk import ENVIRONMENT_MARK, LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
+from worldsize.plan.node_disk import LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
 from worldsize.wings.provisioning.agent.copy import PreparationStopped, copy_once
 from worldsize.wings.provisioning.agent.directory import HeldDirectory, base_directory, hold_run_directory
+from worldsize.wings.provisioning.agent.pack_format import ENVIRONMENT_MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

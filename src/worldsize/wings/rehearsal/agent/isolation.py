@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.agent.outcome.node_record import note
+from worldsize.agent.supervision.node_preparation import remember_own_directory
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -32,5 +33,7 @@ def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Ma
 
 def mount_disks(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
     """Mounts a disk of its own for the node whose agent this process is. OSError."""
+    if plan.local is not None:
+        remember_own_directory(plan.local.base, environ)
     shared = plan.rehearsal.shared if plan.rehearsal else ()
     namespaces.mount_own_disks(paths.disks, paths.root, shared, environ)

@@ -14,7 +14,7 @@ from worldsize.plan.array import Array, element_root
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import status_of
-from worldsize.trust.directories import path_within
+from worldsize.trust.trees import path_within
 from worldsize.wings.trials.agent.search import (
     FAILED,
     TrialResult,

@@ -1,12 +1,12 @@
-"""Who runs where: equal nodes, and roles."""
+"""Who runs where: roles."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.plan.plan import NodePlan
-from worldsize.plan.rank_layout import node_major_layout, role_layout
+from worldsize.plan.plan import NodePlan, node_major_layout
+from worldsize.wings.frameworks.tensorflow import role_layout
 
 
 def named(nodes: tuple[NodePlan, ...]) -> list[list[str]]:

@@ -1,0 +1,97 @@
+"""What a batch script has each node look at before anything in the run directory is used. Pure."""
+
+from __future__ import annotations
+
+from worldsize.plan.plan import Plan
+from worldsize.plan.setup_script import NO_RUN_EXIT_CODE, REPLACEABLE_EXIT_CODE
+
+_NODE_CHECK = (
+    "PYTHON=$0 RUN=$1 ATTEMPT=$2 OWN=$3 TRUSTED=$4 ABOVE=$5",
+    "shift 5",
+    'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
+    '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
+    f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or somebody else could replace it",
+)
+"""On each node, before anything in the run directory is used: a name is another directory where a node does not see the
+file system that it lies on."""
+
+FIRST_NODE_CHECK = (
+    "look_here() {   # before this node uses any of it outside a step",
+    (
+        '    all_with_python "${NAMED[@]}" || { require_usable "${NAMED[@]}" && choose_python "${NAMED[@]}"; } '
+        f"|| exit {REPLACEABLE_EXIT_CODE}"
+    ),
+    "}",
+)
+"""Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
+
+_SAME_EVERYWHERE = (
+    "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
+    "    local at STICKY=",
+    '    usable "$1" && [ "$NEAR" = "$1" ] || return',
+    "    while read -r at; do",
+    '        [ -n "$at" ] || continue',
+    '        case $(stat -f -c %T "$at" 2>/dev/null) in',
+    "            nfs* | lustre | gpfs | ceph* | fhgfs | beegfs | cifs | smb* | afs | panfs) ;;",
+    "            *) return 1 ;;",
+    "        esac",
+    '    done <<<"$STICKY"',
+    "}",
+)
+
+UNSET_JOB_VARIABLES = (
+    "unset SLURM_EXPORT_ENV SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_DISTRIBUTION"
+    "   # not of this step"
+)
+
+
+def umask_line(plan: Plan) -> str:
+    """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
+    return f"umask {plan.umask:03o}"
+
+
+def check_arguments(plan: Plan) -> str:
+    return f'"$PYTHON" "$RUN" "$ATTEMPT" "$OWN" "$TRUSTED" {runs_root(plan)} "${{NAMED[@]}}"'
+
+
+def node_check_lines(plan: Plan) -> list[str]:
+    """What each node does before it uses anything. Where it would do that too late, since lines of setup change what
+    its shell finds, or since the steps are the user's own, one step of one task per node does it before them."""
+    before = [
+        *_SAME_EVERYWHERE,
+        "ASK=1",
+        "if [[ $0 == */slurm_script ]]; then   # on the first node of a job of its own",
+        "    ASK=",
+        f'    for at in {runs_root(plan)} "${{NAMED[@]}}"; do',
+        '        [ "$SLURM_JOB_NUM_NODES" = 1 ] || same_on_all_nodes "$at" || ASK=1',
+        "    done",
+        "fi",
+        'if [ -n "$ASK" ]; then   # each node looks at its own before anything of them is in force',
+        f"    ( {UNSET_JOB_VARIABLES}",
+        '    srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
+        '        --kill-on-bad-exit=1 --mem=0 --cpu-bind=none --mpi=none --job-name="$ID" --input=none \\',
+        f'        sh -c "$LOOK$THERE" {check_arguments(plan)} ) ||',
+        "        exit",
+        "fi",
+    ]
+    return [
+        "",
+        '[ -d "$RUN/attempt-$ATTEMPT/logs" ] || mkdir -p "$RUN/attempt-$ATTEMPT/logs"',
+        "THERE='",
+        *_NODE_CHECK,
+        umask_line(plan),
+        'LOG=$RUN/attempt-$ATTEMPT/logs/agent-$(printf %04d "$SLURM_NODEID").log',
+        f'true >>"$LOG" || exit {NO_RUN_EXIT_CODE}   # this node may not write there',
+        'exec >>"$LOG" 2>&1',
+        f'[ -n "$ALL" ] || {{ require_usable "$@" && choose_python "$@"; }} || exit {REPLACEABLE_EXIT_CODE}',
+        "'",
+        *(before if is_checked_at_once(plan) else []),
+    ]
+
+
+def runs_root(plan: Plan) -> str:
+    return '"${RUNS%/*}"' if plan.array else '"$RUNS"'
+
+
+def is_checked_at_once(plan: Plan) -> bool:
+    return plan.batch is not None or bool(plan.setup)

@@ -1,0 +1,292 @@
+"""What a rank can find in its environment: every launcher's convention at once, as one table.
+
+A script written for torchrun, Azure ML, `srun`, `mpirun` or HPC Pack finds the variables that it knows.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.launchers import launcher_facts
+from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+
+LOOPBACK = "127.0.0.1"
+"""The address of the head of a run whose nodes are all this machine."""
+
+
+class Host(NamedTuple):
+    """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free."""
+
+    name: str
+    cores: int
+    address: str = ""
+    ports: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Sequence[Any]) -> Host:
+        """As JSON has it."""
+        name, cores, address, ports = fields
+        return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
+
+
+class RendezvousResult(NamedTuple):
+    """What only the started nodes know: who is the head, where it listens, who the others are."""
+
+    address: str
+    port: int
+    hosts: tuple[Host, ...]
+
+
+class RankContext(NamedTuple):
+    plan: Plan
+    world: RendezvousResult
+    node: NodePlan
+    rank: RankPlan
+    run_dir: str
+    error_file: str
+
+    @property
+    def job_number(self) -> int:
+        """An integer id, for the conventions that want one: the second in which the run was made, and each element of
+        an array one more."""
+        return int(self.plan.created) + (self.array.element if self.array else 0)
+
+    @property
+    def element(self) -> int | None:
+        return self.array.element if self.array else None
+
+    @property
+    def array(self) -> ArrayElement | None:
+        return self.plan.array
+
+    @property
+    def role_ranks(self) -> int:
+        """From the last one's index: hundreds of agents that each count all ranks would copy the plan's memory."""
+        backwards = (rank for node in reversed(self.plan.nodes) for rank in reversed(node.ranks))
+        return next(rank.role_index for rank in backwards if rank.role == self.rank.role) + 1
+
+    @property
+    def node_name(self) -> str:
+        from worldsize.plan.node_names import node_names
+
+        return node_names([host.name for host in self.world.hosts])[self.node.node_rank]
+
+    @property
+    def head_port(self) -> int:
+        """One that the head has found free beside the world's."""
+        return self.world.hosts[0].ports[0]
+
+    @property
+    def nodes_cores(self) -> str:
+        hosts = self.world.hosts
+        return " ".join([str(len(hosts))] + [f"{host.name} {host.cores}" for host in hosts])
+
+
+class Variable(NamedTuple):
+    """One row: `value` gives None where the variable does not apply (and is then not set).
+
+    `scope`: what the value is. "rank", "local rank", "node rank": the number of the rank, within its node, of its
+    node. "world", "local world", "nodes": how many ranks there are, on its node, how many nodes. Anything else is the
+    same for all ranks of the "run", of a "node" or of a "role", is the run's place in its "array", or is the rank's
+    "own".
+    """
+
+    name: str
+    convention: str
+    scope: str
+    meaning: str
+    value: Callable[[RankContext], object]
+
+
+def _if_several_nodes(context: RankContext, value: object) -> object:
+    return value if len(context.plan.nodes) > 1 else None
+
+
+def _if_one_node(context: RankContext, value: object) -> object:
+    return value if len(context.plan.nodes) == 1 else None
+
+
+def _gloo_controller(context: RankContext) -> object:
+    """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
+    return launcher_facts(context.plan.launcher).horovod_library
+
+
+def _gpus_on_node(context: RankContext) -> object:
+    """Slurm does not set it where a node gives none."""
+    plan = context.plan
+    return (plan.rehearsal.gpus if plan.rehearsal else plan.gpus) or None
+
+
+def _hostfile(context: RankContext) -> object:
+    """As DeepSpeed and Open MPI want the nodes listed."""
+    plan = context.plan
+    return f"{context.run_dir}/attempt-{plan.attempt}/hostfile" if has_hostfile(plan) else None
+
+
+def has_hostfile(plan: Plan) -> bool:
+    """Whether the ranks, or what starts them, find the nodes listed in a file."""
+    return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
+
+
+def _tf_config(context: RankContext) -> object:
+    return _framework_values(context).tf_config(context)
+
+
+def _jax_devices(context: RankContext) -> object:
+    return _framework_values(context).jax_devices(context) if context.plan.framework == "jax" else None
+
+
+def _framework_values(context: RankContext) -> ModuleType:
+    from worldsize.registry import load_module
+
+    return load_module("wings.frameworks.agent.rank_values", f"the distribution {context.plan.framework}")
+
+
+_NUMBERS: Mapping[str, Callable[[RankContext], object]] = {
+    "rank": lambda c: c.rank.rank,
+    "local rank": lambda c: c.rank.local_rank,
+    "node rank": lambda c: c.node.node_rank,
+    "world": lambda c: c.plan.world_size,
+    "local world": lambda c: len(c.node.ranks),
+    "nodes": lambda c: len(c.plan.nodes),
+}
+
+
+def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variable:
+    return Variable(name, convention, scope, meaning, _NUMBERS[scope])
+
+
+_ENDPOINT = "%s:%d"
+_HOSTFILE_FRAMEWORKS = ("mpi", "horovod", "deepspeed")
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("WORLDSIZE_RUN_ID", "worldsize", "run", "the run's id", lambda c: c.plan.run_id),
+    Variable("WORLDSIZE_ATTEMPT", "worldsize", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    _number_row("WORLDSIZE_WORLD_SIZE", "worldsize", "world", "ranks in all"),
+    _number_row("WORLDSIZE_RANK", "worldsize", "rank", "this rank"),
+    _number_row("WORLDSIZE_LOCAL_RANK", "worldsize", "local rank", "this rank within its node"),
+    _number_row("WORLDSIZE_LOCAL_WORLD_SIZE", "worldsize", "local world", "ranks on this node"),
+    _number_row("WORLDSIZE_NODE_RANK", "worldsize", "node rank", "this node"),
+    _number_row("WORLDSIZE_NODE_COUNT", "worldsize", "nodes", "nodes in all"),
+    Variable("WORLDSIZE_ROLE", "worldsize", "role", "this rank's role", lambda c: c.rank.role),
+    Variable("WORLDSIZE_RUN_DIR", "worldsize", "run", "the run directory", lambda c: c.run_dir),
+    Variable("WORLDSIZE_ERROR_FILE", "worldsize", "own", "where the rank's exception is kept", lambda c: c.error_file),
+    Variable("WORLDSIZE_INRANK", "worldsize", "run", "what ranks load with torch",
+             lambda c: ",".join(c.plan.inrank) or None),
+    Variable("WORLDSIZE_VIRTUAL_GPUS", "worldsize", "run", "in a rehearsal: GPUs of each node that there are not",
+             lambda c: c.plan.rehearsal and c.plan.rehearsal.gpus),
+    Variable("WORLDSIZE_HEAD", "worldsize", "run", "in a rehearsal: where its ranks meet",
+             lambda c: c.plan.rehearsal and _ENDPOINT % (c.world.address, c.world.port)),
+    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("WORLDSIZE_ARRAY_COUNT", "worldsize", "array", "in an array: runs in all",
+             lambda c: c.array and c.array.elements),
+    Variable("WORLDSIZE_HOSTFILE", "worldsize", "run", "with mpi, horovod, deepspeed: a list of the nodes", _hostfile),
+    Variable("WORLDSIZE_DATA_PARALLEL", "worldsize", "run", "with `data_parallel`: split or scale",
+             lambda c: c.plan.data_parallel),
+    Variable("MASTER_ADDR", "torch", "run", "the head's address", lambda c: c.world.address),
+    Variable("MASTER_PORT", "torch", "run", "a free port on the head, found at start", lambda c: c.world.port),
+    _number_row("WORLD_SIZE", "torch", "world", "ranks in all"),
+    _number_row("RANK", "torch", "rank", "this rank"),
+    _number_row("LOCAL_RANK", "torch", "local rank", "this rank within its node"),
+    _number_row("LOCAL_WORLD_SIZE", "torch", "local world", "ranks on this node"),
+    _number_row("NODE_RANK", "torch", "node rank", "this node"),
+    _number_row("GROUP_RANK", "torch", "node rank", "this node (torchrun's word)"),
+    _number_row("GROUP_WORLD_SIZE", "torch", "nodes", "nodes in all (torchrun's word)"),
+    Variable("ROLE_NAME", "torch", "role", "this rank's role", lambda c: c.rank.role),
+    Variable("ROLE_RANK", "torch", "own", "this rank within its role", lambda c: c.rank.role_index),
+    Variable("ROLE_WORLD_SIZE", "torch", "role", "ranks of this role", lambda c: c.role_ranks),
+    Variable("TORCHELASTIC_RUN_ID", "torch", "run", "the run's id", lambda c: c.plan.run_id),
+    Variable("TORCHELASTIC_RESTART_COUNT", "torch", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("TORCHELASTIC_MAX_RESTARTS", "torch", "run", "restarts by torchrun",
+             lambda c: c.plan.options.get("max_restarts", 0)),
+    Variable("TORCHELASTIC_ERROR_FILE", "torch", "own", "where torch's @record writes",
+             lambda c: c.error_file + ".torchelastic"),
+    Variable("AZUREML_RUN_ID", "azureml", "run", "the run's id", lambda c: c.plan.run_id),
+    _number_row("AZUREML_NODE_COUNT", "azureml", "nodes", "nodes in all"),
+    _number_row("AZUREML_CR_NODE_RANK", "azureml", "node rank", "this node"),
+    Variable("AZUREML_PROCESS_NAME", "azureml", "own", "rank_N", lambda c: f"rank_{c.rank.rank}"),
+    Variable("AZ_BATCH_MASTER_NODE", "azureml", "run", "the head's address:port (several nodes)",
+             lambda c: _if_several_nodes(c, _ENDPOINT % (c.world.address, c.world.port))),
+    Variable("AZ_BATCHAI_MPI_MASTER_NODE", "azureml", "run", "the head's address (one node)",
+             lambda c: _if_one_node(c, c.world.address)),
+    Variable("AZ_BATCH_HOST_LIST", "azureml", "run", "the nodes, by comma",
+             lambda c: ",".join(h.name for h in c.world.hosts)),
+    Variable("SLURM_JOB_ID", "slurm", "run", "an integer id of the run", lambda c: c.job_number),
+    Variable("SLURM_JOBID", "slurm", "run", "the same, older spelling", lambda c: c.job_number),
+    Variable("SLURM_STEP_ID", "slurm", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    _number_row("SLURM_PROCID", "slurm", "rank", "this rank"),
+    _number_row("SLURM_LOCALID", "slurm", "local rank", "this rank within its node"),
+    _number_row("SLURM_NODEID", "slurm", "node rank", "this node"),
+    _number_row("SLURM_NTASKS", "slurm", "world", "ranks in all"),
+    _number_row("SLURM_NPROCS", "slurm", "world", "the same, older spelling"),
+    _number_row("SLURM_STEP_NUM_TASKS", "slurm", "world", "ranks in all"),
+    _number_row("SLURM_NNODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_JOB_NUM_NODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_STEP_NUM_NODES", "slurm", "nodes", "nodes in all"),
+    _number_row("SLURM_NTASKS_PER_NODE", "slurm", "local world", "ranks on this node"),
+    Variable("SLURM_GPUS_ON_NODE", "slurm", "node", "GPUs of this node, where their number is known", _gpus_on_node),
+    Variable("SLURM_STEP_NODELIST", "slurm", "run", "the nodes, by comma",
+             lambda c: ",".join(h.name for h in c.world.hosts)),
+    Variable("SLURMD_NODENAME", "slurm", "node", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
+    Variable("SLURM_ARRAY_JOB_ID", "slurm", "array", "in an array: its integer id",
+             lambda c: c.array and int(c.plan.created)),
+    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("SLURM_ARRAY_TASK_COUNT", "slurm", "array", "in an array: runs in all",
+             lambda c: c.array and c.array.elements),
+    Variable("SLURM_ARRAY_TASK_MIN", "slurm", "array", "in an array: its first run, 0", lambda c: c.array and 0),
+    Variable("SLURM_ARRAY_TASK_MAX", "slurm", "array", "in an array: its last run",
+             lambda c: c.array and c.array.elements - 1),
+    _number_row("OMPI_COMM_WORLD_RANK", "openmpi", "rank", "this rank"),
+    _number_row("OMPI_COMM_WORLD_SIZE", "openmpi", "world", "ranks in all"),
+    _number_row("OMPI_COMM_WORLD_LOCAL_RANK", "openmpi", "local rank", "this rank within its node"),
+    _number_row("OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi", "local world", "ranks on this node"),
+    _number_row("OMPI_COMM_WORLD_NODE_RANK", "openmpi", "local rank", "this rank within its node"),
+    Variable("JAX_COORDINATOR_ADDRESS", "jax", "run", "where rank 0 coordinates: the head's address:port",
+             lambda c: _ENDPOINT % (c.world.address, c.world.port)),
+    _number_row("JAX_NUM_PROCESSES", "jax", "world", "ranks in all"),
+    _number_row("JAX_PROCESS_ID", "jax", "rank", "this rank"),
+    Variable("JAX_LOCAL_DEVICE_IDS", "jax", "own", "with `type: jax`: this rank's share of the node's GPUs",
+             _jax_devices),
+    Variable("CCP_JOBID", "hpcpack", "run", "an integer id of the run", lambda c: c.job_number),
+    Variable("CCP_TASKID", "hpcpack", "node", "this node, from 1", lambda c: c.node.node_rank + 1),
+    Variable("CCP_TASKINSTANCEID", "hpcpack", "run", "the attempt, from 0", lambda c: c.plan.attempt),
+    Variable("CCP_NODES_CORES", "hpcpack", "run", "count, then name and cores of each node", lambda c: c.nodes_cores),
+    Variable("CCP_NUMCPUS", "hpcpack", "node", "cores of this node", lambda c: c.world.hosts[c.node.node_rank].cores),
+    _number_row("HOROVOD_RANK", "horovod", "rank", "this rank"),
+    _number_row("HOROVOD_SIZE", "horovod", "world", "ranks in all"),
+    _number_row("HOROVOD_LOCAL_RANK", "horovod", "local rank", "this rank within its node"),
+    _number_row("HOROVOD_LOCAL_SIZE", "horovod", "local world", "ranks on this node"),
+    _number_row("HOROVOD_CROSS_RANK", "horovod", "node rank", "this node"),
+    _number_row("HOROVOD_CROSS_SIZE", "horovod", "nodes", "nodes in all"),
+    Variable("HOROVOD_HOSTNAME", "horovod", "node", "a name that no other node has", lambda c: c.node_name),
+    Variable("HOROVOD_CONTROLLER", "horovod", "run", "gloo", _gloo_controller),
+    Variable("HOROVOD_CPU_OPERATIONS", "horovod", "run", "gloo", _gloo_controller),
+    Variable("HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "run", "the head, where Horovod's rendezvous server runs",
+             lambda c: c.world.address),
+    Variable("HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "run", "its port, found at start", lambda c: c.head_port),
+    Variable("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
+             _tf_config),
+)  # fmt: skip
+
+CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")
+"""In force unless the job narrows them. The table's other rows are a framework's: in force where the plan names it."""
+
+
+def variable_names(*scopes: str) -> tuple[str, ...]:
+    """The variables of all conventions whose values are of these scopes."""
+    return tuple(variable.name for variable in VARIABLES if variable.scope in scopes)
+
+
+def convention_prefix(convention: str) -> str:
+    """The common beginning of the names of a convention's variables; empty where there is none."""
+    names = [variable.name for variable in VARIABLES if variable.convention == convention]
+    return os.path.commonprefix(names)  # noqa: RUF071  names, not paths

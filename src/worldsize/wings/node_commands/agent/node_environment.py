@@ -1,0 +1,113 @@
+"""The environment of a command on a node: what a rank there has, without what makes it a rank.
+
+Standard library only, and nothing of worldsize: the text of this module travels inside that of `run_command`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_MASK = "***"
+"""What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
+
+_AT_SECURE = 23
+
+
+def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
+    """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
+    them; None where nothing of it lives. Anybody may start a process with the run's id: only this user's count."""
+    mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
+    found, best = None, (False, False, -2)
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                entries = file.read().split(b"\0") if _is_ours(pid) else []
+        except OSError:
+            continue
+        if mark in entries and not _gained_privileges(pid):
+            environ = _parse_environment(entries)
+            likeness = _likeness(environ, node)
+            if likeness > best:
+                found, best = environ, likeness
+    return found
+
+
+def _is_ours(pid: int) -> bool:
+    """The same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
+    return ids == [b"%d" % os.geteuid()] * 4
+
+
+def _gained_privileges(pid: int) -> bool:
+    """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
+    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3))."""
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            entries = dict(struct.iter_unpack("@LL", file.read()))
+    except (OSError, struct.error):
+        return True
+    return bool(entries.get(_AT_SECURE, 1))
+
+
+def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
+    """How much a process is like a rank of the node. Those that a batch script's own srun has started know Slurm's
+    variables alone, and have a step, which the script has not, or an earlier one."""
+    step = environ.get("SLURM_STEP_ID", "")
+    ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
+    return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
+
+
+def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]) -> dict[str, str]:
+    """What a rank of this node has, without what makes it a rank; `own` where no rank lives to be asked.
+
+    Without a run: `own`.
+    """
+    plan = order["plan"]
+    if plan is None:
+        return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+    ranks = living_rank_environment(plan["run_id"], node)
+    environment = _without_rank_variables(ranks or own, order["scrub"], plan.get("kept", ()))
+    if ranks is None:
+        environment["PATH"] = os.pathsep.join((*plan["path"], environment.get("PATH", os.defpath)))
+    path = [each for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each not in ("", order["hook"])]
+    if path:
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+    if plan["visible_devices"]:  # each rank has its own; here it is all of the node's
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if "CUDA_VISIBLE_DEVICES" in own:
+            environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
+    own = {name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value}
+    return {**environment, **own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+
+
+def shell_argv(environment: Mapping[str, str]) -> list[str]:
+    """No login shell: its start-up files would put another PATH in place of the ranks'."""
+    names = ("bash", "sh")
+    return [next((name for name in names if _is_on_path(name, environment)), names[-1]), "-i"]
+
+
+def _is_on_path(name: str, environment: Mapping[str, str]) -> bool:
+    return any(os.access(os.path.join(each, name), os.X_OK) for each in os.get_exec_path(dict(environment)))
+
+
+def _without_rank_variables(
+    environ: Mapping[str, str], scrub: Mapping[str, Any], kept: Sequence[str]
+) -> dict[str, str]:
+    prefixes, names, kept = tuple(scrub["prefixes"]), frozenset(scrub["names"]), (*scrub["kept"], *kept)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in kept or not (name in names or name.startswith(prefixes))
+    }
+
+
+def _parse_environment(entries: List[bytes]) -> Dict[str, str]:
+    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
