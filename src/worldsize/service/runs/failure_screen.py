@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 
 from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
-from worldsize.service.runs.hints import hint_for
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
 from worldsize.state.records import Reason, Status
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
