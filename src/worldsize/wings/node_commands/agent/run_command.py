@@ -41,6 +41,10 @@ ORDER = "WORLDSIZE_ORDER"
 ELSEWHERE = "WORLDSIZE_ELSEWHERE"
 """Set where somebody else could have made the directory of the order on this node: the home stands in for it."""
 
+HELPER_OF = "WORLDSIZE_HELPER_OF"
+"""As `worldsize.agent.posix.processes` has it, which this program, a single file, cannot import: an agent that has
+started us tells by it what we leave from what ranks leave."""
+
 OUTPUT_LIMIT = 256 << 20
 """Bytes that a command may print on one node where files carry them. What follows is dropped, which is told."""
 
@@ -127,8 +131,11 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         if "CUDA_VISIBLE_DEVICES" in own:
             environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
-    own = {name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value}
-    return {**environment, **own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+    set_by_job = {
+        name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value
+    }
+    helper = {HELPER_OF: own[HELPER_OF]} if HELPER_OF in own else {}
+    return {**environment, **set_by_job, **order["set"], **helper, "WORLDSIZE_NODE_RANK": str(node)}
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
