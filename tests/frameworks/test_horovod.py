@@ -20,6 +20,7 @@ TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 def test_gradients_are_averaged_over_the_nodes(place: Cli, world: str, words: tuple[str, ...]) -> None:
     logs = trained(place, example("horovod-digits"), "-w", world, *words)
     assert accuracy(logs) > 0.85 and "\nranks=%d\n" % ranks(world) in logs[0]
+    assert place.status(place.latest())["warnings"] == [], "the rendezvous server is no rank's"
 
 
 @pytest.mark.exhaustive
@@ -29,6 +30,7 @@ def test_under_mpirun(cli: Cli) -> None:
     words = ("--set", "distribution.launcher=mpirun", "--set", "inputs.epochs=2")
     logs = trained(cli, example("horovod-digits"), *words)
     assert "\nranks=4\n" in logs[0] and accuracy(logs) > 0.7
+    assert cli.status()["warnings"] == []
     assert os.path.exists(cli.path(cli.latest(), "attempt-0", "logs", "mpirun-0000.log"))
 
 

@@ -76,6 +76,17 @@ def test_beside_a_run_nothing_is_asked_of_the_head_but_how_the_run_is(client: Cl
     client.ok("cancel", run, "--now")
 
 
+def test_what_stands_beside_the_ranks_when_they_end_is_not_theirs(client: Client) -> None:
+    run = client.running(script="touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done")
+    client.ok("exec", run, "--node", "0", "--", "sh", "-c", "setsid sleep 4758 >/dev/null 2>&1 &")
+    command = client.start("exec", run, "--", "sh", "-c", "touch outputs/beside; exec sleep 4759")
+    wait_for(lambda: os.path.exists(client.path(run, "outputs", "beside")))
+    open(client.path(run, "outputs", "go"), "w").close()
+    client.ok("wait", run)
+    command.communicate(timeout=20)
+    assert client.status(run)["warnings"] == []
+
+
 def test_alone_it_is_a_job_with_a_task_on_each_node(client: Client, hpcpack: Simulator) -> None:
     result = client(
         "exec", "-w", "2", "--timeout", "50", "--", "sh", "-c", "echo $CCP_TASKID; exit $WORLDSIZE_NODE_RANK"

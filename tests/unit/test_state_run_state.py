@@ -13,6 +13,7 @@ from worldsize.state.run_state import AttemptFacts, agreed_failure, fold
 
 QUEUED, RUNNING, UNKNOWN = Observation("queued"), Observation("running"), Observation("unknown")
 ENDED, ABSENT = Observation("ended"), Observation("absent")
+ENDING = Observation("running", message="its nodes are being cleaned up", ending=True)
 KILLS = (Reason.OUT_OF_MEMORY, Reason.TIME_LIMIT, Reason.PREEMPTED, Reason.NODE_FAILURE)
 
 
@@ -125,6 +126,7 @@ TABLE = [
     ("a rank died by a signal: the scheduler may know why", facts(SIGNALLED), "STOPPING", None, None),
     ("… and knows nothing", facts(SIGNALLED, ENDED), "FAILED", "SIGNAL", 137),
     ("… and cannot be asked for long", facts(SIGNALLED, UNKNOWN, settled=True), "FAILED", "SIGNAL", 137),
+    ("… and cleans up for long", facts(SIGNALLED, ENDING, settled=True), "FAILED", "SIGNAL", 137),
     ("… and says out of memory", facts(SIGNALLED, killed(Reason.OUT_OF_MEMORY)), "FAILED", "OUT_OF_MEMORY", 137),
     (
         "a code without a failure is none the less no success",
@@ -159,6 +161,16 @@ TABLE = [
     ),
     ("cancelled, native job still there", facts(STOPPED, cancelled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
     ("stopped, nobody asked: the scheduler may know why", facts(STOPPED), "STOPPING", None, None),
+    ("… and tells it once its nodes are clean", facts(STOPPED, ENDING, settled=True), "STOPPING", None, None),
+    (
+        "… which nobody waits for who cancelled",
+        facts(STOPPED, ENDING, cancelled=True),
+        "CANCELLED",
+        "CANCELLED_BY_USER",
+        130,
+    ),
+    ("… and runs on for long", facts(STOPPED, settled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
+    ("… and cannot be asked for long", facts(STOPPED, UNKNOWN, settled=True), "CANCELLED", "CANCELLED_BY_USER", 130),
     ("… and knows nothing", facts(STOPPED, ENDED), "CANCELLED", "CANCELLED_BY_USER", 130),
     ("… and says preempted", facts(STOPPED, killed(Reason.PREEMPTED)), "FAILED", "PREEMPTED", 1),
     ("… and says time limit", facts(STOPPED, killed(Reason.TIME_LIMIT, 124)), "FAILED", "TIME_LIMIT", 124),
@@ -300,9 +312,7 @@ def histories(draw) -> list[AttemptFacts]:
     left = draw(st.integers(0, nodes))
     exits = [draw(records(node)) for node in order[:left]]
     last = draw(observations.filter(lambda o: o.phase in ("ended", "absent")))
-    before = [
-        Observation(phase) for phase in draw(st.lists(st.sampled_from(["queued", "running", "unknown"]), max_size=3))
-    ]
+    before = draw(st.lists(st.sampled_from([QUEUED, RUNNING, UNKNOWN, ENDING]), max_size=3))
     cancelled = draw(st.booleans())
     known = facts(nodes=nodes, cancelled=cancelled, observation=RUNNING, launched=draw(st.booleans()))
     grown = [known]

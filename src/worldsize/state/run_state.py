@@ -79,12 +79,14 @@ def _without_lost(facts: AttemptFacts) -> AttemptFacts:
 
 def _ended_status(facts: AttemptFacts) -> Status:
     """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
-    is waited for, as long as it may come."""
+    is waited for, as long as it may come. Why agents were told to end, if not by us, it alone knows: it is still to say
+    so while it cleans up their nodes, however long that takes."""
     failure = agreed_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
     unexplained = failure.reason == Reason.SIGNAL or lost if failure else stopped and not facts.cancelled
-    if unexplained and facts.observation.phase not in ("ended", "absent") and not facts.settled:
+    awaited = not facts.settled or (failure is None and facts.observation.ending)
+    if unexplained and facts.observation.phase not in ("ended", "absent") and awaited:
         return _stopping_status(facts)
     if failure is not None:
         return _cancelled_status(facts) if _is_from_cancel(failure, facts) else _failed_status(failure, facts)

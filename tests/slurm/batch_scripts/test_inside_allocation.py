@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,7 +123,22 @@ def test_an_allocation_that_slurm_ends_says_why(login: Login, shell: Shell) -> N
     login("wait", run, "--timeout", "30")
     status = login.status(run)
     assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
-    assert "DUE TO NODE FAILURE" in status["message"]
+    assert status["message"].endswith("failed (NODE_FAIL); that ended its allocation (job %s)" % shell.job)
+    assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
+
+
+def test_it_says_so_where_a_node_hears_of_it_too_late_to_write_it_down(login: Login, shell: Shell) -> None:
+    """Its agent has ended by then: the one on the other node told it to."""
+    shell.worldsize("submit --name last " + login.job(PATIENT))
+    run = run_of(login, "last")
+    login.wait_up(run)
+    login.cluster.kill_slurmd("node1", signal.SIGSTOP)
+    login.cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
+    login("wait", run, "--timeout", "30")
+    status = login.status(run)
+    login.cluster.restart_slurmd("node1", 0)
+    assert "DUE TO NODE FAILURE" not in login.read(run, "batch.log")
+    assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
     assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
 
 

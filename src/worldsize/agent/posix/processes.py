@@ -28,6 +28,9 @@ RESET_SIGNALS = (
 )  # fmt: skip
 """What Python or we ourselves ignore or catch: a rank finds these as a login shell would leave them."""
 
+HELPER_OF = "WORLDSIZE_HELPER_OF"
+"""The variable of a helper's environment that holds the pid of the agent which started it."""
+
 
 def become_subreaper() -> None:
     """Orphaned descendants become our children from now on (Linux; elsewhere nothing)."""
@@ -95,6 +98,23 @@ def spawn(
             )
     finally:
         os.close(out)
+
+
+def spawn_helper(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> int:
+    """`spawn` for a process of our own beside the ranks; `is_helper` tells it, and what it starts, from theirs."""
+    return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log)
+
+
+def is_helper(pid: int) -> bool:
+    """Whether the process descends from one that we have started with `spawn_helper`, or is one: its environment says
+    so, or that of a process between it and us."""
+    us = os.getpid()
+    while pid not in (0, us):
+        if variable(pid, HELPER_OF) == str(us):
+            return True
+        fields = stat_fields(pid)
+        pid = int(fields[1]) if fields is not None else 0
+    return False
 
 
 def move_above_standard(file: int) -> int:

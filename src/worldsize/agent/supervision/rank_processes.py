@@ -32,8 +32,8 @@ class Leftover(NamedTuple):
 
 
 class RankProcesses:
-    """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what we had to end
-    after them."""
+    """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what they left and we
+    had to end."""
 
     def __init__(self) -> None:
         self.exits: list[RankExit] = []
@@ -140,6 +140,14 @@ class RankProcesses:
         return not left
 
     def _note(self, pid: int) -> None:
-        words = processes.command_line(pid)
-        if words:
-            self.leftovers.append(Leftover(words, parse_digits(processes.variable(pid, "WORLDSIZE_RANK"))))
+        found = leftover_of(pid)
+        if found is not None:
+            self.leftovers.append(found)
+
+
+def leftover_of(pid: int) -> Leftover | None:
+    """The process as what a rank has left; None for one that has ended, and for a helper of ours."""
+    words = processes.command_line(pid)
+    if not words or processes.is_helper(pid):
+        return None
+    return Leftover(words, parse_digits(processes.variable(pid, "WORLDSIZE_RANK")))

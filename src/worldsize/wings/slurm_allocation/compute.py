@@ -21,7 +21,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Han
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
-from worldsize.compute.slurm.job_rows import UNANSWERED
+from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
 from worldsize.compute.slurm.queue import query_jobs
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job
@@ -29,6 +29,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 from worldsize.trust.procfs import PASSWORD_VARIABLE, without_variables
+from worldsize.wings.slurm_allocation.allocation_end import explained_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,13 @@ class AllocationCompute:
         return [self._start(submission) for submission in submissions]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        return [_observe(handle) if _is_here(handle) else self._observe_remote(handle) for handle in handles]
+        """Slurm is asked after the end of an srun was seen: it knows by then why it has ended the allocation."""
+        alive = [not _is_here(handle) or is_alive(handle) for handle in handles]
+        rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._ask)
+        return [
+            self._observe_living(handle) if lives else _observe_end(handle, rows[handle["job"]])
+            for handle, lives in zip(handles, alive, strict=True)
+        ]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         return _LOOK_EVERY
@@ -134,6 +141,9 @@ class AllocationCompute:
     def shell(self, handle: Handle, command: NodeCommand) -> int:
         return self._cluster.shell(handle, command)
 
+    def _observe_living(self, handle: Handle) -> Observation:
+        return Observation("running") if _is_here(handle) else self._observe_remote(handle)
+
     def _observe_remote(self, handle: Handle) -> Observation:
         """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
         job = handle["job"]
@@ -141,7 +151,8 @@ class AllocationCompute:
         if row.seen == UNANSWERED:
             return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
         if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
-            return Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
+            gone = Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
+            return explained_end(gone, row, _last_words(handle), time.time())
         if self._step(handle) is not None:
             return Observation("running")
         return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
@@ -188,16 +199,18 @@ def _element(plan: Plan) -> str:
     return str(plan.array.element) if plan.array else ""
 
 
-def _observe(handle: Handle) -> Observation:
-    if is_alive(handle):
-        return Observation("running")
-    return Observation(
-        "absent",
-        message="its srun (process {}) is gone".format(
-            handle["pid"],
-        ),
-        over=True,
-    )
+def _observe_end(handle: Handle, allocation: JobRow) -> Observation:
+    """Of a run whose srun is gone."""
+    gone = Observation("absent", message=f"its srun (process {handle['pid']}) is gone", over=True)
+    return explained_end(gone, allocation, _last_words(handle), time.time())
+
+
+def _last_words(handle: Handle) -> float:
+    """When srun last wrote something (Unix seconds, of whoever dates the run's files); 0 where that is not known."""
+    try:
+        return os.stat(RunPaths(handle["run_dir"]).batch_log).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_here(handle: Handle) -> bool:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
+from driver import wait_for
 
 from worldsize.agent.launchers.rank_process import rank_processes
+from worldsize.agent.posix.processes import HELPER_OF
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.horovod.agent.rendezvous_server import INTERFACE, interface_of, with_interface
+from worldsize.wings.horovod.agent.rendezvous_server import (
+    INTERFACE,
+    interface_of,
+    start_rendezvous_server,
+    with_interface,
+)
 from worldsize.wings.horovod.distribution import HorovodDistribution
 
 WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8, "127.0.0.1", (30001,)), Host("a", 8, "127.0.0.1", (30002,))))
@@ -54,3 +64,18 @@ def test_gloo_takes_the_interface_that_leads_to_the_head_unless_the_job_says_ano
     assert with_interface(plan, WORLD, 1, {})[INTERFACE] == "lo"
     assert with_interface(plan, WORLD, 1, {INTERFACE: "ib0"})[INTERFACE] == "ib0"
     assert INTERFACE not in with_interface(plan._replace(environment={INTERFACE: "ib0"}), WORLD, 1, {})
+
+
+def test_the_rendezvous_server_is_a_helper_of_the_agent_and_no_ranks(tmp_path: Path) -> None:
+    """So no warning tells of it when the ranks have ended."""
+    paths = RunPaths(str(tmp_path))
+    os.makedirs(paths.logs_dir)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho $%s of ${WORLDSIZE_RANK-none}\n" % HELPER_OF)
+    python.chmod(0o700)
+    plan = plan_of()._replace(python=str(python))
+    world = WORLD._replace(hosts=tuple(host._replace(ports=(0,)) for host in WORLD.hosts))
+    start_rendezvous_server(plan, world, paths, {"PATH": os.defpath, "WORLDSIZE_RANK": "0"})
+    log = Path(paths.launcher_log(0, plan.framework))
+    wait_for(lambda: log.read_text().endswith("\n"))
+    assert log.read_text() == "%d of none\n" % os.getpid()

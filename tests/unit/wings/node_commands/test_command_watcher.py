@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
+from worldsize.agent.posix.processes import HELPER_OF
 from worldsize.common.atomic_files import access_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.node_commands.agent.command_watcher import poll_node_commands, start_command, trouble_log
 
-PROGRAM = "import os, sys; print(sys.argv[1:], os.environ['OF_RANK'], flush=True)\n"
+PROGRAM = "import os, sys; print(sys.argv[1:], os.environ['OF_RANK'], os.environ['%s'], flush=True)\n" % HELPER_OF
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def test_the_program_is_started_with_directory_node_and_agent(paths: RunPaths) -
     assert start_command(directory, 3, {"OF_RANK": "x"})
     log = Path(trouble_log(directory, 3))
     wait_for(lambda: log.read_text().endswith("\n"))
-    assert log.read_text() == "%s x\n" % [directory, "3", str(os.getpid())]
+    agent = str(os.getpid())
+    assert log.read_text() == "%s x %s\n" % ([directory, "3", agent], agent), "it is the agent's helper, and no rank's"
     assert start_command(directory, 2, {}), "it is for other nodes"
     assert not os.path.exists(trouble_log(directory, 2))
 

@@ -14,6 +14,7 @@ import pytest
 from clocks import Clock
 from slurm_fakes import FakeSlurm
 
+from worldsize.agent.posix.processes import HELPER_OF
 from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeEvent
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError
 from worldsize.plan.plan import Plan, node_major_layout
@@ -199,6 +200,15 @@ def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.Mon
     found = environment_on_node(plan(path=("/env/bin",), visible_devices=True), {"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
     assert (found["PATH"], found["CUDA_VISIBLE_DEVICES"], found["PYTHONPATH"]) == ("/env/bin:/bin", "0,1,2,3", "/a")
     assert "CUDA_VISIBLE_DEVICES" not in environment_on_node(plan(visible_devices=True), {})
+
+
+def test_what_a_command_leaves_behind_is_the_agents_helper_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_command.HELPER_OF == HELPER_OF
+    own = {"PATH": "/bin", HELPER_OF: "77"}
+    assert environment_on_node(plan(), own)[HELPER_OF] == "77"
+    monkeypatch.setattr(run_command, "living_rank_environment", lambda run_id, node: {"PATH": "/bin", HELPER_OF: "1"})
+    assert environment_on_node(plan(), own)[HELPER_OF] == "77"
+    assert HELPER_OF not in environment_on_node(plan(), {"PATH": "/bin"})
 
 
 # srun

@@ -1,7 +1,7 @@
 """Horovod's rendezvous server, beside the first node's ranks: its own, out of the job's environment.
 
-It listens before any rank starts, on a socket that is ours until then, so that no rank can come too early. It ends with
-what the ranks have left behind.
+It listens before any rank starts, on a socket that is ours until then, so that no rank can come too early. It is ended
+with what the ranks have left behind, and no warning tells of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Mapping
 
-from worldsize.agent.posix.processes import find_program, spawn
+from worldsize.agent.posix.processes import find_program, spawn_helper
 from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import scrub
@@ -66,7 +66,7 @@ def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths
         os.set_inheritable(listener.fileno(), True)
         argv = (plan.python, "-c", _SERVER, str(listener.fileno()), nodes, str(plan.world_size))
         log = paths.launcher_log(0, plan.framework)
-        spawn(find_program(plan.python, environment), argv, environment, log)
+        spawn_helper(find_program(plan.python, environment), argv, environment, log)
 
 
 def with_interface(

@@ -58,13 +58,13 @@ def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) ->
     name and the arguments are protocol: another release may have written the directory.
 
     The node program is a child of ours and no rank: it ends with its command, or when we do; what is left of it when
-    the ranks are gone is ended like everything else that is left then.
+    the ranks are gone is ended like everything else that is left then, and no warning tells of it.
     """
     try:
         if node_rank in read_json(os.path.join(directory, "order.json"))["nodes"]:
             words = [os.path.join(directory, NODE_PROGRAM_FILE), directory, str(node_rank), str(os.getpid())]
             argv = [sys.executable, "-I", "-S", *words]
-            processes.spawn(sys.executable, argv, environ, trouble_log(directory, node_rank))
+            processes.spawn_helper(sys.executable, argv, environ, trouble_log(directory, node_rank))
     except (OSError, ValueError, KeyError, TypeError):
         return False  # whoever asked has removed it, or is told by our silence
     return True

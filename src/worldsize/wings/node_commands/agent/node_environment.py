@@ -13,6 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+HELPER_OF = "WORLDSIZE_HELPER_OF"
+"""As `worldsize.agent.posix.processes` has it, which this program cannot import: an agent that has started us tells by
+it what we leave from what ranks leave."""
+
 _MASK = "***"
 """What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
 
@@ -83,8 +87,11 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         if "CUDA_VISIBLE_DEVICES" in own:
             environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
-    own = {name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value}
-    return {**environment, **own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
+    set_by_job = {
+        name: value for name, value in plan["environment"].items() if not plan.get("hidden") or _MASK not in value
+    }
+    helper = {HELPER_OF: own[HELPER_OF]} if HELPER_OF in own else {}
+    return {**environment, **set_by_job, **order["set"], **helper, "WORLDSIZE_NODE_RANK": str(node)}
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
