@@ -7,9 +7,9 @@ import collections
 from .batch_slices import size_of, slice_of
 from .loop_counts import LoopCounts
 from .loop_purpose import ALWAYS, NEVER, printed_sizes, training_verdict
+from .rank_state import NO_BATCH, BatchSizes, user_frame
 from .sampler_share import rank_batches
 from .torch_module import torch
-from .training import NO_BATCH, BatchSizes, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from .loader_pass import LoaderPass
 from .loop_purpose import ALWAYS, NEVER, SOMETIMES, UNKNOWN, training_verdict
+from .rank_state import NO_BATCH, replace, user_frame
 from .torch_module import torch
-from .training import NO_BATCH, replace, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
