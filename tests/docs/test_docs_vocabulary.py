@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.jobspec.config.compute_types import COMPUTE_KEYS
+from worldsize.jobspec.config.compute_keys import COMPUTE_KEYS
 from worldsize.jobspec.config.files import TOP_KEYS
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT

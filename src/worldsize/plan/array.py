@@ -152,7 +152,7 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
 
 def load_trials(module: str) -> ModuleType:
     """What nodes do for a search, by a wing's modules: `trial` has Trial(plan, paths), the StopRule of
-    `agent/supervision/stop_rule.py`; `record` has output_names(search), the names of outputs that are the array's
+    `agent/supervision/trial_stop_rule.py`; `record` has output_names(search), the names of outputs that are the array's
     alone, write_configuration(array, trial, search), and write_outputs(root, array). Those raise OSError.
     ConfigError where this installation is without them."""
     from worldsize.registry import load_module

@@ -75,7 +75,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
 def _call_external(kind: str, make: Callable[[], Compute]) -> Compute:
     from worldsize.entry_points import call_external
-    from worldsize.jobspec.config.compute_types import EXTERNAL, GROUP
+    from worldsize.jobspec.config.compute_keys import EXTERNAL, GROUP
 
     return call_external(GROUP, kind, EXTERNAL, make)
 
@@ -84,7 +84,7 @@ def _find_compute_module(kind: str) -> ModuleType | None:
     """The module of a type's two functions; None for a type that nobody knows. ConfigError where this installation is
     without it, or another package's cannot be used."""
     if kind not in COMPUTE_TYPES:
-        from worldsize.jobspec.config.compute_types import find_external_type
+        from worldsize.jobspec.config.compute_keys import find_external_type
 
         return find_external_type(kind)
     return load_module(COMPUTE_TYPES[kind].compute, f"the compute type {kind}")

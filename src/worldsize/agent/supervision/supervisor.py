@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from worldsize.agent.supervision.node_preparation import NodePreparation
-    from worldsize.agent.supervision.stop_rule import StopRule
+    from worldsize.agent.supervision.trial_stop_rule import StopRule
 
 TICK = 1.0
 BUSY_TICK = 0.02
@@ -106,7 +106,7 @@ class Supervisor:
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.agent.supervision.stop_rule import make_stop_rule
+            from worldsize.agent.supervision.trial_stop_rule import make_stop_rule
 
             self._rule = rule = make_stop_rule(plan, paths)
             self._parts.append(Part(rule.deadline, lambda now: self._adopt(rule.tick(now))))

@@ -38,7 +38,7 @@ class ComputeType(NamedTuple):
               `complete_settings(values)`, which returns the fields of ComputeSettings as they are meant (without it, a
               `python` is a path of this machine); `key_hint(key)`, the hint about a key that is none, or None; and
               `path_mapping(options)`, how nodes call paths of this machine, as ComputeFacts.mapped. "": its keys are
-              in compute_types.py
+              in compute_keys.py
     handles   further types that the handles of its runs have
     """
 
@@ -53,7 +53,7 @@ COMPUTE_TYPES: Mapping[str, ComputeType] = {
     "hpcpack": ComputeType("wings.hpcpack.compute", "wings.hpcpack.settings"),
     "azureml": ComputeType("wings.azure.compute"),
 }
-"""The types of worldsize itself; others come from other packages (compute_types.py)."""
+"""The types of worldsize itself; others come from other packages (compute_keys.py)."""
 
 
 class ComputeSettings(NamedTuple):

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.compute_types import (
+from worldsize.jobspec.config.compute_keys import (
     COMPUTE_KEYS,
     call_settings,
     is_harmless,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from worldsize.jobspec.keys.hpcpack import HPCPACK
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
-from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_variables import CONVENTIONS
 

@@ -10,7 +10,7 @@ from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_nam
 from worldsize.jobspec.job import Input, InputValue, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key
-from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, value_description

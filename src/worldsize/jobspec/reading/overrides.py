@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.max_ranks import MAX_RANKS
 
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:

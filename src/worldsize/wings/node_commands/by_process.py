@@ -15,7 +15,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-from worldsize.agent.posix.child_termination import terminate_child
+from worldsize.common.child_termination import terminate_child
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.termination import Termination
 from worldsize.compute.capabilities import NodeCommand, NodeEvent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.common.numbers import parse_digits
-from worldsize.jobspec.config.compute_types import call_settings
+from worldsize.jobspec.config.compute_keys import call_settings
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job

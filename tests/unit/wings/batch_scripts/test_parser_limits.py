@@ -21,7 +21,7 @@ from worldsize.agent.launchers.torchrun import root_cause
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError, UsageError
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.jobspec.reading.overrides import apply_overrides, with_world
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element

@@ -203,10 +203,10 @@ def test_a_ranks_environment_without_its_device_and_hook(monkeypatch: pytest.Mon
 
 
 def test_what_a_command_leaves_behind_is_the_agents_helper_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_command.HELPER_OF == HELPER_OF
+    assert node_environment.HELPER_OF == HELPER_OF
     own = {"PATH": "/bin", HELPER_OF: "77"}
     assert environment_on_node(plan(), own)[HELPER_OF] == "77"
-    monkeypatch.setattr(run_command, "living_rank_environment", lambda run_id, node: {"PATH": "/bin", HELPER_OF: "1"})
+    monkeypatch.setattr(node_environment, "living_rank_environment", lambda run_id, node: {"PATH": "/bin", HELPER_OF: "1"})
     assert environment_on_node(plan(), own)[HELPER_OF] == "77"
     assert HELPER_OF not in environment_on_node(plan(), {"PATH": "/bin"})
 

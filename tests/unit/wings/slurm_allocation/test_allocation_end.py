@@ -15,8 +15,7 @@ from worldsize.common.atomic_files import write_json
 from worldsize.compute.base import Compute, Handle
 from worldsize.compute.slurm.compute import compute_of_run
 from worldsize.compute.slurm.job_rows import QUEUE, UNANSWERED, JobRow
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.status import fold_observation, status_from_records
 from worldsize.state.records import ExitRecord, Failure, Observation, Reason, RunState, Status

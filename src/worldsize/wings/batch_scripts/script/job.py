@@ -10,7 +10,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.job import Job, LoadedJob, Resources
-from worldsize.jobspec.limits import MAX_RANKS
+from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.jobspec.paths import printable_path
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.wings.batch_scripts.script.check import max_tasks_per_node, script_launches

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 
 from .random_patches import is_compiling
+from .rank_state import replace
 from .torch_module import torch
-from .training import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 SYNC_VARIABLE = "WORLDSIZE_SYNC_BATCHNORM"
 

@@ -14,15 +14,15 @@ import sys
 
 from worldsize_inrank.import_hook import call_after_import
 
+from .rank_state import replace
 from .torch_module import torch
-from .training import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 _WRITING = frozenset("wax+")
 

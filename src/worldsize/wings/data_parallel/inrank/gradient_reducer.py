@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, BackwardPass, BucketPlan
 from .loss_shares import LossShares
+from .rank_state import refusal, replace, user_frame
 from .torch_module import torch
 from .trained_tensors import TrainedTensors
-from .training import refusal, replace, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .models import Models
     from .printed_values import PrintedValues
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 _FRAMES = 3
 

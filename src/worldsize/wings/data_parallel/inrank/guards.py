@@ -7,8 +7,8 @@ import signal
 import sys
 
 from .batch_norm import SYNC_VARIABLE
+from .rank_state import ScriptRefused, refusal, replace
 from .torch_module import torch
-from .training import ScriptRefused, refusal, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

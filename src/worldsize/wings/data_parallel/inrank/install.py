@@ -18,8 +18,8 @@ from .process_group import Communicator
 from .random_patches import RandomPatches
 from .random_streams import RandomStreams, call_with_numpy, seed_all_ranks
 from .rank_parts import RankParts
+from .rank_state import NO_BATCH, BatchSizes, Training, refusal
 from .torch_module import torch
-from .training import NO_BATCH, BatchSizes, Training, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import collections
 
 from .batch_slices import size_of, slice_of
 from .loop_counts import LoopCounts
-from .loop_purpose import ALWAYS, NEVER, printed_sizes, training_verdict
+from .loop_purpose import ALWAYS, NEVER, SOMETIMES, UNKNOWN, printed_sizes, training_verdict
+from .rank_state import NO_BATCH, BatchSizes, user_frame
 from .sampler_share import rank_batches
 from .torch_module import torch
-from .training import NO_BATCH, BatchSizes, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class LoaderPass:
         self._batched = getattr(loader, "batch_sampler", None) is not None
         self._inside = getattr(loader, "num_workers", 0) == 0
         self._draws = not isinstance(dataset, torch.utils.data.TensorDataset)
+
+    def may_train(self) -> bool:
+        """False where the source shows that its loop leads to no backward."""
+        return self.verdict != NEVER
 
     def is_trained_with(self) -> bool:
         """Whether the next batch is trained with, as far as is known."""
@@ -71,7 +75,7 @@ class LoaderPass:
         training = self._training
         return (
             training.mode == "scale"
-            and self.verdict != NEVER
+            and self.may_train()
             and self._parts.models.is_training()
             and not (self.streaming or not self._batched)
         )
@@ -192,3 +196,15 @@ class LoaderPass:
         parts.models.average_buffers()
         if self._counts is not None:
             self._counts.add_up(user_frame(3), parts.world)
+
+
+def make_pass(parts: RankParts, loader: Any) -> LoaderPass:
+    """A new pass of the innermost user code over `loader`. Where the source does not tell whether the loop trains, it
+    does if an earlier pass of it has led to a backward."""
+    frame = user_frame(3)
+    code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
+    site = (code, line, id(loader.dataset))
+    verdict = training_verdict(frame)
+    if verdict in (SOMETIMES, UNKNOWN) and site in parts.loops:
+        verdict = ALWAYS
+    return LoaderPass(parts, loader, site, verdict)

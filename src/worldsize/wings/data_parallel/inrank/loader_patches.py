@@ -8,15 +8,15 @@ gradient of equal batches is that of one.
 
 from __future__ import annotations
 
-from .loader_pass import LoaderPass
-from .loop_purpose import ALWAYS, NEVER, SOMETIMES, UNKNOWN, training_verdict
+from .loader_pass import make_pass
+from .rank_state import NO_BATCH, replace
 from .torch_module import torch
-from .training import NO_BATCH, replace, user_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .loader_pass import LoaderPass
     from .rank_parts import RankParts
 
 
@@ -40,11 +40,11 @@ class LoaderPatches:
             parts = self._parts
             if not parts.training.active:
                 return original(loader)
-            follower = self._follow(loader)
+            follower = make_pass(parts, loader)
             parts.streams.use(False)
             parts.training.batch = NO_BATCH
             parts.models.average_buffers()
-            if follower.verdict != NEVER and torch.is_grad_enabled():
+            if follower.may_train() and torch.is_grad_enabled():
                 parts.start_pass(loader)
             former, self._next = self._next, follower
             try:
@@ -69,15 +69,6 @@ class LoaderPatches:
             return share // loader.batch_size if loader.drop_last else -(-share // loader.batch_size)
 
         return length
-
-    def _follow(self, loader: Any) -> LoaderPass:
-        frame = user_frame(3)
-        code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
-        site = (code, line, id(loader.dataset))
-        verdict = training_verdict(frame)
-        if verdict in (SOMETIMES, UNKNOWN) and site in self._parts.loops:
-            verdict = ALWAYS
-        return LoaderPass(self._parts, loader, site, verdict)
 
     def _make_init(self, original: Any) -> Any:
         def patched_init(iterator: Any, loader: Any) -> None:

@@ -7,7 +7,7 @@ import linecache
 from functools import lru_cache
 from types import FunctionType, MethodType
 
-from .training import is_user_code
+from .rank_state import is_user_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .loss_graph import LossReading, read_loss
+from .rank_state import refusal
 from .torch_module import torch
-from .training import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .gradient_buckets import BackwardPass
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 
 class LossShares:

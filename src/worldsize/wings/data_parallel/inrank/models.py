@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import weakref
 
+from .rank_state import refusal, replace
 from .torch_module import torch
-from .training import refusal, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable, Iterator
 
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 
 class Models:

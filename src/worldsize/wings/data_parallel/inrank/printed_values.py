@@ -9,15 +9,15 @@ from __future__ import annotations
 import threading
 
 from .loss_graph import read_loss
+from .rank_state import replace
 from .torch_module import torch
-from .training import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 _MAX_KNOWN = 8
 

@@ -6,15 +6,15 @@ share, and each rank takes the rows of its samples: what is drawn is what a sing
 
 from __future__ import annotations
 
+from .rank_state import replace
 from .torch_module import torch
-from .training import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .random_streams import RandomStreams
-    from .training import Training
+    from .rank_state import Training
 
 _SIZED = ("randn", "rand")
 _LIKE = ("randn_like", "rand_like", "randint_like")

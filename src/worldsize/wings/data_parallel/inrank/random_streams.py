@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 _MASK = (1 << 63) - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .printed_values import PrintedValues
     from .process_group import Communicator
     from .random_streams import RandomStreams
-    from .training import Training
+    from .rank_state import Training
 
 
 class RankParts:

@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .training import Training
+    from .rank_state import Training
 
 
 def write_report(training: Training) -> None:

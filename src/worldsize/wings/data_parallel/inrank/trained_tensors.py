@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import weakref
 
+from .rank_state import refusal
 from .torch_module import torch
-from .training import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .models import Models
     from .process_group import Communicator
-    from .training import Training
+    from .rank_state import Training
 
 
 def _no_tensor() -> None:

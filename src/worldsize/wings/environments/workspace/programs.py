@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.agent.posix.child_termination import terminate_child
 from worldsize.agent.posix.processes import signal_group
+from worldsize.common.child_termination import terminate_child
 from worldsize.errors import BuildError
 from worldsize.plan.setup_script import FAILED_MARK, MODULE_LINES, bash_command, module_line
 from worldsize.state.exit_records import signal_name

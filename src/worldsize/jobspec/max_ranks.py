@@ -1,4 +1,4 @@
-"""Limits of what a job may ask for."""
+"""The largest world size that a job may ask for."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from worldsize.agent.posix.child_termination import terminate_child
+from worldsize.common.child_termination import terminate_child
 
 
 @contextmanager
