@@ -206,7 +206,8 @@ def test_what_a_command_leaves_behind_is_the_agents_helper_still(monkeypatch: py
     assert node_environment.HELPER_OF == HELPER_OF
     own = {"PATH": "/bin", HELPER_OF: "77"}
     assert environment_on_node(plan(), own)[HELPER_OF] == "77"
-    monkeypatch.setattr(node_environment, "living_rank_environment", lambda run_id, node: {"PATH": "/bin", HELPER_OF: "1"})
+    of_rank = {"PATH": "/bin", HELPER_OF: "1"}
+    monkeypatch.setattr(node_environment, "living_rank_environment", lambda run_id, node: of_rank)
     assert environment_on_node(plan(), own)[HELPER_OF] == "77"
     assert HELPER_OF not in environment_on_node(plan(), {"PATH": "/bin"})
 
