@@ -15,6 +15,7 @@ TRIAL = (
 
 
 def test_the_best_one_is_left_in_outputs(place: Place) -> None:
+    place.require("array")
     place.write("set.json", '{"size": 1}')
     search = {"config": "set.json", "metric": "speed", "search": {"size": [10, 30, 20]}, "nodes": 1}
     place.job(TRIAL, "2x2", code=".", autotune=search)
@@ -42,6 +43,7 @@ ON_ALL_NODES = (
 
 def test_a_trial_of_all_nodes_is_ended_or_left_out_on_each(place: Place) -> None:
     """What is left out starts no rank anywhere, and every node ends at once and says so."""
+    place.require("array")
     place.write("set.json", "{}")
     search = {"config": "set.json", "metric": "speed", "reports": 1, "search": {"micro_batch": [1, 2, 4]}}
     place.job(ON_ALL_NODES, "2x1", code=".", autotune=search)
