@@ -88,11 +88,9 @@ DISTRIBUTIONS: Mapping[str, type[Distribution]] = _DistributionKinds()
 
 
 def _load_entry_point(name: str) -> type[Distribution]:
-    from worldsize.entry_points import load_entry_point
-    from worldsize.errors import JobError
+    from worldsize.jobspec.distributions.external import load_external_kind
 
-    what, where = "the distribution", "distribution.type"
-    kind: type[Distribution] | None = load_entry_point(ENTRY_POINTS, name, what, error=JobError, where=where)
+    kind = load_external_kind(ENTRY_POINTS, name)
     if kind is None:
         raise KeyError(name)
     return kind

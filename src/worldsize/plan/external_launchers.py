@@ -37,10 +37,10 @@ def file_name(name: str) -> str:
 def find_installed_module(name: str) -> Any:
     """That of an installed package; None where none brings such a launcher. PlanError where it cannot be used."""
     try:
-        from worldsize.entry_points import load_entry_point
+        from worldsize.entry_points import ExternalPart
     except ImportError:  # on a node, which has the agent alone
         return None
-    return load_entry_point(GROUP, name, "the launcher", _NEEDED, PlanError, _WHERE)
+    return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE).load(_NEEDED)
 
 
 def launcher_source(name: str) -> bytes:
