@@ -10,7 +10,7 @@ import sys
 from functools import lru_cache
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.errors import ConfigError, WorldsizeError
+from worldsize.errors import ConfigError, WorldsizeError, error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class ExternalPart(NamedTuple):
     def problem(self, what: str) -> WorldsizeError:
         """The error that says this of it."""
         packages = " and ".join(map(_package_text, self._found()))
-        return self.error(f"{self.what} {self.name} of {packages} {what}", self.where)
+        whose = f" of {packages}" if packages else ""
+        return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
 
     def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
         """An interrupt stays one."""
@@ -90,19 +91,10 @@ def entry_point_names(group: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(point.name for point in _entry_points(group, tuple(sys.path))))
 
 
-def error_text(cause: BaseException) -> str:
-    """In one line; whoever wrote the class may have broken its text, too."""
-    try:
-        said = " ".join(str(cause).split())
-    except Exception as second:  # noqa: BLE001  the author's own __str__ may raise anything
-        said = f"({type(second).__name__} in its text)"
-    return f"{type(cause).__name__}: {said:.500}"
-
-
 def _value_text(value: object) -> str:
     try:
         return " ".join(f"{value!r:.80}".split())
-    except Exception:  # noqa: BLE001  and __repr__, too
+    except Exception:  # noqa: BLE001  the author's own __repr__ may raise anything
         return f"a {type(value).__name__}"
 
 

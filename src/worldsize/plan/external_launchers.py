@@ -13,7 +13,7 @@ import re
 import stat
 import sys
 
-from worldsize.errors import PlanError
+from worldsize.errors import PlanError, error_text
 from worldsize.trust.owners import is_believed
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GROUP = "worldsize.launchers"
 _NEEDED = ("FACTS", "LAUNCHER")
+_METHODS = ("is_available", "prepare", "processes", "failures", "warnings")
 _NAME = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _WHERE = "distribution.launcher"
 
@@ -36,11 +37,37 @@ def file_name(name: str) -> str:
 
 def find_installed_module(name: str) -> Any:
     """That of an installed package; None where none brings such a launcher. PlanError where it cannot be used."""
+    part = _installed_part(name)
+    return part.load(_NEEDED) if part is not None else None
+
+
+def launcher_error(name: str, what: str) -> PlanError:
+    """The error that says this of a launcher; where it is installed, it names the package."""
+    part = _installed_part(name)
+    error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
+    return error
+
+
+def _installed_part(name: str) -> Any:
     try:
         from worldsize.entry_points import ExternalPart
     except ImportError:  # on a node, which has the agent alone
         return None
-    return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE).load(_NEEDED)
+    return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE)
+
+
+def module_problem(module: Any, kind: type) -> str:
+    """Why the module, whose facts are to be of a `kind`, is no launcher's; "" where it is one."""
+    from worldsize.common.json_values import PARSE_ERRORS, check_fields
+
+    if not isinstance(module.FACTS, kind):
+        return "cannot be used: its FACTS are no LauncherFacts"
+    try:
+        check_fields(module.FACTS).title.format(node=0, first=0, last=0, world=1)
+    except PARSE_ERRORS as error:
+        return f"cannot be used: in its FACTS {error_text(error)}"
+    missing = [each for each in _METHODS if not callable(getattr(module.LAUNCHER, each, None))]
+    return f"cannot be used: its LAUNCHER lacks {', '.join(missing)}" if missing else ""
 
 
 def launcher_source(name: str) -> bytes:
@@ -63,9 +90,10 @@ def load_file(name: str, path: str) -> ModuleType:
         source = _own_bytes(path)
         sys.modules[module.__name__] = module
         exec(compile(source, path, "exec"), module.__dict__)  # nosec B102  # as the agent, which lies beside it
-    except (Exception, SystemExit) as error:
-        what = f"the launcher {name} cannot be loaded: {type(error).__name__}: {error}"
-        raise PlanError(what, path) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PlanError(f"the launcher {name} cannot be loaded: {error_text(error)}", path) from error
     missing = [each for each in _NEEDED if not hasattr(module, each)]
     if missing:
         raise PlanError(f"the launcher {name} lacks {', '.join(missing)}", path)
