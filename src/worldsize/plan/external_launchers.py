@@ -56,15 +56,15 @@ def _installed_part(name: str) -> Any:
     return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE)
 
 
-def module_problem(module: Any, kind: type[tuple[Any, ...]]) -> str:
+def module_problem(module: Any, kind: type) -> str:
     """Why the module, whose facts are to be of a `kind`, is no launcher's; "" where it is one."""
     from worldsize.common.json_values import PARSE_ERRORS, check_fields
 
     if not isinstance(module.FACTS, kind):
         return "cannot be used: its FACTS are no LauncherFacts"
     try:
-        check_fields(module.FACTS)
-        module.FACTS.title.format(node=0, first=0, last=0, world=1)
+        facts: Any = module.FACTS
+        check_fields(facts).title.format(node=0, first=0, last=0, world=1)
     except PARSE_ERRORS as error:
         return f"cannot be used: in its FACTS {error_text(error)}"
     missing = [each for each in _METHODS if not callable(getattr(module.LAUNCHER, each, None))]
