@@ -1,11 +1,12 @@
 """The picture of the packages in the documentation, and its table of wings, are those of the code."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import wing_table
 
 ROOT = Path(__file__).parents[2]
 HEAD = "| wing | lines | what |\n| --- | --- | --- |\n"
@@ -14,20 +15,16 @@ HEAD = "| wing | lines | what |\n| --- | --- | --- |\n"
 @pytest.fixture
 def table(tmp_path):
     """Writes a tree of wings with these numbers of lines; what `with_wings` makes of rows."""
-    spec = importlib.util.spec_from_file_location("wing_table", ROOT / "scripts" / "wing_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
     def make(rows, **wings):
         for name, lines in wings.items():
             folder = tmp_path / "worldsize" / "wings" / name
             folder.mkdir(parents=True)
             (folder / "__init__.py").write_text("#\n" * lines)
-        page = "before\n" + module.BEGIN + HEAD + rows + module.END + "after\n"
-        made = module.with_wings(page, tmp_path / "worldsize")
-        head, tail = "before\n" + module.BEGIN + HEAD, module.END + "after\n"
+        page = "before\n" + wing_table.BEGIN + HEAD + rows + wing_table.END + "after\n"
+        made = wing_table.with_wings(page, tmp_path / "worldsize")
+        head, tail = "before\n" + wing_table.BEGIN + HEAD, wing_table.END + "after\n"
         assert made.startswith(head) and made.endswith(tail)
-        return made[len(head) : -len(tail)].splitlines()[:-1], module.unwritten(made)
+        return made[len(head) : -len(tail)].splitlines()[:-1], wing_table.unwritten(made)
 
     return make
 
