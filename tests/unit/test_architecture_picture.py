@@ -15,6 +15,7 @@ HEAD = "| wing | lines | what |\n| --- | --- | --- |\n"
 @pytest.fixture
 def table(tmp_path):
     """Writes a tree of wings with these numbers of lines; what `with_wings` makes of rows."""
+
     def make(rows, **wings):
         for name, lines in wings.items():
             folder = tmp_path / "worldsize" / "wings" / name
