@@ -18,7 +18,7 @@ CAPABILITIES = ("after", "array", "exec", "nodes")
 
 
 def suite(target: Path, *words: str) -> str:
-    """What pytest says of the toy's own tests, by its own configuration and without plugins that worldsize's tests need;
+    """What pytest says of the toy's own tests, by its own configuration, without plugins that worldsize's tests need;
     `target` is where it is installed."""
     install_project(TOY, target / "site")
     searched = os.pathsep.join((SOURCE, str(target / "site")))

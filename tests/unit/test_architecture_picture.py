@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from scripts import wing_table
 
 ROOT = Path(__file__).parents[2]
