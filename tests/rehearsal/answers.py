@@ -155,8 +155,12 @@ CASES: dict[str, tuple[str, Any]] = {
     "mixed module": ("torch.nn.Linear(2, 2).cuda()(torch.ones(1, 2))", MIXED),
     "mixed loss": ("torch.nn.functional.mse_loss(torch.ones(2).cuda(), torch.ones(2))", MIXED),
     "mixed convolution": (
-        "torch.nn.Conv2d(1, 1, 1).cuda()(torch.ones(1, 1, 2, 2))",
-        "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same",
+        "torch.nn.Conv2d(3, 8, 3).cuda()(torch.ones(4, 3, 32, 32))",
+        "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor",
+    ),
+    "mixed convolution of a model on the cpu": (
+        "torch.nn.Conv2d(3, 8, 3)(torch.ones(4, 3, 32, 32).cuda())",
+        "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
     ),
     "copy_ across": (
         "x = torch.zeros(2).cuda(); x.copy_(torch.ones(2)); answer = x.tolist(), str(x.device)",
@@ -258,8 +262,9 @@ CASES: dict[str, tuple[str, Any]] = {
     ),
     "generator": (
         "g = torch.Generator(device='cuda').manual_seed(1); answer = str(g.device), str(torch.rand(1, generator=g, device='cuda').device)",
-        ["cuda:0", "cuda:0"],
+        ["cuda", "cuda:0"],
     ),
+    "generator of a device": ("answer = str(torch.Generator(device='cuda:0').device)", "cuda:0"),
     "threads": (
         (
             "import threading\nout = []\nt = threading.Thread(target=lambda: out.append(str(torch.ones(1, device='cuda').device)))\n"
@@ -343,7 +348,23 @@ CASES: dict[str, tuple[str, Any]] = {
     ),
     "forked before": (
         (
-            "torch.cuda.is_available(); torch.cuda.device_count(); torch.manual_seed(1); torch.cuda.manual_seed_all(1)\nr, w = os.pipe()\n"
+            "torch.cuda.device_count(); torch.manual_seed(1); torch.cuda.manual_seed_all(1)\nr, w = os.pipe()\n"
+            "if os.fork() == 0:\n    os.write(w, str(torch.ones(1, device='cuda').device).encode()); os._exit(0)\n"
+            "os.close(w); answer = open(r).read(); os.wait()"
+        ),
+        "cuda:0",
+    ),
+    "forked after a question": (
+        (
+            "torch.cuda.is_available()\nr, w = os.pipe()\nif os.fork() == 0:\n    try: torch.ones(1, device='cuda')\n"
+            "    except RuntimeError as e: os.write(w, str(e)[:40].encode())\n    finally: os._exit(0)\n"
+            "os.close(w); answer = open(r).read(); os.wait()"
+        ),
+        "Cannot re-initialize CUDA in forked subp",
+    ),
+    "forked after a question to the driver's library": (
+        (
+            "os.environ['PYTORCH_NVML_BASED_CUDA_CHECK'] = '1'; torch.cuda.is_available()\nr, w = os.pipe()\n"
             "if os.fork() == 0:\n    os.write(w, str(torch.ones(1, device='cuda').device).encode()); os._exit(0)\n"
             "os.close(w); answer = open(r).read(); os.wait()"
         ),
@@ -391,6 +412,9 @@ CASES: dict[str, tuple[str, Any]] = {
     ),
 }
 
+TWO_GPUS = ("available", "one visible")
+"""Cases that a machine with one GPU answers otherwise, without a message that names the other."""
+
 
 def ask(code: str) -> Any:
     """What a case answers here, as JSON has it."""
@@ -423,8 +447,11 @@ def _apart(code: str) -> Any:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
+        own = os.getpid()
         try:
-            os.write(writing, json.dumps(ask(code)).encode())
+            said = json.dumps(ask(code)).encode()
+            if os.getpid() == own:  # a case may fork, and what it forks may fail
+                os.write(writing, said)
         finally:
             os._exit(0)
     os.close(writing)

@@ -19,10 +19,13 @@ MISSING = "%s is not part of this installation of worldsize"
 
 
 def copy_without(wings, directory):
-    """The sources without these wings, in a new `directory`."""
+    """The sources without these wings, in a new `directory`. A package of its own cannot be imported from where it is
+    installed, either."""
     shutil.copytree(SOURCE, directory, ignore=shutil.ignore_patterns("__pycache__"))
     for wing in wings:
         shutil.rmtree(directory / wing)
+    hidden = ["import sys"] + ["sys.modules[%r] = None" % wing for wing in wings if os.sep not in wing]
+    (directory / "sitecustomize.py").write_text("\n".join(hidden) + "\n")
     return directory
 
 
@@ -134,6 +137,18 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     (tmp_path / "job.slurm").write_text("#!/bin/bash\nsrun true\n")
     (tmp_path / "job.yml").write_text("batch_script: job.slurm\n")
     check_refused(worldsize(*words), what)
+
+
+@pytest.mark.parametrize("words", ["--virtual-gpus 2", "--data-parallel"])
+def test_bytecode_that_is_left_of_a_wing_is_none(tmp_path, words):
+    """Git and package managers remove sources, and leave the folders of their bytecode."""
+    sources = copy_without(WINGS, tmp_path / "src")
+    for wing in WINGS:
+        for side in ("agent", "inrank", ""):
+            (sources / wing / side / "__pycache__").mkdir(parents=True)
+    words = ["-m", "worldsize", "run", *words.split(), "--", "true"]
+    done = run_python(sources, *words, cwd=tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 2 and MISSING[3:] in done.stderr and "Traceback" not in done.stderr, done
 
 
 def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):

@@ -1,6 +1,6 @@
 """The toy's scheduler: a directory for each job, and a process that starts the job's nodes and notes their end.
 
-    python -m toy_compute.jobs DIRECTORY
+python -m toy_compute.jobs DIRECTORY
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple, Protocol
-from worldsize.compute.base import Handle
+from worldsize.compute.base import Compute, Handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+ALLOCATION = "inside an allocation"
 _NODE_COMMANDS = {"local": "wings.node_commands.local", "slurm": "wings.node_commands.slurm"}
 """What the core's computes execute commands by: modules with `execute`, `open_shell` and more, all of which take what
 the compute knows."""
@@ -24,6 +25,12 @@ the compute knows."""
 def load_node_commands(kind: str) -> ModuleType:
     """The module for the compute `kind`. ConfigError where this installation is without it."""
     return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
+
+
+def start_place(compute: Compute) -> str:
+    """Where the runs of an array start, of a compute that starts all of them at once: "inside an allocation", whose
+    nodes have srun, or "on NAME"."""
+    return ALLOCATION if "steps" in compute.capabilities else f"on {compute.name}"
 
 
 class ComputeNode(NamedTuple):

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from worldsize.common.json_values import check_fields, read_record, require_version, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import LAUNCHER_PREFIX, RunPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ MAX_ELEMENTS = 10_000
 """No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
 _TRIALS = "wings.trials.agent."
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
-"""All that an element's directory holds until something happens to the element."""
+"""These, and files of other packages' launchers, are all that an element's directory holds until something happens to
+the element."""
 
 
 class Array(NamedTuple):
@@ -110,7 +111,7 @@ def element_root(root: str, element: int) -> str:
 def is_untouched(root: str) -> bool:
     """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
     try:
-        return _SUBMITTED.issuperset(os.listdir(root))
+        return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
     except OSError:
         return False
 

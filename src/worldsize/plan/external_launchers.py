@@ -14,6 +14,7 @@ import stat
 import sys
 
 from worldsize.errors import PlanError, error_text
+from worldsize.plan.run_paths import LAUNCHER_PREFIX
 from worldsize.trust.owners import is_believed
 
 TYPE_CHECKING = False
@@ -29,16 +30,25 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """In a run's directory. PlanError for what is no launcher's name."""
+    """The name of a launcher's file in a run's directory. PlanError for what is no launcher's name."""
     if not re.fullmatch(_NAME, name):
         raise PlanError(f"{name!r:.80} is no launcher's name", _WHERE)
-    return f"launcher-{name}.py"
+    return f"{LAUNCHER_PREFIX}{name}.py"
 
 
 def find_installed_module(name: str) -> Any:
-    """That of an installed package; None where none brings such a launcher. PlanError where it cannot be used."""
+    """The module of this launcher of an installed package; None where none brings one. PlanError where it cannot be
+    used: where it is not a single file of Python, too."""
     part = _installed_part(name)
-    return part.load(_NEEDED) if part is not None else None
+    module = part.load(_NEEDED) if part is not None else None
+    if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
+        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
+        raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
+    return module
+
+
+def _is_single_file(path: str) -> bool:
+    return path.endswith(".py") and os.path.basename(path) != "__init__.py" and os.path.isfile(path)
 
 
 def launcher_error(name: str, what: str) -> PlanError:
@@ -72,12 +82,12 @@ def module_problem(module: Any, kind: type) -> str:
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError where it is not a single file of Python."""
-    path = getattr(find_installed_module(name), "__file__", None) or ""
-    if not path.endswith(".py") or os.path.basename(path) == "__init__.py":
-        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
-        raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
-    with open(path, "rb") as file:
+    """The file of an installed package's launcher. PlanError where there is none, or as of `find_installed_module`;
+    OSError."""
+    module = find_installed_module(name)
+    if module is None:
+        raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)
+    with open(module.__file__, "rb") as file:
         return file.read()
 
 
@@ -90,7 +100,7 @@ def load_file(name: str, path: str) -> ModuleType:
     try:
         source = _own_bytes(path)
         sys.modules[module.__name__] = module
-        exec(compile(source, path, "exec"), module.__dict__)  # nosec B102  # as the agent, which lies beside it
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent beside it
     except KeyboardInterrupt:
         raise
     except BaseException as error:

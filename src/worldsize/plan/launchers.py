@@ -84,7 +84,7 @@ LAUNCHERS = {
 
 
 _added: Dict[str, LauncherFacts] = {}
-"""Those of other packages that this process has found."""
+"""The launchers of other packages that this process has found."""
 
 
 def launcher_facts(name: str) -> LauncherFacts:
@@ -111,14 +111,14 @@ def require_launcher(name: str) -> None:
 
 
 def external_launchers(plan: Plan) -> List[str]:
-    """The names of other packages' launchers that the plan may use: as its own, in place of it, or in a trial."""
-    named = (plan.launcher, plan.options.get("otherwise"), plan.options.get("launcher"))
-    return [name for name in named if isinstance(name, str) and name not in LAUNCHERS]
+    """The names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
+    named = dict.fromkeys((plan.launcher, str(plan.options.get("otherwise", plan.launcher))))
+    return [name for name in named if name not in LAUNCHERS]
 
 
 def load_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Makes these known to this process, and to those that are forked from it, from the run's directory. PlanError for
-    what is not there, is somebody else's, or is no launcher."""
+    """Loads these from the run's directory, for this process and those that are forked from it. PlanError for one that
+    is not there, is somebody else's, or is no launcher."""
     for name in external_launchers(plan):
         from worldsize.plan.external_launchers import file_name, load_file
 

@@ -46,6 +46,9 @@ import os
 from worldsize.common.numbers import parse_digits
 
 _ATTEMPT = "attempt-"
+LAUNCHER_PREFIX = "launcher-"
+"""Begins the names of files of other packages' launchers."""
+
 NODE_PROGRAM_FILE = "visit.py"
 """The name in `errands/ID/` of the program that each node executes (`wings.node_commands.agent.run_command`). It is
 protocol: agents of running runs start the program by this name."""

@@ -10,9 +10,7 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.dump import dump_tree, job_tree
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.plan.secrets_file import (
-    plan_secret_values,
-)
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables

@@ -87,11 +87,12 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
 
 
 def _sources_of_wings(wings: str) -> list[tuple[str, str, os.stat_result]]:
-    """The same of each wing's folder `agent`, with the empty `__init__.py` of the folders above it."""
+    """The same of each wing's folder `agent`, with the empty `__init__.py` of the folders above it. A folder without
+    one is no wing: it may be what Python has left of one that was removed."""
     found = []
     for wing in sorted(os.listdir(wings)):
         agent = os.path.join(wings, wing, "agent")
-        if os.path.isdir(agent):
+        if os.path.isfile(os.path.join(agent, "__init__.py")):
             found += _sources_below(agent, f"worldsize/wings/{wing}/agent/")
             above = [os.path.join(wings, wing, "__init__.py"), os.path.join(wings, "__init__.py")]
             found += [(path.replace(wings, "worldsize/wings", 1), path, os.stat(path)) for path in above]

@@ -3,6 +3,5 @@
 runs           new ids and run directories: create_run, discard_run, objects_dir, home_dir
 find           list_ids, find_run_paths
 summaries      what `list` shows of each run
-prune          removal of finished runs
 content_store  a directory of fetched things
 """

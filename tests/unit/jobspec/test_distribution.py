@@ -119,6 +119,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own-1.dist-info").mkdir()
     (tmp_path / "own-1.dist-info" / "METADATA").write_text("Name: own\nVersion: 1\n")
     points = "[worldsize.distributions]\nown = own_kind:Own\nbroken = own_kind:Gone\npytorch = own_kind:Own\n"
+    points += "bare = own_kind:NamedTuple\n"
     (tmp_path / "own-1.dist-info" / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -131,6 +132,8 @@ def test_a_kind_of_another_package(other_package: None) -> None:
         parse_distribution({"type": "own", "pairs": 0}, "here", [])
     with pytest.raises(JobError, match=r"the distribution broken of own 1 \(own_kind:Gone\) cannot be loaded"):
         parse_distribution({"type": "broken"}, "here", [])
+    with pytest.raises(JobError, match=r"bare of own 1 \(own_kind:NamedTuple\) lacks keys, world_size"):
+        parse_distribution({"type": "bare"}, "here", [])
     with pytest.raises(JobError, match="did you mean 'own'"):
         parse_distribution({"type": "owm"}, "here", [])
     assert parse_distribution({"type": "pytorch"}, "here", []) == PyTorchDistribution(1)
@@ -147,7 +150,7 @@ WHOSE = "distribution.type: the distribution own of own 1 (own_kind:Own) "
     ("module", "says"),
     [
         ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
-        ("Own = 5", "lacks _fields, _field_defaults, keys, world_size, arrange"),
+        ("Own = 5", "lacks keys, world_size, arrange, _fields, _field_defaults"),
         (KIND + "\nOwn = Own()", "is no class of named tuples"),
         (KIND.replace('    type: str = "own"\n', ""), "has no default of type"),
         (KIND.replace("pairs: int = 1", "pairs: int"), "has no default of pairs"),

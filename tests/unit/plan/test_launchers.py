@@ -14,7 +14,8 @@ import pytest
 import worldsize
 from worldsize.agent.launchers.base import Launcher, choose_launcher, find_launcher
 from worldsize.errors import PlanError
-from worldsize.plan.launchers import LAUNCHERS, launcher_facts
+from worldsize.plan.external_launchers import launcher_source
+from worldsize.plan.launchers import LAUNCHERS, external_launchers, launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import VARIABLES, has_hostfile
 from worldsize.plan.rank_layout import node_major_layout
@@ -36,6 +37,26 @@ INSTALLED = [name for name, facts in LAUNCHERS.items() if (SOURCE / (facts.modul
 
 def plan_of(**fields: object) -> Plan:
     return Plan("run-7", "t", "lab", 1.5, 0, node_major_layout(2, 2), ("true",), {}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"launcher": "torchrun"}, []),
+        ({"launcher": "toy"}, ["toy"]),
+        ({"launcher": "mpirun", "options": {"otherwise": "toy"}}, ["toy"]),
+        ({"launcher": "toy", "options": {"otherwise": "toy"}}, ["toy"]),
+        ({"launcher": "toy", "options": {"launcher": "fast", "otherwise": "direct"}}, ["toy"]),
+    ],
+)
+def test_launchers_of_other_packages_that_a_plan_may_use(fields: dict[str, object], names: list[str]) -> None:
+    """Whatever else its options say is the launcher's own business."""
+    assert external_launchers(plan_of(**fields)) == names
+
+
+def test_one_that_no_package_brings_has_no_file() -> None:
+    with pytest.raises(PlanError, match="there is no launcher 'gone'"):
+        launcher_source("gone")
 
 
 @pytest.mark.parametrize("name", INSTALLED)

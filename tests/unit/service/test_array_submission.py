@@ -18,6 +18,7 @@ from worldsize.plan.array import is_untouched
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.array import RunArray
+from worldsize.service.submission.plan_job import plan_job
 from worldsize.service.submission.submit import start
 
 
@@ -119,3 +120,22 @@ def test_an_element_needs_little_on_disk(request_of_three: SubmissionRequest) ->
     with pytest.raises(KeyboardInterrupt):
         start(request_of_three, Progress(), submitting)
     assert held == [["agent.pyz", "code.json", "job.yml", "plan.json", "record.json"]]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "what", "hint"),
+    [
+        (("steps",), "inside an allocation all 3 runs start at once", "leave the allocation's shell"),
+        ((), "on local all 3 runs start at once", ""),
+    ],
+)
+def test_a_compute_that_starts_all_at_once_is_told_of(
+    request_of_three: SubmissionRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capabilities: Sequence[str],
+    what: str,
+    hint: str,
+) -> None:
+    monkeypatch.setattr(LocalCompute, "capabilities", frozenset(capabilities))
+    (notice,) = (each for each in plan_job(request_of_three, 1.0).notices if each.where == "at_once")
+    assert notice.what == what and (notice.hint or "").endswith(hint) and bool(notice.hint) == bool(hint)

@@ -54,6 +54,7 @@ MODULES = {
     "failing_compute.py": OWN + "def complete_settings(values): return values['nothing']\n",
     "adding_compute.py": OWN + "def complete_settings(values): return {'nix': 5}\n",
     "hinting_compute.py": OWN + "def key_hint(key): return 5\n",
+    "quitting_compute.py": OWN + "def complete_settings(values): raise SystemExit('no licence')\n",
 }
 NAMES = [name.partition("_")[0] for name in MODULES]
 POINTS = "[worldsize.computes]\nslurm = own_compute\n" + "".join("%s = %s_compute\n" % (each, each) for each in NAMES)
@@ -118,6 +119,7 @@ def test_what_its_table_may_not_say(project: Project, lines: list[str], says: st
         ("constant", "cannot be used: open_compute, compute_of_run are no functions"),
         ("odd", "cannot be used: its KEYS are no mapping of names to keys"),
         ("keyless", "cannot be used: its KEYS are no mapping of names to keys"),
+        ("quitting", "failed in complete_settings: SystemExit: no licence"),
         ("failing", "failed in complete_settings: KeyError: 'nothing'"),
         ("adding", "failed: complete_settings returned {'nix': 5}, which is not the fields of a ComputeSettings"),
     ],

@@ -84,7 +84,7 @@ def test_without_links_each_has_its_own(
 @pytest.mark.parametrize("sign", ["attempt-0", "result.json", "handle.json", "cancel.json", "batch.log"])
 def test_what_happened_to_an_element_shows(elements: list[RunPaths], sign: str) -> None:
     root = elements[0].root
-    for name in ("plan.json", "job.yml", "record.json"):
+    for name in ("plan.json", "job.yml", "record.json", "launcher-toy.py"):
         write_json(os.path.join(root, name), {})
     assert is_untouched(root)
     write_json(os.path.join(root, sign), {})

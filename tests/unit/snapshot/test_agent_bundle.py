@@ -62,6 +62,13 @@ def test_other_sources_give_another_bundle(tmp_path, other_sources):
     assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/outcome/verdict.py")
 
 
+def test_what_python_has_left_of_a_wing_is_none(tmp_path, other_sources):
+    """Git and package managers remove sources, and leave the folders of their bytecode."""
+    first = ensure_agent_bundle(str(tmp_path / "one"))
+    os.makedirs(os.path.join(other_sources, "wings", "former", "agent", "__pycache__"))
+    assert read(ensure_agent_bundle(str(tmp_path / "two"))) == read(first)
+
+
 def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     names = set(zipfile.ZipFile(ensure_agent_bundle(str(tmp_path))).namelist())
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/registry.py"} <= names

@@ -200,7 +200,8 @@ class Conductor:
         return None
 
     def _isolate(self) -> None:
-        """Keep the virtual nodes of a rehearsal apart as far as the system lets us. ConfigError."""
+        """Keep the virtual nodes of a rehearsal apart as far as the system lets us. ConfigError where this installation
+        is without rehearsals."""
         from worldsize.registry import load_module
 
         isolation = load_module(_ISOLATION, "a rehearsal")

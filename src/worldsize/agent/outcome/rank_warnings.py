@@ -17,7 +17,7 @@ _SHOWN = 80
 
 
 def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
-    """Of those of `ranks` that have left an exception."""
+    """One for each of `ranks` that has left an exception."""
     for rank in ranks:
         error = read_error(paths, rank)
         if error is not None:
@@ -25,7 +25,7 @@ def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]
 
 
 def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
-    """`error`: the exception as `read_error` returns it."""
+    """That of a rank which has left `error`, an exception as `read_error` returns it."""
     what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
     return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
 

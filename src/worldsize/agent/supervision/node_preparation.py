@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
 
 def begin_preparation(plan: Plan, environ: Mapping[str, str], node_rank: int) -> NodePreparation:
-    """Begins at once. ConfigError where this installation cannot do it."""
+    """Begins to get this node's disk ready. ConfigError where this installation cannot do it."""
     found: NodePreparation = _load("preparation").NodePreparation(plan, environ, node_rank)
     return found
 
 
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
-    """Find this user's directory on the disks of this machine, before each virtual node has disks of its own."""
+    """Finds this user's directory on the disks of this machine, before each virtual node has disks of its own.
+    ConfigError where this installation cannot do it."""
     _load("directory").remember_own_directory(base, environ)
 
 

@@ -39,6 +39,6 @@ if TYPE_CHECKING:
 
 
 def make_stop_rule(plan: Plan, paths: RunPaths) -> StopRule:
-    """That of a plan's `search`. ConfigError where this installation is without it; OSError, WorldsizeError."""
+    """The rule of a plan's `search`. ConfigError where this installation is without it; OSError, WorldsizeError."""
     found: StopRule = load_trials("trial").Trial(plan, paths)
     return found

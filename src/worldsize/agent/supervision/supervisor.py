@@ -35,7 +35,6 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
-from worldsize.registry import find_module
 from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
 
 TYPE_CHECKING = False
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 TICK = 1.0
 BUSY_TICK = 0.02
-_RELAY = "wings.mpi.agent.launcher_relay"
+_RELAY, _COMMANDS = "wings.mpi.agent.launcher_relay", "wings.node_commands.agent.command_watcher"
 _HEADS_PATIENCE = 1.02
 """Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
 
@@ -78,8 +77,7 @@ class Supervisor:
         address = (rendezvous.address if head else address) or ""
         self._ports = reserve_ports(plan, self.node)
         if self._ports:
-            ports = tuple(each.port for each in self._ports)
-            self._host = self._host._replace(address=address, ports=ports)
+            self._host = self._host._replace(address=address, ports=tuple(each.port for each in self._ports))
         self._recorder = NodeRecorder(paths, node_rank, len(self.node.ranks))
         self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
@@ -93,8 +91,8 @@ class Supervisor:
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
             from worldsize.registry import load_module
 
-            relay = load_module(_RELAY, f"the launcher {plan.launcher}").MessageRelay
-            self._relay = relay(self._peers, self._selector, node_rank, paths.launch_dir)
+            wing = load_module(_RELAY, f"the launcher {plan.launcher}")
+            self._relay = wing.MessageRelay(self._peers, self._selector, node_rank, paths.launch_dir)
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._ended_ranks = EndedRanks(plan, paths, node_rank)
@@ -178,8 +176,9 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
-            commands = find_module("wings.node_commands.agent.command_watcher")  # few need it, and ranks come first
-            if commands is not None:
+            from worldsize.registry import find_module  # few need it, and ranks come first
+
+            if commands := find_module(_COMMANDS):
                 commands.watch_commands(self.paths, self.node.node_rank, self.environ)
 
     # what ends a run

@@ -105,10 +105,13 @@ def find_external_type(kind: str) -> ModuleType | None:
     missing = [name for name in _NEEDED[1:] if not callable(getattr(module, name))]
     if missing:
         raise part.problem(f"cannot be used: {', '.join(missing)} are no functions")
-    keys = module.KEYS
-    if not isinstance(keys, Mapping) or not all(isinstance(key, Key) for key in keys.values()):
+    if not _are_keys(module.KEYS):
         raise part.problem("cannot be used: its KEYS are no mapping of names to keys")
     return module
+
+
+def _are_keys(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, Key) for key in value.values())
 
 
 def keys_of_type(kind: str) -> Keys | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from worldsize.jobspec.distribution import Distribution
 
-_NEEDED = ("_fields", "_field_defaults", "keys", "world_size", "arrange")
+_NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
 
 
 def load_external_kind(group: str, name: str) -> type[Distribution] | None:

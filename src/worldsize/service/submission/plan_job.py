@@ -219,10 +219,14 @@ def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
     at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
     if "array" not in planned.compute.capabilities:
-        inside = "steps" in planned.compute.capabilities
-        what = f"{'inside an allocation' if inside else f'on compute {plan.compute}'} all {number} runs start at once"
-        hint = "in a job of their own each can have nodes to itself: leave the allocation's shell" if inside else None
-        notices, at_once = (*notices, CheckResult("notice", what, "at_once", hint)), None
+        from worldsize.compute.capabilities import ALLOCATION, start_place
+
+        place = start_place(planned.compute)
+        hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
+        told = CheckResult(
+            "notice", f"{place} all {number} runs start at once", "at_once", hint if place == ALLOCATION else None
+        )
+        notices, at_once = (*notices, told), None
     plan = plan._replace(array=ArrayElement(0, number, "", at_once))
     if facts.shared_host and plan.threads is not None and not planned.job.threads:  # its cores are shared by them, too
         plan = plan._replace(threads=max(1, plan.threads // min(at_once or 1, number)))

@@ -31,7 +31,7 @@ def packages_of(job: Job) -> tuple[str, ...]:
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
-        if not os.path.isdir(_folder(name)):
+        if not os.path.isfile(os.path.join(_folder(name), "__init__.py")):
             raise missing_error(f"`{_WINGS[name]}`")
     return found
 

@@ -89,7 +89,7 @@ def write_record(
 
 
 def write_launchers(plan: Plan, paths: RunPaths) -> None:
-    """The launchers of other packages, which nodes load from there."""
+    """Writes the launchers of other packages into the run, from where nodes load them. PlanError, OSError."""
     for name, source in _launcher_files(plan).items():
         write_bytes(os.path.join(paths.root, name), source)
 

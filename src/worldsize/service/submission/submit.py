@@ -36,10 +36,6 @@ from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import discard_run
 from worldsize.trust.secrets import mask_values
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 
 def start(
     request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None
@@ -75,7 +71,7 @@ def start(
 
 
 def refuse_array_rehearsal(job: Job) -> None:
-    """JobError."""
+    """JobError for an array whose runs would be rehearsals."""
     if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
         raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")

@@ -1,7 +1,7 @@
 """A directory that is filled under names that others have chosen, without anything outside being touched.
 
 Each directory on the way is opened from the one above it, and none of them may be a link: a name means the same place
-whatever was made before. Standard library only: travels inside agent.pyz (Python >= 3.8).
+whatever was made before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Archives, unpacked so that nothing lands outside of where they are to go.
-
-Standard library only: travels inside agent.pyz (Python >= 3.8).
-"""
+"""Archives, unpacked so that nothing lands outside of where they are to go."""
 
 from __future__ import annotations
 

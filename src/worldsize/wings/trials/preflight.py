@@ -6,6 +6,7 @@ import os
 
 from worldsize.common.atomic_files import read_json
 from worldsize.compute.base import CheckResult, Compute
+from worldsize.compute.capabilities import ALLOCATION, start_place
 from worldsize.service.request import KeyOrigins
 
 
@@ -13,9 +14,9 @@ def search_problems(code: str | None, name: str, compute: Compute, origins: KeyO
     """Of a search: its trials do not disturb each other, and the file that it varies is a part of the code."""
     what, hint = "", "autotune.config says which JSON file of the code to vary"
     if "array" not in compute.capabilities:
-        inside = "steps" in compute.capabilities
-        what = f"{'inside an allocation' if inside else f'on compute {compute.name}'} all trials would start at once"
-        hint = "leave the allocation's shell" if inside else "name another compute"
+        place = start_place(compute)
+        what = f"{place} all trials would start at once"
+        hint = "leave the allocation's shell" if place == ALLOCATION else "choose another compute"
     elif code and "://" in code:
         return []
     elif not code or not os.path.isfile(os.path.join(code, name)):

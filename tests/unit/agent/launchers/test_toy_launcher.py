@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,15 @@ def test_what_is_no_launcher_on_a_node_is_one_sentence(toys: Path, text: str | N
     assert says in on_node(file.parent).stderr.splitlines()[-1]
 
 
+def test_it_means_on_a_node_what_it_means_here(toys: Path) -> None:
+    """Its annotations, say, are no texts there where the file does not ask for that."""
+    assert worldsize(toys, "run", "job.yml").returncode == 0
+    file = run_directory(toys) / "launcher-toy.py"
+    file.write_text(LAUNCHER + "\nclass Times:\n    seconds: int\n\nassert Times.__annotations__ == {'seconds': int}\n")
+    done = on_node(file.parent)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_launcher_of_somebody_else_is_not_loaded(toys: Path) -> None:
     if os.geteuid():
         pytest.skip("needs root: the file of another user")
@@ -153,8 +163,9 @@ def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, poin
     line = "toy = toy_launcher.launcher\n"
     assert line in points.read_text()
     points.write_text(points.read_text().replace(line, "toy = %s\n" % point if point else ""))
-    done = worldsize(toys, "run", "job.yml")
-    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+    for option in ((), ("--dry-run",)):
+        done = worldsize(toys, "run", "job.yml", *option)
+        assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
     assert not list((toys / "home").rglob("plan.json"))
 
 
@@ -208,6 +219,20 @@ def test_warnings_that_it_fails_to_tell_are_one() -> None:
 
     (found,) = ExternalLauncher("toy", Silent()).warnings(None, None, [0])  # type: ignore[arg-type]
     assert found.text == "the launcher toy failed in warnings: KeyError: 'x'"
+
+
+def test_one_out_of_an_archive_is_told(toys: Path) -> None:
+    """Its package can be imported, and has no file that could travel."""
+    with zipfile.ZipFile(toys / "toys.zip", "w") as archive:
+        archive.write(PACKAGE / "toy_launcher" / "__init__.py", "zipped_toy/__init__.py")
+        archive.writestr("zipped_toy/launcher.py", LAUNCHER)
+    points = next(toys.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("= toy_launcher.launcher", "= zipped_toy.launcher"))
+    environ = {**os.environ, "PYTHONPATH": "%s:%s:%s" % (SOURCE, toys, toys / "toys.zip")}
+    environ["WORLDSIZE_HOME"] = str(toys / "home")
+    argv = [sys.executable, "-m", "worldsize", "run", "job.yml"]
+    done = subprocess.run(argv, cwd=toys, env=environ, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2 and "the launcher toy is no single file of Python" in done.stderr
 
 
 def test_two_packages_that_bring_one_launcher_are_both_named(toys: Path) -> None:

@@ -27,8 +27,8 @@ def found(code: str | None, *capabilities: str, name: str = "ds.json") -> list[s
 def test_trials_that_would_start_at_once_are_refused(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text("{}")
     assert found(str(tmp_path), "array") == [] and found("https://example.org/code", "array") == []
-    assert found(str(tmp_path), "steps") == ["inside an allocation all trials would start at once"]
-    assert found(str(tmp_path), "exec") == ["on compute lab all trials would start at once"]
+    assert found(str(tmp_path), "exec", "steps") == ["inside an allocation all trials would start at once"]
+    assert found(str(tmp_path), "exec") == ["on lab all trials would start at once"]
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
     or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
-            work.report_step(f"{_shown(each.url)} is left out: only with {each.when}")
+            work.report_step(f"{_display_url(each.url)} is left out: only with {each.when}")
             continue
         _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
@@ -136,7 +136,7 @@ def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
     """The name and the path of a file, which is kept in `cache`. BuildError."""
-    work.report_step(f"fetching {_shown(url)}")
+    work.report_step(f"fetching {_display_url(url)}")
     try:
         local = url.removeprefix("file://")
         found = (
@@ -149,7 +149,7 @@ def download_to_cache(
     return _downloader("fetch").file_name(url), found.path
 
 
-def _shown(url: str) -> str:
+def _display_url(url: str) -> str:
     """An address for people, without what may be secret in it."""
     return str(_downloader("http").display_url(url))
 
@@ -180,7 +180,9 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
         _copy(path, os.path.join(target, name))
         names = [name]
     else:
-        limit = _downloader("limits").unpack_limit(os.path.getsize(path), True, _max_size(wanted), _shown(wanted.url))
+        limit = _downloader("limits").unpack_limit(
+            os.path.getsize(path), True, _max_size(wanted), _display_url(wanted.url)
+        )
         names = _unpack(path, name, target, limit)
     if wanted.to:
         make_directories(os.path.dirname(mark))

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import zlib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 DESCRIPTION = "worldsize-pack.json"
 VERSION = 1
 PIECE = 4 << 20

@@ -13,8 +13,8 @@ from worldsize.wings.rehearsal.agent import namespaces
 
 
 def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Mapping[str, str], bool]:
-    """Cut the network off from this process, the parent of all agents, where the rehearsal is offline; leave word of
-    what the system refused. The environment of the agents, and whether each is to call `mount_disks`."""
+    """Cuts the network off from this process, the parent of all agents, where the rehearsal is offline, and writes what
+    the system refused. Returns the environment of the agents, and whether each of them is to call `mount_disks`."""
     offline = bool(plan.rehearsal and plan.rehearsal.offline)
     isolated = namespaces.Isolation()
     try:
@@ -31,6 +31,6 @@ def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Ma
 
 
 def mount_disks(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
-    """A disk of its own for the node whose agent this process is. OSError."""
+    """Mounts a disk of its own for the node whose agent this process is. OSError."""
     shared = plan.rehearsal.shared if plan.rehearsal else ()
     namespaces.mount_own_disks(paths.disks, paths.root, shared, environ)

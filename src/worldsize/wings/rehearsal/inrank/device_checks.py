@@ -43,7 +43,8 @@ def _check_convolution(args: Any, kwargs: Any) -> None:
     tensors = list(_tensors(args, kwargs))[:2]
     marks = [mark_of(tensor) for tensor in tensors]
     if len(marks) == 2 and None not in marks and marks[0] != marks[1] and CPU in marks:
-        raise RuntimeError(messages.CONVOLUTION % (type_name(tensors[0]), type_name(tensors[1])))
+        message = messages.CONVOLUTION % (type_name(tensors[0]), type_name(tensors[1]))
+        raise RuntimeError(message + (messages.CONVOLUTION_ON_CPU if marks[0] == CPU else ""))
     check_same_device(args, kwargs)
 
 

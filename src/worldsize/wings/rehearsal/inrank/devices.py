@@ -21,10 +21,11 @@ CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
 
 
 class _CudaState:
-    """What CUDA keeps per process: whether it was begun, and with which devices."""
+    """What CUDA keeps per process: whether it was begun, with which devices, and whether its runtime was asked."""
 
     def __init__(self) -> None:
         self.visible: Optional[tuple[int, ...]] = None
+        self.asked = False
         self.forked = False
         self.here = threading.local()
 
@@ -83,8 +84,15 @@ def is_in_bad_fork() -> bool:
     return _cuda_state.forked
 
 
+def ask_runtime() -> None:
+    """Ask the CUDA runtime, which no fork of this process can use afterwards. torch asks NVML in its place where
+    PYTORCH_NVML_BASED_CUDA_CHECK is 1."""
+    if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
+        _cuda_state.asked = True
+
+
 def _after_fork() -> None:
-    _cuda_state.forked = _cuda_state.visible is not None
+    _cuda_state.forked = _cuda_state.asked or _cuda_state.visible is not None
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -28,6 +28,7 @@ NUMPY = "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy 
 PINNED = "cannot pin '%s' only dense CPU tensors can be pinned"
 MIXED = "Expected all tensors to be on the same device, but found at least two devices, %s and %s!"
 CONVOLUTION = "Input type (%s) and weight type (%s) should be the same"
+CONVOLUTION_ON_CPU = " or input should be a MKLDNN tensor and weight is a dense tensor"
 LOAD = (
     "Attempting to deserialize object on CUDA device %d but torch.cuda.device_count() is %d. Please use torch.load "
     "with map_location to map your storages to an existing device."

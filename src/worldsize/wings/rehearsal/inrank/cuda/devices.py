@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    return not is_called_by_torch() and devices.count() > 0
+    if is_called_by_torch():
+        return False
+    devices.ask_runtime()
+    return devices.count() > 0
 
 
 def device_count() -> int:

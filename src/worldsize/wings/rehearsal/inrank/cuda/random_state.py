@@ -12,23 +12,24 @@ from ..torch_module import torch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any, Optional
+    from typing import Any
 
 
 class Generator(torch._C.Generator):  # type: ignore[misc]
-    """torch.Generator, also of a virtual GPU."""
+    """torch.Generator, also of a virtual GPU. Its device is the one asked for: `cuda` stays without an index."""
 
-    _virtual: Optional[int] = None
+    _virtual: Any = None
 
     def __new__(cls, device: Any = None) -> Any:
         index = None if device is None else devices.find_index(device)
         made = super().__new__(cls, device="cpu" if device is None or index is not None else device)
-        made._virtual = index
+        if index is not None:
+            made._virtual = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
         return made
 
     @property
     def device(self) -> Any:
-        return super().device if self._virtual is None else torch.device("cuda", self._virtual)
+        return super().device if self._virtual is None else self._virtual
 
 
 _generators: dict[int, Any] = {}
