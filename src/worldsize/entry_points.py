@@ -9,17 +9,81 @@ import re
 import sys
 from functools import lru_cache
 
-from worldsize.errors import ConfigError, WorldsizeError
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import ConfigError, WorldsizeError, error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.metadata import EntryPoint
-    from typing import Any, TypeVar
-
-    Made = TypeVar("Made")
+    from typing import Any
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class ExternalPart(NamedTuple):
+    """What may be another package's: the name of an entry point in a group, and what it is called in messages.
+
+    error, where  of what is raised: one sentence that names the packages
+    """
+
+    group: str
+    name: str
+    what: str
+    error: type[WorldsizeError] = ConfigError
+    where: str | None = None
+
+    def load(self, needed: Sequence[str] = ()) -> Any:
+        """The object that a package brings under this name; None where no package does.
+
+        Raises `error` where two bring the name, or where the one's object cannot be loaded, whatever it raises, or
+        lacks an attribute that is `needed`.
+        """
+        found = self._found()
+        if not found:
+            return None
+        if len(found) > 1:
+            what = f"{self.what} {self.name} is brought by two packages: {' and '.join(map(_package_text, found))}"
+            raise self.error(what, self.where, "uninstall one")
+        try:
+            loaded = found[0].load()
+        except BaseException as cause:
+            raise self._failure("cannot be loaded", cause) from cause
+        missing = [each for each in needed if not hasattr(loaded, each)]
+        if missing:
+            raise self.problem(f"lacks {', '.join(missing)}")
+        return loaded
+
+    def call(
+        self, function: str, make: Callable[[], Any], is_right: Callable[[Any], bool] | None = None, wanted: str = ""
+    ) -> Any:
+        """What `make`, code of the package, returns, which is `function` in messages. Raises `error` for whatever it
+        raises that is no error of worldsize's, and where what it returns is not right: not what is `wanted`."""
+        try:
+            made = make()
+            right = is_right is None or is_right(made)
+        except WorldsizeError:
+            raise
+        except BaseException as cause:
+            raise self._failure(f"failed in {function}", cause) from cause
+        if not right:
+            raise self.problem(f"failed: {function} returned {_value_text(made)}, which is not {wanted}")
+        return made
+
+    def problem(self, what: str) -> WorldsizeError:
+        """The error that says this of it."""
+        packages = " and ".join(map(_package_text, self._found()))
+        whose = f" of {packages}" if packages else ""
+        return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
+
+    def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
+        """An interrupt stays one."""
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause
+        return self.problem(f"{what}: {error_text(cause)}")
+
+    def _found(self) -> list[EntryPoint]:
+        return [point for point in _entry_points(self.group, tuple(sys.path)) if point.name == self.name]
 
 
 def entry_point_names(group: str) -> tuple[str, ...]:
@@ -27,47 +91,11 @@ def entry_point_names(group: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(point.name for point in _entry_points(group, tuple(sys.path))))
 
 
-def load_entry_point(
-    group: str,
-    name: str,
-    what: str,
-    needed: Sequence[str] = (),
-    error: type[WorldsizeError] = ConfigError,
-    where: str | None = None,
-) -> Any:
-    """The object that a package brings under this name, which is called `what` in messages; None where no package does.
-
-    Raises `error`, one sentence that names the packages, where two bring the name, or where the one's object cannot be
-    loaded, whatever it raises, or lacks an attribute that is `needed`.
-    """
-    found = [point for point in _entry_points(group, tuple(sys.path)) if point.name == name]
-    if not found:
-        return None
-    packages = [_package_text(point) for point in found]
-    if len(found) > 1:
-        raise error(f"{what} {name} is brought by two packages: {' and '.join(packages)}", where, "uninstall one")
+def _value_text(value: object) -> str:
     try:
-        loaded = found[0].load()
-    except (Exception, SystemExit) as cause:
-        why = f"{type(cause).__name__}: {cause}"
-        raise error(f"{what} {name} of {packages[0]} cannot be loaded: {why:.500}", where) from cause
-    missing = [each for each in needed if not hasattr(loaded, each)]
-    if missing:
-        raise error(f"{what} {name} of {packages[0]} lacks {', '.join(missing)}", where)
-    return loaded
-
-
-def call_external(group: str, name: str, what: str, make: Callable[[], Made]) -> Made:
-    """What `make`, code of the package that brings this name, returns. Raises ConfigError, one sentence that names the
-    package, for whatever it raises that is no error of worldsize's."""
-    try:
-        return make()
-    except WorldsizeError:
-        raise
-    except (Exception, SystemExit) as cause:
-        found = [_package_text(point) for point in _entry_points(group, tuple(sys.path)) if point.name == name]
-        why = f"{type(cause).__name__}: {cause}"
-        raise ConfigError(f"{what} {name} of {' and '.join(found)} failed: {why:.500}") from cause
+        return " ".join(f"{value!r:.80}".split())
+    except Exception:  # noqa: BLE001  the author's own __repr__ may raise anything
+        return f"a {type(value).__name__}"
 
 
 def _package_text(point: EntryPoint) -> str:

@@ -99,3 +99,12 @@ class RunFailed(WorldsizeError):
     def __init__(self, what: str, exit_code: int = 1, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(what, where, hint)
         self.exit_code = exit_code or 1
+
+
+def error_text(cause: BaseException) -> str:
+    """Any exception in one line, its class first."""
+    try:
+        said = " ".join(str(cause).split())
+    except Exception as second:  # noqa: BLE001  the author's own __str__ may raise anything
+        said = f"({type(second).__name__} in its text)"
+    return f"{type(cause).__name__}: {said:.500}" if said else type(cause).__name__

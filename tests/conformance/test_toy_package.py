@@ -18,7 +18,8 @@ CAPABILITIES = ("after", "array", "exec", "nodes")
 
 
 def suite(target: Path, *words: str) -> str:
-    """What pytest says of the toy's own tests, `target` being where it is installed."""
+    """What pytest says of the toy's own tests, by its own configuration, without plugins that worldsize's tests need;
+    `target` is where it is installed."""
     install_project(TOY, target / "site")
     searched = os.pathsep.join((SOURCE, str(target / "site")))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -30,10 +31,8 @@ def suite(target: Path, *words: str) -> str:
         "-rs",
         "-p",
         "no:cacheprovider",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        str(TOY),
+        "-p",
+        "no:timeout",
     ]
     argv += ["--basetemp", str(target / "tmp"), *words, str(TOY / "tests")]
     done = subprocess.run(argv, cwd=target, env={**environ, "PYTHONPATH": searched}, capture_output=True, text=True)

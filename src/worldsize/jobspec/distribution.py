@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worldsize.jobspec.keys.key import Keys
 
 ENTRY_POINTS = "worldsize.distributions"
-_NEEDED = ("keys", "world_size", "arrange")
 
 
 class Distribution(Protocol):
@@ -89,11 +88,9 @@ DISTRIBUTIONS: Mapping[str, type[Distribution]] = _DistributionKinds()
 
 
 def _load_entry_point(name: str) -> type[Distribution]:
-    from worldsize.entry_points import load_entry_point
-    from worldsize.errors import JobError
+    from worldsize.jobspec.distributions.external import load_external_kind
 
-    what, where = "the distribution", "distribution.type"
-    kind: type[Distribution] | None = load_entry_point(ENTRY_POINTS, name, what, _NEEDED, JobError, where)
+    kind = load_external_kind(ENTRY_POINTS, name)
     if kind is None:
         raise KeyError(name)
     return kind

@@ -13,7 +13,7 @@ import re
 import stat
 import sys
 
-from worldsize.errors import PlanError
+from worldsize.errors import PlanError, error_text
 from worldsize.plan.run_paths import LAUNCHER_PREFIX
 from worldsize.trust.owners import is_believed
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "worldsize.launchers"
 _NEEDED = ("FACTS", "LAUNCHER")
+_METHODS = ("is_available", "prepare", "processes", "failures", "warnings")
 _NAME = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _WHERE = "distribution.launcher"
 
@@ -38,11 +39,8 @@ def file_name(name: str) -> str:
 def find_installed_module(name: str) -> Any:
     """The module of this launcher of an installed package; None where none brings one. PlanError where it cannot be
     used: where it is not a single file of Python, too."""
-    try:
-        from worldsize.entry_points import load_entry_point
-    except ImportError:  # on a node, which has the agent alone
-        return None
-    module = load_entry_point(GROUP, name, "the launcher", _NEEDED, PlanError, _WHERE)
+    part = _installed_part(name)
+    module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
         what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
         raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
@@ -51,6 +49,36 @@ def find_installed_module(name: str) -> Any:
 
 def _is_single_file(path: str) -> bool:
     return path.endswith(".py") and os.path.basename(path) != "__init__.py" and os.path.isfile(path)
+
+
+def launcher_error(name: str, what: str) -> PlanError:
+    """The error that says this of a launcher; where it is installed, it names the package."""
+    part = _installed_part(name)
+    error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
+    return error
+
+
+def _installed_part(name: str) -> Any:
+    try:
+        from worldsize.entry_points import ExternalPart
+    except ImportError:  # on a node, which has the agent alone
+        return None
+    return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE)
+
+
+def module_problem(module: Any, kind: type) -> str:
+    """Why the module, whose facts are to be of a `kind`, is no launcher's; "" where it is one."""
+    from worldsize.common.json_values import PARSE_ERRORS, check_fields
+
+    if not isinstance(module.FACTS, kind):
+        return "cannot be used: its FACTS are no LauncherFacts"
+    try:
+        facts: Any = module.FACTS
+        check_fields(facts).title.format(node=0, first=0, last=0, world=1)
+    except PARSE_ERRORS as error:
+        return f"cannot be used: in its FACTS {error_text(error)}"
+    missing = [each for each in _METHODS if not callable(getattr(module.LAUNCHER, each, None))]
+    return f"cannot be used: its LAUNCHER lacks {', '.join(missing)}" if missing else ""
 
 
 def launcher_source(name: str) -> bytes:
@@ -73,9 +101,10 @@ def load_file(name: str, path: str) -> ModuleType:
         source = _own_bytes(path)
         sys.modules[module.__name__] = module
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent beside it
-    except (Exception, SystemExit) as error:
-        what = f"the launcher {name} cannot be loaded: {type(error).__name__}: {error}"
-        raise PlanError(what, path) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PlanError(f"the launcher {name} cannot be loaded: {error_text(error)}", path) from error
     missing = [each for each in _NEEDED if not hasattr(module, each)]
     if missing:
         raise PlanError(f"the launcher {name} lacks {', '.join(missing)}", path)

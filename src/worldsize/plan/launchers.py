@@ -131,11 +131,12 @@ def load_launchers(plan: Plan, paths: RunPaths) -> None:
 
 
 def _add(name: str, module: ModuleType) -> LauncherFacts:
-    facts = module.FACTS
-    if not isinstance(facts, LauncherFacts):
-        from worldsize.errors import PlanError
+    from worldsize.plan.external_launchers import launcher_error, module_problem
 
-        raise PlanError(f"the FACTS of launcher {name} are no LauncherFacts", "distribution.launcher")
+    problem = module_problem(module, LauncherFacts)
+    if problem:
+        raise launcher_error(name, problem)
+    facts: LauncherFacts = module.FACTS
     _added[name] = facts._replace(module=module.__name__)
     return _added[name]
 

@@ -58,7 +58,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     if module is None:
         raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
     make: Callable[[], Compute] = partial(module.open_compute, settings, config.home, environ)
-    return make() if settings.type in COMPUTE_TYPES else _call_external(settings.type, make)
+    return _made_compute(settings.type, "open_compute", make, f"compute.{name}.type")
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
@@ -70,14 +70,15 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     if module is None:
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
     make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
-    return make() if found in COMPUTE_TYPES else _call_external(found, make)
+    return _made_compute(found, "compute_of_run", make, f"compute {name}" if name else None)
 
 
-def _call_external(kind: str, make: Callable[[], Compute]) -> Compute:
-    from worldsize.entry_points import call_external
-    from worldsize.jobspec.config.compute_keys import EXTERNAL, GROUP
+def _made_compute(kind: str, function: str, make: Callable[[], Compute], where: str | None) -> Compute:
+    if kind in COMPUTE_TYPES:
+        return make()
+    from worldsize.service.external_compute import make_external_compute
 
-    return call_external(GROUP, kind, EXTERNAL, make)
+    return make_external_compute(kind, function, make, where)
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:

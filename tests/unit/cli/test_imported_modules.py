@@ -1,4 +1,5 @@
-"""What looks at runs loads nothing of what supervises them: it would be a third of its start."""
+"""What looks at runs loads nothing of what supervises them: it would be a third of its start; and neither that nor a
+plain run loads a wing, or looks for other packages'."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from other_packages import write_package
 
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.array import Array, array_file, element_root, handles_file
@@ -17,11 +19,16 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import create_run
 
 SUPERVISOR = tuple("worldsize.agent." + name for name in ("control", "launchers", "local", "supervision"))
+OPTIONAL = ("worldsize.wings.", "worldsize.entry_points", "worldsize_", "importlib.metadata", "importlib_metadata")
+"""Wings, the simulator, the suite for other computes, and what finds other packages' parts."""
 PROGRAM = """\
 import sys
 from worldsize.cli.main import main
-code = main(sys.argv[1:])
-print(*(name for name in sys.modules if name.startswith("worldsize.")), file=sys.stderr)
+try:
+    code = main(sys.argv[1:])
+except SystemExit as error:
+    code = error.code
+print("LOADED", *sys.modules, file=sys.stderr)
 sys.exit(code)
 """
 
@@ -58,7 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def modules_of(words: Sequence[str]) -> list[str]:
     done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return done.stderr.split()
+    return done.stderr.rpartition("LOADED")[2].split()
 
 
 def test_list_of_runs_that_have_ended_loads_nothing_that_asks_a_compute(home: str) -> None:
@@ -81,3 +88,22 @@ def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str)
     loaded = modules_of(words)
     assert "worldsize.compute.local.compute" in loaded or verb == "logs", "the run's compute was asked"
     assert [name for name in loaded if name.startswith(SUPERVISOR)] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["list"], ["status"], ["logs"], ["run", "-w", "1x2", "--", "true"], ["run", "job.yml"]],
+    ids=" ".join,
+)
+def test_neither_a_wing_nor_other_packages_parts_cost_a_start_anything(
+    home: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a package is there, and a configuration: other packages are asked where a name is not worldsize's own."""
+    write_package(tmp_path / "site", "own", "[worldsize.computes]\nown = own\n", {"own.py": "raise SystemExit(3)\n"})
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "site"), *filter(None, sys.path))))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "worldsize.toml").write_text('[compute.lab]\ntype = "slurm"\ngrace = 5\n')
+    (tmp_path / "job.yml").write_text("command: 'true'\ndistribution: {type: pytorch}\n")
+    loaded = modules_of(words)
+    assert "worldsize.cli.main" in loaded
+    assert [name for name in loaded if (name + ".").startswith(OPTIONAL)] == []

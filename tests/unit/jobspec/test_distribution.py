@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,40 @@ def test_a_kind_of_another_package(other_package: None) -> None:
     with pytest.raises(JobError, match="did you mean 'own'"):
         parse_distribution({"type": "owm"}, "here", [])
     assert parse_distribution({"type": "pytorch"}, "here", []) == PyTorchDistribution(1)
+
+
+def with_method(name: str, body: str) -> str:
+    return KIND + "\n    def %s(self, instances=1):\n        %s\n" % (name, body)
+
+
+WHOSE = "distribution.type: the distribution own of own 1 (own_kind:Own) "
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
+        ("Own = 5", "lacks keys, world_size, arrange, _fields, _field_defaults"),
+        (KIND + "\nOwn = Own()", "is no class of named tuples"),
+        (KIND.replace('    type: str = "own"\n', ""), "has no default of type"),
+        (KIND.replace("pairs: int = 1", "pairs: int"), "has no default of pairs"),
+        (KIND.replace("return {", "return 1 / 0, {"), "failed in keys: ZeroDivisionError: division by zero"),
+        (KIND.replace("return {", "return None, {"), "failed: keys returned (None, "),
+        (KIND.replace('"pairs": c', '"pears": c'), "failed: keys returned {'pears': "),
+        (with_method("keys", "return {'pairs': 5}").replace("self, instances=1", ""), "failed: keys returned "),
+        (with_method("world_size", "1 / 0"), "failed in world_size: ZeroDivisionError: division by zero"),
+        (with_method("world_size", "return '4'"), "failed: world_size returned '4', which is not a number of ranks"),
+        (with_method("arrange", "1 / 0"), "failed in arrange: ZeroDivisionError: division by zero"),
+        (with_method("arrange", "return None"), "failed: arrange returned None, which is not an Arrangement"),
+        (with_method("arrange", "return Arrangement(5)"), "failed: arrange returned Arrangement(nodes=5, "),
+    ],
+)
+def test_a_kind_that_does_not_what_it_owes_is_a_sentence_that_names_the_package(
+    other_package: None, tmp_path: Path, module: str, says: str
+) -> None:
+    (tmp_path / "own_kind.py").write_text(module)
+    sys.modules.pop("own_kind", None)
+    with pytest.raises(JobError) as caught:
+        found: Any = parse_distribution({"type": "own"}, "here", [])
+        found.world_size(2), found.arrange(2)
+    assert WHOSE + says in str(caught.value)

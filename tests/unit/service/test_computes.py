@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from other_packages import write_package
@@ -12,7 +13,7 @@ from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.errors import ConfigError, JobError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import load_config
-from worldsize.service.computes import compute_of_run, open_compute
+from worldsize.service.computes import choose_compute, compute_of_run, open_compute
 
 OWN = """
 from worldsize.jobspec.keys.key import Key
@@ -21,8 +22,15 @@ KEYS = {"queue": Key("text", "Where.", choices=("slow", "fast"), harmless=True)}
 
 
 class Own:
+    capabilities = frozenset()
+
     def __init__(self, name, options):
         self.name, self.options = name, options
+
+    def facts(self, job):
+        raise NotImplementedError
+
+    check = render = submit = observe = pause = cancel = end_remains = facts
 
 
 def open_compute(settings, home, environ):
@@ -34,43 +42,22 @@ def open_compute(settings, home, environ):
 def compute_of_run(directory, handle, name, environ):
     return Own(name, handle)
 """
-LEAVING = (
-    OWN
-    + """
-
-def complete_settings(values):
-    raise SystemExit("no licence")
-"""
-)
-ODD = "open_compute = compute_of_run = print\nKEYS = 5\n"
-FAILING = (
-    OWN
-    + """
-
-def complete_settings(values):
-    return values["nothing"]
-"""
-)
-POINTS = """\
-[worldsize.computes]
-own = own_compute
-broken = broken_compute
-partial = partial_compute
-odd = odd_compute
-words = words_compute
-leaving = leaving_compute
-failing = failing_compute
-slurm = own_compute
-"""
 MODULES = {
     "own_compute.py": OWN,
     "broken_compute.py": "1 / 0\n",
+    "leaving_compute.py": "raise SystemExit(3)\n",
+    "odder_compute.py": "class Odd(BaseException): pass\nraise Odd('two\\nlines')\n",
     "partial_compute.py": "KEYS = {}\n",
-    "odd_compute.py": ODD,
-    "words_compute.py": "open_compute = compute_of_run = print\nKEYS = {'queue': 'text'}\n",
-    "leaving_compute.py": LEAVING,
-    "failing_compute.py": FAILING,
+    "constant_compute.py": "KEYS = {}\nopen_compute = compute_of_run = 5\n",
+    "odd_compute.py": "open_compute = compute_of_run = print\nKEYS = 5\n",
+    "keyless_compute.py": "open_compute = compute_of_run = print\nKEYS = {'queue': 5}\n",
+    "failing_compute.py": OWN + "def complete_settings(values): return values['nothing']\n",
+    "adding_compute.py": OWN + "def complete_settings(values): return {'nix': 5}\n",
+    "hinting_compute.py": OWN + "def key_hint(key): return 5\n",
+    "quitting_compute.py": OWN + "def complete_settings(values): raise SystemExit('no licence')\n",
 }
+NAMES = [name.partition("_")[0] for name in MODULES]
+POINTS = "[worldsize.computes]\nslurm = own_compute\n" + "".join("%s = %s_compute\n" % (each, each) for each in NAMES)
 
 
 class Project:
@@ -104,7 +91,8 @@ def test_a_type_of_another_package(project: Project) -> None:
     assert config.computes["lab"].python == str(project.root / "env/bin/python")
     assert open_compute(config, "lab", project.environ).name == "lab"
     handle = {"type": "own", "job": 3}
-    assert vars(compute_of_run("/nowhere", handle, "lab", {})) == {"name": "lab", "options": handle}
+    compute: Any = compute_of_run("/nowhere", handle, "lab", {})
+    assert (compute.name, compute.options) == ("lab", handle)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +101,6 @@ def test_a_type_of_another_package(project: Project) -> None:
         (['type = "own"', 'qeue = "fast"'], "is not a key of a own compute\n  → did you mean 'queue'?"),
         (['type = "own"', 'queue = "x"'], "'x' is none of the values allowed"),
         (['type = "owm"'], "did you mean 'own'?"),
-        (['type = "broken"'], "broken of own-compute 1 (broken_compute) cannot be loaded: ZeroDivisionError: division"),
-        (['type = "partial"'], "partial of own-compute 1 (partial_compute) lacks open_compute, compute_of_run"),
-        (['type = "odd"'], "KEYS of the compute type odd are no mapping"),
-        (['type = "words"', 'queue = "x"'], "KEYS of the compute type words are no mapping"),
-        (['type = "leaving"'], "leaving of own-compute 1 (leaving_compute) failed: SystemExit: no licence"),
-        (['type = "failing"'], "failing of own-compute 1 (failing_compute) failed: KeyError: 'nothing'"),
     ],
 )
 def test_what_its_table_may_not_say(project: Project, lines: list[str], says: str) -> None:
@@ -127,19 +109,53 @@ def test_what_its_table_may_not_say(project: Project, lines: list[str], says: st
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("broken", "cannot be loaded: ZeroDivisionError: division by zero"),
+        ("leaving", "cannot be loaded: SystemExit: 3"),
+        ("odder", "cannot be loaded: Odd: two lines"),
+        ("partial", "lacks open_compute, compute_of_run"),
+        ("constant", "cannot be used: open_compute, compute_of_run are no functions"),
+        ("odd", "cannot be used: its KEYS are no mapping of names to keys"),
+        ("keyless", "cannot be used: its KEYS are no mapping of names to keys"),
+        ("quitting", "failed in complete_settings: SystemExit: no licence"),
+        ("failing", "failed in complete_settings: KeyError: 'nothing'"),
+        ("adding", "failed: complete_settings returned {'nix': 5}, which is not the fields of a ComputeSettings"),
+    ],
+)
+def test_a_package_that_cannot_be_used_is_named_with_the_key_and_stops_no_other_compute(
+    project: Project, kind: str, says: str
+) -> None:
+    config = project.config('type = "%s"' % kind, 'runs_dir = "runs"')
+    assert isinstance(open_compute(config, "local", project.environ), LocalCompute)
+    assert config.computes["lab"].runs_dir == str(project.root / "runs"), "its runs are still found"
+    with pytest.raises(ConfigError) as caught:
+        choose_compute(config, "lab", None)
+    assert caught.value.where == "%s:2: compute.lab.type" % (project.root / "worldsize.toml")
+    assert caught.value.what == "the compute type %s of own-compute 1 (%s_compute) %s" % (kind, kind, says)
+
+
+def test_a_hint_that_is_none_is_a_sentence(project: Project) -> None:
+    config = project.config('type = "hinting"', "nix = 5")
+    with pytest.raises(ConfigError, match="failed: key_hint returned 5, which is not a text or None"):
+        choose_compute(config, "lab", None)
+
+
 def test_what_its_code_raises_is_a_sentence_that_names_the_package(project: Project) -> None:
     config = project.config('type = "own"', 'queue = "slow"')
     with pytest.raises(ConfigError) as caught:
         open_compute(config, "lab", project.environ)
     assert caught.value.what == (
-        "the compute type own of own-compute 1 (own_compute) failed: RuntimeError: no such queue"
+        "the compute type own of own-compute 1 (own_compute) failed in open_compute: RuntimeError: no such queue"
     )
+    assert caught.value.where == "compute.lab.type"
 
 
 def test_two_packages_that_bring_one_type_are_both_named(project: Project, tmp_path: Path) -> None:
     write_package(tmp_path / "site", "other", "[worldsize.computes]\nown = other_compute\n", version="2")
     with pytest.raises(ConfigError) as caught:
-        project.config('type = "own"')
+        choose_compute(project.config('type = "own"'), "lab", None)
     assert caught.value.what.startswith("the compute type own is brought by two packages: ")
     assert "own-compute 1 (own_compute)" in caught.value.what and "other 2 (other_compute)" in caught.value.what
 
@@ -154,16 +170,16 @@ def test_a_project_that_is_not_trusted_may_not_set_its_keys(project: Project) ->
 
 
 def test_a_name_that_is_no_name_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from worldsize.entry_points import entry_point_names, load_entry_point
+    from worldsize.entry_points import ExternalPart, entry_point_names
 
     write_package(
         tmp_path, "odd", "[worldsize.computes]\n../x = own_compute\na.b = own_compute\nfine = no_such_module\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert entry_point_names("worldsize.computes") == ("fine",)
-    assert load_entry_point("worldsize.computes", "a.b", "the compute type") is None
+    assert ExternalPart("worldsize.computes", "a.b", "the compute type").load() is None
     with pytest.raises(JobError, match="the thing fine of odd 1"):
-        load_entry_point("worldsize.computes", "fine", "the thing", error=JobError)
+        ExternalPart("worldsize.computes", "fine", "the thing", JobError).load()
 
 
 @pytest.mark.parametrize(("kind", "says"), [("gone", "does not know"), ("broken", "cannot be loaded")])

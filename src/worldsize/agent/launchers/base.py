@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from worldsize.agent.control.rendezvous import leaves_launcher_open
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.common.named_tuple import Protocol
-from worldsize.plan.launchers import launcher_facts, require_launcher
+from worldsize.plan.launchers import LAUNCHERS, launcher_facts, require_launcher
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
@@ -57,7 +57,11 @@ def find_launcher(name: str) -> Launcher:
     where its wing is not installed."""
     require_launcher(name)
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
-    return launcher
+    if name in LAUNCHERS:
+        return launcher
+    from worldsize.agent.launchers.external import ExternalLauncher
+
+    return ExternalLauncher(name, launcher)
 
 
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
@@ -73,7 +77,7 @@ def prepare_launch(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
 ) -> Mapping[str, str]:
     """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `environ` as the
-    ranks are to inherit it. Raises OSError."""
+    ranks are to inherit it. Raises OSError; PlanError where another package's launcher does not what it owes."""
     launch = NodeLaunch(plan, world, node, paths, environ, shares)
     if plan.batch is None:
         launch = launch._replace(environ=_prepare_framework(launch))
@@ -115,5 +119,5 @@ def node_processes(
     inherited: Mapping[str, str],
     shares: Shares = (),
 ) -> list[Process]:
-    """What this node starts, in rank order."""
+    """What this node starts, in rank order. PlanError as of `prepare_launch`."""
     return find_launcher(plan.launcher).processes(NodeLaunch(plan, world, node, paths, inherited, shares))

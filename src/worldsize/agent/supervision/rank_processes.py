@@ -14,10 +14,11 @@ from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.errors import PlanError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.records import Failure, RankExit
+from worldsize.state.records import Failure, RankExit, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,10 +66,13 @@ class RankProcesses:
         shares = node_shares(plan, node)
         try:
             environ = prepare_launch(plan, world, node, paths, environ, shares)
+            started = node_processes(plan, world, node, paths, environ, shares)
         except OSError as error:
             return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
+        except PlanError as error:
+            return Failure(Reason.EXIT_CODE, error.what, node.node_rank, None, 126, time.time())
         umask = umask_of(plan)
-        for process in node_processes(plan, world, node, paths, environ, shares):
+        for process in started:
             try:
                 self._start(process, umask)
             except OSError as error:

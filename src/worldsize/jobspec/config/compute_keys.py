@@ -6,11 +6,10 @@ both the `compute` and the `settings` of `ComputeType`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL
+from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings
 from worldsize.jobspec.keys.job import MAX_SECONDS
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from worldsize.entry_points import ExternalPart
 
 GROUP = "worldsize.computes"
-EXTERNAL = "the compute type"
-"""What an entry point of that group is called in messages."""
-FUNCTIONS = ("KEYS", "open_compute", "compute_of_run")
+_NEEDED = ("KEYS", "open_compute", "compute_of_run")
 """What the module of an entry point must have."""
 COMPUTE_KEYS: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=tuple(COMPUTE_TYPES), harmless=True),
@@ -55,16 +53,37 @@ _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
 
 def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
     """What a function of the type's settings returns, `otherwise` where they have none of this name. ConfigError for
-    whatever the code of another package raises."""
+    whatever the code of another package raises, or returns that it may not."""
     module = _find_settings(kind)
     called = getattr(module, function, None)
     if called is None:
         return otherwise
     if kind in COMPUTE_TYPES:
         return called(*given)
-    from worldsize.entry_points import call_external
+    return external_part(kind).call(function, partial(called, *given), *_RETURNS[function])
 
-    return call_external(GROUP, kind, EXTERNAL, partial(called, *given))
+
+def _is_settings(made: Any) -> bool:
+    return made is None or (isinstance(made, dict) and set(made) <= set(ComputeSettings._fields) - {"name"})
+
+
+def _is_path_mapping(made: Any) -> bool:
+    return isinstance(made, tuple) and all(len(pair) == 2 and all(isinstance(p, str) for p in pair) for pair in made)
+
+
+_RETURNS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "complete_settings": (_is_settings, "the fields of a ComputeSettings"),
+    "key_hint": (lambda made: made is None or isinstance(made, str), "a text or None"),
+    "path_mapping": (_is_path_mapping, "a tuple of pairs of paths"),
+}
+"""What the functions of another package's settings return: whether it is right, and how it is called."""
+
+
+def external_part(kind: str) -> ExternalPart:
+    """A type of another package, as it is looked for, and called in messages."""
+    from worldsize.entry_points import ExternalPart
+
+    return ExternalPart(GROUP, kind, "the compute type")
 
 
 def _find_settings(kind: str) -> ModuleType | None:
@@ -79,11 +98,15 @@ def _find_settings(kind: str) -> ModuleType | None:
 
 def find_external_type(kind: str) -> ModuleType | None:
     """The module that another package has for this type; None where none has. ConfigError where it cannot be used."""
-    from worldsize.entry_points import load_entry_point
-
-    module: ModuleType | None = load_entry_point(GROUP, kind, EXTERNAL, FUNCTIONS)
-    if module is not None and not _are_keys(module.KEYS):
-        raise ConfigError(f"KEYS of {EXTERNAL} {kind} are no mapping of names to keys")
+    part = external_part(kind)
+    module: ModuleType | None = part.load(_NEEDED)
+    if module is None:
+        return None
+    missing = [name for name in _NEEDED[1:] if not callable(getattr(module, name))]
+    if missing:
+        raise part.problem(f"cannot be used: {', '.join(missing)} are no functions")
+    if not _are_keys(module.KEYS):
+        raise part.problem("cannot be used: its KEYS are no mapping of names to keys")
     return module
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.errors import NotFound
+from worldsize.errors import ConfigError, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class Config(NamedTuple):
     environment_map  what names of Azure's mean here; "*" in a name stands for anything
     conda            "channels" of environments that name none, and the "channel_alias"
     notices          what a person should know of these files, such as one that does not count
+    unusable         why computes cannot be used whose types are other packages', by name
     """
 
     home: str = ""
@@ -117,10 +118,14 @@ class Config(NamedTuple):
     environment_map: Mapping[str, str] = {}
     conda: Mapping[str, Any] = {}
     notices: tuple[str, ...] = ()
+    unusable: Mapping[str, ConfigError] = {}
 
     def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
-        """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none."""
+        """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none, and
+        ConfigError where it is `unusable`."""
         wanted = name or self.default_compute
+        if wanted in self.unusable:
+            raise self.unusable[wanted]
         if wanted in self.computes:
             return self.computes[wanted]
         from worldsize.jobspec.reading.nearest import did_you_mean

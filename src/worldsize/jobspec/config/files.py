@@ -68,7 +68,8 @@ def read_files(
             report.base = os.path.dirname(node.origin)
             values.update(read_keys({path[0]: node}, "", TOP_KEYS, report, of="worldsize.toml"))
     names = dict.fromkeys([LOCAL, *(path[1] for path in settings if path[0] == "compute")])
-    computes = {name: _read_compute(name, settings, report) for name in names}
+    unusable: dict[str, ConfigError] = {}
+    computes = {name: _read_compute(name, settings, report, unusable) for name in names}
     tables = {path: node for path, node in settings.items() if path[0] in ENVIRONMENT_TABLES}
     if tables:
         from worldsize.jobspec.config.environment import read_tables
@@ -79,7 +80,7 @@ def read_files(
     default = settings.get(("default_compute",))
     if default:
         values["default_origin"] = default.where
-    return Config(computes=computes, origins=origins, notices=tuple(notices), **values)
+    return Config(computes=computes, origins=origins, notices=tuple(notices), unusable=unusable, **values)
 
 
 def _select_roots(
@@ -206,7 +207,8 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
     return settings
 
 
-def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSettings:
+def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
+    """What the code of another package has against it goes to `unusable`, and stops no other compute."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
@@ -220,7 +222,13 @@ def _read_compute(name: str, settings: Settings, report: Problems) -> ComputeSet
         report.add(settings[("compute", name)], path + ".type", "is missing", hint)
     if name == LOCAL and values["type"] != LOCAL:
         report.add(entries["type"], path + ".type", "is always local", "give the compute another name")
-    return ComputeSettings(name, **_with_type_options(path, values, entries, report))
+    try:
+        values = _with_type_options(path, values, entries, report)
+    except ConfigError as error:
+        if values.get("type") in COMPUTE_TYPES:
+            raise
+        unusable[name] = ConfigError(error.what, error.where or f"{entries['type'].where}: {path}.type", error.hint)
+    return ComputeSettings(name, **values)
 
 
 def _with_type_options(

@@ -9,11 +9,11 @@ from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import CanExplain, WaitExplanation
-from worldsize.errors import WorldsizeError
+from worldsize.errors import ConfigError, WorldsizeError
 from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
-from worldsize.service.runs.status import damaged_status
+from worldsize.service.runs.status import damaged_status, unasked_status
 from worldsize.state.records import Observation, RunState, Status
 
 
@@ -56,8 +56,11 @@ def refresh_statuses(runs: Sequence[Run]) -> list[Status]:
 def _refresh_status(run: Run, seen: Observation | None) -> Status:
     """What is wrong with one run is said in its place, and hides no other."""
     try:
-        return run.look(seen)
-    except WorldsizeError as error:
+        try:
+            return run.look(seen)
+        except ConfigError as error:  # its compute cannot be used here, which damages no run
+            return unasked_status(run.paths, run.plan, error.what)
+    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
         return damaged_status(run.paths, error)
 
 

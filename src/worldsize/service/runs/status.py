@@ -83,6 +83,14 @@ def refresh_status(
     return fold_observation(paths, compute, plan, handle, seen)
 
 
+def unasked_status(paths: RunPaths, plan: Plan, why: str) -> Status:
+    """The status as the run's own files tell it, where nobody here can ask its compute: never LOST, and settled only
+    by the records of all nodes."""
+    handle = read_native_handle(paths)
+    told = read_result(paths) or status_from_records(paths, plan, handle)
+    return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why))._replace(settled=False))
+
+
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
     """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
     later than anybody waited."""

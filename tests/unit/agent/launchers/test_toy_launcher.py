@@ -7,9 +7,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from other_packages import install_project, write_package
+
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.external import ExternalLauncher
 
 SOURCE = Path(__file__).resolve().parents[4] / "src"
 
@@ -27,7 +31,7 @@ from worldsize.plan.secrets_file import read_masked_plan
 paths = RunPaths(sys.argv[1])
 plan = read_masked_plan(paths)
 load_launchers(plan, paths)
-print(type(find_launcher(plan.launcher)).__name__, launcher_facts(plan.launcher).title)
+print(type(find_launcher(plan.launcher).launcher).__name__, launcher_facts(plan.launcher).title)
 """
 
 JOB = """
@@ -102,7 +106,7 @@ def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
         (None, "there is no launcher 'toy'"),
         ("1 / 0", "the launcher toy cannot be loaded: ZeroDivisionError: division by zero"),
         ("LAUNCHER = 1", "the launcher toy lacks FACTS"),
-        ("FACTS = LAUNCHER = 1", "the FACTS of launcher toy are no LauncherFacts"),
+        ("FACTS = LAUNCHER = 1", "the launcher toy cannot be used: its FACTS are no LauncherFacts"),
     ],
 )
 def test_what_is_no_launcher_on_a_node_is_one_sentence(toys: Path, text: str | None, says: str) -> None:
@@ -163,6 +167,58 @@ def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, poin
         done = worldsize(toys, "run", "job.yml", *option)
         assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
     assert not list((toys / "home").rglob("plan.json"))
+
+
+OWN = "toy of toy-launcher 1.0 (toy_launcher.launcher) "
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("class Odd(BaseException): pass\nraise Odd", "cannot be loaded: Odd"),
+        ("FACTS = 5", "cannot be used: its FACTS are no LauncherFacts"),
+        ("FACTS = FACTS._replace(title=5)", "cannot be used: in its FACTS ValueError: title is 5, which is not str"),
+        ("FACTS = FACTS._replace(title='{toys}')", "cannot be used: in its FACTS KeyError: 'toys'"),
+        ("LAUNCHER = 5", "cannot be used: its LAUNCHER lacks is_available, prepare, processes, failures, warnings"),
+        ("ToyLauncher.processes = lambda *given: 1 / 0", "failed in processes: ZeroDivisionError: division by zero"),
+        ("ToyLauncher.processes = lambda *given: ['toy']", "failed: processes returned ['toy'], which is not what"),
+    ],
+)
+def test_what_a_preview_finds_wrong_names_the_package(toys: Path, line: str, says: str) -> None:
+    (toys / "toy_launcher" / "launcher.py").write_text("%s\n%s\n" % (LAUNCHER, line))
+    done = worldsize(toys, "run", "job.yml", "--dry-run")
+    assert done.returncode == 2 and "distribution.launcher: the launcher " + OWN + says in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("ToyLauncher.prepare = lambda *given: 1 / 0", 126, "failed in prepare: ZeroDivisionError: division by zero"),
+        ("ToyLauncher.prepare = lambda *given: None", 126, "failed: prepare returned None"),
+        ("ToyLauncher.processes = lambda *given: []", 126, "failed: processes returned [], which is not what it owes"),
+        ("ToyLauncher.failures = lambda *given: 1 / 0", 7, "failed in failures: ZeroDivisionError: division by zero"),
+        ("ToyLauncher.failures = lambda *given: []", 7, "failed: failures returned [], which is not what it owes"),
+        ("ToyLauncher.failures = lambda *given: None", 7, "failed: failures returned None, which is not what it owes"),
+    ],
+)
+def test_what_it_does_wrong_on_a_node_is_the_runs_failure_in_one_sentence(
+    toys: Path, line: str, code: int, says: str
+) -> None:
+    """No launcher makes a success of ranks that failed, or that it has not started."""
+    (toys / "toy_launcher" / "launcher.py").write_text("%s\n%s\n" % (LAUNCHER, line))
+    done = worldsize(toys, "run", "job.yml", "--set", "environment_variables.CODE=7")
+    assert done.returncode == code and "the launcher " + OWN + says in done.stderr, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_warnings_that_it_fails_to_tell_are_one() -> None:
+    class Silent(Launcher):
+        def warnings(self, *given: Any) -> Any:
+            raise KeyError("x")
+
+    (found,) = ExternalLauncher("toy", Silent()).warnings(None, None, [0])  # type: ignore[arg-type]
+    assert found.text == "the launcher toy failed in warnings: KeyError: 'x'"
 
 
 def test_one_out_of_an_archive_is_told(toys: Path) -> None:

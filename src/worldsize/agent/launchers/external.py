@@ -1,0 +1,96 @@
+"""A launcher of another package, on a node or in a preview: what its code raises, or returns in place of what was asked
+for, is one sentence that names it, and never makes a success of what failed.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from worldsize.agent.launchers.launcher_failures import launcher_failure
+from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.outcome.rank_warnings import EXCEPTION
+from worldsize.errors import PlanError, error_text
+from worldsize.plan.external_launchers import launcher_error
+from worldsize.state.records import Failure, RunWarning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, List
+
+    from worldsize.agent.launchers.base import Launcher
+    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
+    from worldsize.plan.plan import Plan
+    from worldsize.plan.run_paths import RunPaths
+
+
+class ExternalLauncher:
+    """Does what the other launcher does. `is_available`, `prepare` and `processes` raise PlanError besides."""
+
+    def __init__(self, name: str, launcher: Launcher) -> None:
+        self._name = name
+        self.launcher = launcher
+
+    def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
+        return bool(self._call("is_available", (plan, environ), lambda made: True))
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        environ: Mapping[str, str] = self._call("prepare", (launch,), _is_environment, expected=(OSError,))
+        return environ
+
+    def processes(self, launch: NodeLaunch) -> List[Process]:
+        """Each rank of the node in one of them."""
+        wanted = [rank.rank for rank in launch.node.ranks]
+        processes: List[Process] = self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted)
+        return processes
+
+    def failures(self, end: NodeEnd) -> List[Failure]:
+        """Where it tells of none, the end of the process itself."""
+        try:
+            failures: List[Failure] = self._call("failures", (end,), _are_failures)
+            return failures
+        except PlanError as error:
+            failure = launcher_failure(end)
+            return [failure._replace(message=f"{failure.message} ({error.what})")]
+
+    def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> List[RunWarning]:
+        try:
+            warnings: List[RunWarning] = self._call("warnings", (plan, paths, ranks), _are_warnings)
+            return warnings
+        except PlanError as error:
+            return [RunWarning(EXCEPTION, error.what)]
+
+    def _call(self, method: str, given: Any, is_right: Callable[[Any], bool], expected: Any = (PlanError,)) -> Any:
+        try:
+            made = getattr(self.launcher, method)(*given)
+            made = list(made) if isinstance(made, Iterator) else made
+            right = is_right(made)
+        except (KeyboardInterrupt, *expected):
+            raise
+        except BaseException as error:
+            raise launcher_error(self._name, f"failed in {method}: {error_text(error)}") from error
+        if not right:
+            raise launcher_error(self._name, f"failed: {method} returned {_text(made)}, which is not what it owes")
+        return made
+
+
+def _is_environment(made: Any) -> bool:
+    return isinstance(made, Mapping) and all(isinstance(name, str) for pair in made.items() for name in pair)
+
+
+def _ranks_of(made: Any) -> List[int]:
+    return [rank for process in made if isinstance(process, Process) for rank in process.ranks]
+
+
+def _are_failures(made: Any) -> bool:
+    return bool(made) and all(isinstance(each, Failure) for each in made)
+
+
+def _are_warnings(made: Any) -> bool:
+    return isinstance(made, (list, tuple)) and all(isinstance(each, RunWarning) for each in made)
+
+
+def _text(made: Any) -> str:
+    return " ".join(f"{made!r:.80}".split())

@@ -1,0 +1,67 @@
+"""A kind of distribution of another package: what its code raises, or returns in place of what was asked for, is one
+sentence that names the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from worldsize.entry_points import ExternalPart
+from worldsize.errors import JobError
+from worldsize.jobspec.distributions.base import Arrangement
+from worldsize.jobspec.keys.key import Key
+from worldsize.plan.plan import NodePlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from worldsize.jobspec.distribution import Distribution
+
+_NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
+
+
+def load_external_kind(group: str, name: str) -> type[Distribution] | None:
+    """The class that a package brings under this name, whose methods raise JobError besides what `Distribution` says;
+    None where no package does. JobError for what is none."""
+    part = ExternalPart(group, name, "the distribution", JobError, "distribution.type")
+    kind = part.load(_NEEDED)
+    if kind is None:
+        return None
+    if not isinstance(kind, type) or not issubclass(kind, tuple):
+        raise part.problem("is no class of named tuples")
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    missing = {"type", *fields} - set(kind._field_defaults)  # type: ignore[attr-defined]
+    if missing:
+        raise part.problem(f"has no default of {', '.join(sorted(missing))}")
+    keys = part.call("keys", kind.keys, partial(_are_keys, fields), "a mapping of its fields to keys")  # type: ignore[attr-defined]
+    checked: type[Distribution] = _checked_kind(part, kind, keys)
+    return checked
+
+
+def _checked_kind(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> Any:
+    """The same class, with what its methods return looked at."""
+
+    def world_size(self: Any, instances: int) -> Any:
+        return part.call("world_size", lambda: kind.world_size(self, instances), _is_count, "a number of ranks")
+
+    def arrange(self: Any, instances: int) -> Any:
+        return part.call("arrange", lambda: kind.arrange(self, instances), _is_arrangement, "an Arrangement")
+
+    checked = {"keys": staticmethod(lambda: keys), "world_size": world_size, "arrange": arrange, "__slots__": ()}
+    return type(kind.__name__, (kind,), {**checked, "__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def _are_keys(fields: tuple[str, ...], made: Any) -> bool:
+    return isinstance(made, Mapping) and all(name in fields and isinstance(key, Key) for name, key in made.items())
+
+
+def _is_count(made: Any) -> bool:
+    return isinstance(made, int) and made > 0
+
+
+def _is_arrangement(made: Any) -> bool:
+    if not isinstance(made, Arrangement):
+        return False
+    nodes: Any = made.nodes
+    return isinstance(nodes, tuple) and all(isinstance(node, NodePlan) for node in nodes)
