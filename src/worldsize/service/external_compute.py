@@ -19,7 +19,7 @@ from worldsize.compute.base import (
 )
 from worldsize.entry_points import ExternalPart
 from worldsize.errors import WorldsizeError
-from worldsize.jobspec.config.compute_types import external_part
+from worldsize.jobspec.config.compute_keys import external_part
 from worldsize.jobspec.job import Job
 from worldsize.plan.handle import handle_of
 from worldsize.plan.plan import Plan
