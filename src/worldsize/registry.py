@@ -7,7 +7,8 @@ launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, wh
 `service/submission/rank_packages.py`, commands on nodes in `compute/capabilities.py`, what a job or another wing needs
 in `service/providers.py`, of its keys those that a wing reads in `jobspec/keys/job.py`, and what scripts import from
 worldsize in `__init__.py`. Whoever alone asks for a module has its name: of batch scripts `jobspec/batch_script.py`, of
-what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes `plan/array.py`, …
+what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes `plan/array.py`; what uses the parts of
+other packages is named where such a part is found.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 

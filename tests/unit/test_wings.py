@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from other_packages import write_package
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -149,6 +150,35 @@ def test_bytecode_that_is_left_of_a_wing_is_none(tmp_path, words):
     words = ["-m", "worldsize", "run", *words.split(), "--", "true"]
     done = run_python(sources, *words, cwd=tmp_path, HOME=str(tmp_path))
     assert done.returncode == 2 and MISSING[3:] in done.stderr and "Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "what"),
+    [
+        (
+            "computes",
+            {
+                "own.py": "KEYS = {}\nopen_compute = compute_of_run = print\n",
+                "worldsize.toml": "[compute.lab]\ntype = 'own'\n",
+                "job.yml": "command: 'true'\ncompute: lab\n",
+            },
+            "using computes of other packages",
+        ),
+        (
+            "distributions",
+            {"own.py": "", "job.yml": "command: 'true'\ndistribution: {type: own}\n"},
+            "using distributions of other packages",
+        ),
+    ],
+)
+def test_a_part_of_another_package(core, tmp_path, group, files, what):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    write_package(tmp_path, "own-part", "[worldsize.%s]\nown = own\n" % group)
+    home = str(tmp_path / "home")
+    path = "%s:%s" % (core, tmp_path)
+    done = run_python(path, "-m", "worldsize", "run", "job.yml", cwd=tmp_path, HOME=home, WORLDSIZE_TRUST_PROJECT="1")
+    check_refused(done, what)
 
 
 def test_commands_on_nodes_that_another_wing_asks_for(tmp_path):

@@ -88,9 +88,8 @@ DISTRIBUTIONS: Mapping[str, type[Distribution]] = _DistributionKinds()
 
 
 def _load_entry_point(name: str) -> type[Distribution]:
-    from worldsize.jobspec.distributions.external import load_external_kind
-
-    kind = load_external_kind(ENTRY_POINTS, name)
+    wing = load_module("wings.plugins.distribution", "using distributions of other packages")
+    kind: type[Distribution] | None = wing.load_external_kind(ENTRY_POINTS, name)
     if kind is None:
         raise KeyError(name)
     return kind

@@ -76,9 +76,9 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 def _made_compute(kind: str, function: str, make: Callable[[], Compute], where: str | None) -> Compute:
     if kind in COMPUTE_TYPES:
         return make()
-    from worldsize.service.external_compute import make_external_compute
-
-    return make_external_compute(kind, function, make, where)
+    wing = load_module("wings.plugins.compute", "using computes of other packages")
+    made: Compute = wing.make_external_compute(kind, function, make, where)
+    return made
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from worldsize.common.atomic_files import write_json, write_text
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.summaries import live_summaries
 from worldsize.state.records import ExitRecord, Failure, RankExit

@@ -59,9 +59,11 @@ def find_launcher(name: str) -> Launcher:
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     if name in LAUNCHERS:
         return launcher
-    from worldsize.agent.launchers.external import ExternalLauncher
+    from worldsize.registry import load_module
 
-    return ExternalLauncher(name, launcher)
+    wing = load_module("wings.plugins.agent.launcher", "running launchers of other packages")
+    checked: Launcher = wing.ExternalLauncher(name, launcher)
+    return checked
 
 
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:

@@ -65,8 +65,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         environment, found, plan, said = with_environment(request, job, facts, plan, path)
         findings += [] if former else said
-    errors = [finding for finding in findings if finding.level == "error"]
-    if errors:
+    if errors := [finding for finding in findings if finding.level == "error"]:
         raise _problems_error(errors)
     loaded = None
     if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
@@ -97,8 +96,7 @@ def _search(job: Job) -> Any:
 
 def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
     """`plan` with the variables that are secrets, and with none in its name."""
-    closed = rank_only_variables(job)
-    if closed:
+    if closed := rank_only_variables(job):
         plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
     return plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
 

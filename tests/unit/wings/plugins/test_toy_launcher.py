@@ -13,7 +13,7 @@ import pytest
 from other_packages import install_project, write_package
 
 from worldsize.agent.launchers.base import Launcher
-from worldsize.agent.launchers.external import ExternalLauncher
+from worldsize.wings.plugins.agent.launcher import ExternalLauncher
 
 SOURCE = Path(__file__).resolve().parents[4] / "src"
 

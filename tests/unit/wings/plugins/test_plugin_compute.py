@@ -12,11 +12,10 @@ from other_packages import write_package
 from worldsize.compute.base import ComputeFacts, Submission
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.jobspec.job import Job
-from worldsize.plan.plan import Plan
-from worldsize.plan.rank_layout import node_major_layout
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.service.external_compute import make_external_compute
 from worldsize.state.records import Observation
+from worldsize.wings.plugins.compute import make_external_compute
 
 ID = "20261126-120000-000000"
 PLAN = Plan(ID, "t", "lab", 1.0, 0, node_major_layout(1, 1), ("true",), {})
