@@ -28,7 +28,7 @@ try:
     code = main(sys.argv[1:])
 except SystemExit as error:
     code = error.code
-print("LOADED", *sys.modules, file=sys.stderr)
+print("LOADED", *(name for name, module in sys.modules.items() if module), file=sys.stderr)
 sys.exit(code)
 """
 
