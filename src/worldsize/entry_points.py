@@ -71,13 +71,13 @@ class ExternalPart(NamedTuple):
         return made
 
     def problem(self, what: str) -> WorldsizeError:
-        """The error that says this of it."""
+        """The error that says this of the part, with its packages."""
         packages = " and ".join(map(_package_text, self._found()))
         whose = f" of {packages}" if packages else ""
         return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
 
     def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
-        """An interrupt stays one."""
+        """The error for what a package's code raised. An interrupt is raised again."""
         if isinstance(cause, KeyboardInterrupt):
             raise cause
         return self.problem(f"{what}: {error_text(cause)}")
@@ -106,7 +106,7 @@ def _package_text(point: EntryPoint) -> str:
 
 @lru_cache
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Those with a name that can stand in a file and in a path."""
+    """The entry points of the group whose names can stand in a file and in a path."""
     from importlib.metadata import entry_points
 
     return tuple(point for point in entry_points(group=group) if _NAME.fullmatch(point.name))

@@ -23,7 +23,7 @@ def running(place: Place, world: str, **keys: object) -> str:
     run = place.submit("job.yml")
     nodes, _, each = world.partition("x")
     ranks = ["up-%d" % rank for rank in range(int(nodes) * int(each))]
-    wait_for(lambda: place.up(run, *ranks), place.target.patience)
+    wait_for(lambda: place.has_outputs(run, *ranks), place.target.patience)
     return run
 
 
@@ -41,8 +41,8 @@ def sleepers(seconds: str) -> list[int]:
     return found
 
 
-def together(name: str, nodes: int) -> str:
-    """A wait until so many nodes are this far, so that what they say comes at the same time."""
+def wait_for_nodes(name: str, nodes: int) -> str:
+    """A line of shell that waits until so many nodes have reached it, so that they print at the same time."""
     here = '"$WORLDSIZE_RUN_DIR"/outputs/' + name
     script = "mkdir -p %s; touch %s/$WORLDSIZE_NODE_RANK; until [ $(ls %s | wc -l) = %d ]; do sleep 0.05; done; "
     return script % (here, here, here, nodes)
@@ -52,13 +52,13 @@ def test_lines_are_folded_and_codes_gathered(place: Place) -> None:
     place.require("exec")
     run = running(place, "3x1")
     script = "echo same; echo node $WORLDSIZE_NODE_RANK; echo trouble >&2; exit $((WORLDSIZE_NODE_RANK * 2))"
-    result = place("exec", "--", "sh", "-c", together("all", 3) + script)
+    result = place("exec", "--", "sh", "-c", wait_for_nodes("all", 3) + script)
     assert result.code == 4
     assert unfolded(result.lines) == ["node 0", "node 1", "node 2", "same", "same", "same"]
     assert {"0: node 0", "1: node 1", "2: node 2"} <= set(result.lines)
     *trouble, one, other = (line.partition(" (")[0] for line in result.err.splitlines())
     assert (unfolded(trouble), one, other) == (["trouble"] * 3, "exit code 2 on node 1", "exit code 4 on node 2")
-    result = place("exec", run, "--node", "0-1", "--", "sh", "-c", together("two", 2) + script)
+    result = place("exec", run, "--node", "0-1", "--", "sh", "-c", wait_for_nodes("two", 2) + script)
     assert (result.code, unfolded(result.lines)) == (2, ["node 0", "node 1", "same", "same"])
 
     result = place("exec", "-o", "json", "--", "sh", "-c", "printf 'é\\n'; printf x >&2; kill -9 $$")
@@ -79,7 +79,7 @@ def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> 
     run = running(place, "2x2", setup=["export FROM_SETUP=1"], environment_variables=variables)
     names = "$FROM_SETUP|$OF_JOB|$RANK|$LOCAL_RANK|$MASTER_PORT|$WORLDSIZE_RANK|$WORLDSIZE_NODE_COUNT"
     lines = place.ok("exec", "--", "sh", "-c", 'echo "%s|$WORLDSIZE_RUN_DIR|$(pwd)"' % names).lines
-    root = place.there(place.path(run))
+    root = place.node_path(place.path(run))
     assert unfolded(lines) == ["1|a b,c=d|||||2|%s|%s" % (root, os.path.join(root, "code"))] * 2
 
     words = ["a b", "", "$HOME", "'\"", "new\nline", "*", "-w", "ü", "--"]
@@ -103,14 +103,14 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
     assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 8 s" in result.err
     wait_for(lambda: not sleepers(late))
 
-    asked = begun(place, asked_for, "trap 'echo told; exit 3' TERM; echo up; sleep %s & wait" % asked_for)
+    asked = start_sleepers(place, asked_for, "trap 'echo told; exit 3' TERM; echo up; sleep %s & wait" % asked_for)
     asked.send_signal(signal.SIGINT)
     out, _ = asked.communicate(timeout=20)
     assert (asked.returncode, unfolded(out.decode().splitlines())) == (130, ["told", "told", "up", "up"])
     wait_for(lambda: not sleepers(asked_for))
 
     eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep %s; done & done"  # one that is ended has a successor
-    deaf = begun(place, ignored, "trap '' TERM; %s; wait" % (eager % ignored), 16)
+    deaf = start_sleepers(place, ignored, "trap '' TERM; %s; wait" % (eager % ignored), 16)
     deaf.send_signal(signal.SIGINT)
     heard(deaf.stderr, "again: at once")
     deaf.send_signal(signal.SIGINT)
@@ -118,7 +118,7 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
     assert deaf.returncode == 130
     wait_for(lambda: not sleepers(ignored))
 
-    killed = begun(place, alone, "sleep " + alone)
+    killed = start_sleepers(place, alone, "sleep " + alone)
     killed.kill()
     killed.communicate()
     wait_for(lambda: not sleepers(alone))
@@ -127,8 +127,8 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
     place.ok("cancel", run, "--now")
 
 
-def begun(place: Cli, seconds: str, script: str, sleeping: int = 2) -> subprocess.Popen[bytes]:
-    """The client of a command of which, on two nodes, so many processes sleep so long."""
+def start_sleepers(place: Cli, seconds: str, script: str, sleeping: int = 2) -> subprocess.Popen[bytes]:
+    """Starts a command on two nodes; returns its client once so many of its processes sleep for so long."""
     process = place.start("exec", "--", "sh", "-c", script)
     wait_for(lambda: len(sleepers(seconds)) == sleeping)
     return process
@@ -139,7 +139,7 @@ def test_nodes_of_its_own(place: Place) -> None:
     result = place("exec", "-w", "2", "--", "sh", "-c", "echo $WORLDSIZE_NODE_RANK of $WORLDSIZE_NODE_COUNT; pwd")
     assert result.code == 0, result
     assert {"0: 0 of 2", "1: 1 of 2"} <= set(result.lines), result
-    assert unfolded(result.lines) == sorted(["0 of 2", "1 of 2", *[place.there(place.project)] * 2]), result
+    assert unfolded(result.lines) == sorted(["0 of 2", "1 of 2", *[place.node_path(place.project)] * 2]), result
     one = place("exec", "--compute", place.target.name, "--", "sh", "-c", "exit 9")
     assert one.code == 9, one
 

@@ -117,7 +117,7 @@ class Cli:
         with open(path) as file:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
-    def begun(self, run: str, attempt: int = 0) -> bool:
+    def has_begun(self, run: str, attempt: int = 0) -> bool:
         """Whether it is RUNNING by what its head has noted: ranks can do things before."""
         return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
 
@@ -186,7 +186,7 @@ def heard(stream: IO[bytes] | None, words: str) -> str:
 
 
 def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
-    """Each node has said `up`, in lines of its own or in one that is folded."""
+    """Reads the client's output until each node has said `up`, in a line of its own or in one that stands for many."""
     assert process.stdout is not None
     while nodes:
         line = process.stdout.readline().decode()
@@ -195,7 +195,7 @@ def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
 
 
 def unfolded(lines: Iterable[str]) -> list[str]:
-    """What was said, sorted, once for each who said it: of a line that one says late, live output makes two."""
+    """The texts, sorted, once for each node that printed one: live output has a second line for a node that is late."""
     said = []
     for line in lines:
         who, _, text = line.partition(": ")

@@ -26,7 +26,7 @@ def running(place: Place, command: str = PATIENT, world: str = "2x1", **keys: An
     """A run of two ranks that are up."""
     place.job(command, world, **keys)
     run = place.submit("job.yml")
-    wait_for(lambda: place.up(run, "up-0", "up-1"), place.target.patience)
+    wait_for(lambda: place.has_outputs(run, "up-0", "up-1"), place.target.patience)
     return run
 
 
@@ -119,7 +119,7 @@ def test_an_exception_is_kept_as_data(place: Place) -> None:
 
 def test_the_time_limit(place: Place) -> None:
     place.job(PATIENT, "2x1", limits={"timeout": 1}, grace=0.5)
-    status = place.ended(place.submit("job.yml"))
+    status = place.wait_for_end(place.submit("job.yml"))
     assert (status["state"], status["reason"]) == ("FAILED", "TIME_LIMIT")
     assert status["exit_code"] not in (0, None) and "limit" in status["message"]
 
@@ -129,8 +129,8 @@ def test_grace_before_the_end(place: Place) -> None:
         place, "trap 'touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done"
     )
     place.ok("cancel", run)
-    assert place.ended(run)["state"] == "CANCELLED"
-    assert place.up(run, "saved-0", "saved-1")
+    assert place.wait_for_end(run)["state"] == "CANCELLED"
+    assert place.has_outputs(run, "saved-0", "saved-1")
 
 
 # cancel
@@ -139,7 +139,7 @@ def test_grace_before_the_end(place: Place) -> None:
 def test_cancel_while_it_runs(place: Place) -> None:
     run = running(place)
     place.ok("cancel", run)
-    status = place.ended(run)
+    status = place.wait_for_end(run)
     assert (status["state"], status["reason"], status["exit_code"]) == ("CANCELLED", "CANCELLED_BY_USER", 130)
 
 
@@ -147,14 +147,14 @@ def test_cancel_what_ignores_it_at_once(place: Place) -> None:
     run = running(place, "trap '' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done", grace=60)
     place.ok("cancel", run)
     place.ok("cancel", run, "--now")
-    assert place.ended(run)["state"] == "CANCELLED"
+    assert place.wait_for_end(run)["state"] == "CANCELLED"
 
 
 def test_cancel_again_and_after_the_end(place: Place) -> None:
     run = running(place)
     for _ in range(3):
         place.ok("cancel", run)
-    assert place.ended(run)["state"] == "CANCELLED"
+    assert place.wait_for_end(run)["state"] == "CANCELLED"
     assert "already" in place.ok("cancel", run).err
     done = place.run("--", "true")
     place.ok("cancel", done)
@@ -196,7 +196,7 @@ def test_observing_many_at_once(place: Place) -> None:
     assert seen[0].phase in ("ended", "absent") and seen[0] == seen[2]
     assert compute.observe([]) == []
     place.ok("cancel", run, "--now")
-    assert place.ended(run)["state"] == "CANCELLED"
+    assert place.wait_for_end(run)["state"] == "CANCELLED"
 
 
 def test_absent_never_means_that_it_succeeded(place: Place) -> None:
@@ -236,7 +236,7 @@ def test_what_was_submitted_is_on_record(place: Place) -> None:
 
 def test_several_runs_at_a_time(place: Place) -> None:
     runs = [place.submit("-w", "2x1", "--", "sh", "-c", "echo %d $MASTER_PORT" % index) for index in range(5)]
-    lines = [place.ok("logs", run).out for run in runs if place.ended(run)["state"] == "SUCCEEDED"]
+    lines = [place.ok("logs", run).out for run in runs if place.wait_for_end(run)["state"] == "SUCCEEDED"]
     assert [line.split()[1] for line in lines] == list("01234")
 
 
@@ -277,13 +277,13 @@ def test_setup_that_fails_ends_the_run_and_is_named(place: Place, keys: Any, say
     status = place.status(place.latest())
     assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT"), (status, result)
     assert says in status["message"] and result.code == status["exit_code"] != 0
-    assert not place.up(place.latest(), "started") and not place.up(place.latest(), "reached")
+    assert not place.has_outputs(place.latest(), "started") and not place.has_outputs(place.latest(), "reached")
 
 
 def test_modules_are_loaded(place: Place) -> None:
     place.write("modules/colour/1.0", "#%Module\nsetenv COLOUR green\n")
     folder = os.path.join(place.project, "modules")
-    module = "colour/1.0" if place.target.inherits else os.path.join(place.there(folder), "colour/1.0")
+    module = "colour/1.0" if place.target.inherits else os.path.join(place.node_path(folder), "colour/1.0")
     place.job("echo $COLOUR", "2x1", code=".", modules=[module])
     result = place("run", "job.yml", MODULEPATH=folder)
     assert result.code == 0, result
@@ -293,6 +293,6 @@ def test_modules_are_loaded(place: Place) -> None:
 def test_a_run_can_be_cancelled_while_it_is_set_up(place: Place) -> None:
     place.job("true", "2x1", code=".", setup=["touch outputs/setting-up; sleep 60"])
     run = place.submit("job.yml")
-    wait_for(lambda: place.up(run, "setting-up"), place.target.patience)
+    wait_for(lambda: place.has_outputs(run, "setting-up"), place.target.patience)
     place.ok("cancel", run)
-    assert place.ended(run)["state"] == "CANCELLED"
+    assert place.wait_for_end(run)["state"] == "CANCELLED"

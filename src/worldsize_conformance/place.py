@@ -78,8 +78,8 @@ class Place(Cli):
         handle: Handle = json.loads(self.read(run, "handle.json"))
         return handle
 
-    def there(self, path: str) -> str:
-        """What the nodes call it."""
+    def node_path(self, path: str) -> str:
+        """The nodes' path of one of this machine's."""
         return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
 
     def forget(self, run: str) -> None:
@@ -92,16 +92,16 @@ class Place(Cli):
     def open(self, run: str) -> Run:
         return Run(find_run_paths(self.home, run), self.environ)
 
-    def ended(self, run: str) -> Mapping[str, Any]:
+    def wait_for_end(self, run: str) -> Mapping[str, Any]:
         """The status of a run, once it has ended."""
         self("wait", run, "--timeout", str(self.target.patience))
         status = self.status(run)
         assert status["exit_code"] is not None, "%s did not end in time" % run
         return status
 
-    def out(self, run: str, name: str) -> str:
+    def read_output(self, run: str, name: str) -> str:
         return self.read(run, "outputs", name)
 
-    def up(self, run: str, *names: str) -> bool:
+    def has_outputs(self, run: str, *names: str) -> bool:
         """Whether these files are in the run's outputs."""
         return all(os.path.exists(self.path(run, "outputs", name)) for name in names)

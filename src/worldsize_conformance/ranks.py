@@ -16,7 +16,7 @@ from worldsize_conformance.place import Place
 def environments(place: Place, run: str, ranks: int) -> list[dict[str, str]]:
     found = []
     for rank in range(ranks):
-        entries = place.out(run, "env-%d" % rank).split("\0")
+        entries = place.read_output(run, "env-%d" % rank).split("\0")
         found.append(dict(entry.split("=", 1) for entry in entries if entry))
     return found
 
@@ -127,7 +127,7 @@ def test_words_and_values_arrive_as_they_are(place: Place) -> None:
     setting = "environment_variables.VALUE=" + json.dumps(value, ensure_ascii=False)
     run = place.run("-w", "2x1", "--set", setting, "--", "python", "args.py", *WORDS)
     for rank in (0, 1):
-        assert json.loads(place.out(run, "args-%d" % rank)) == [WORDS, value]
+        assert json.loads(place.read_output(run, "args-%d" % rank)) == [WORDS, value]
 
 
 def test_the_ranks_run_in_a_snapshot(place: Place) -> None:
@@ -142,7 +142,7 @@ def test_the_ranks_run_in_a_snapshot(place: Place) -> None:
     run = place.submit("job.yml")
     place.write("src/deep/data.txt", "new")
     open(place.path(run, "outputs", "go"), "w").close()
-    assert place.ended(run)["state"] == "SUCCEEDED"
+    assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     assert place.ok("logs", run, "--raw").out.split() == ["olddeep", "logs", "outputs", "tool.sh"]
 
 
@@ -164,7 +164,7 @@ def test_what_is_left_behind(place: Place) -> None:
         assert file.read() == "w\n"
     with open(found["report"].path) as file:
         assert file.read() == "r\n"
-    assert place.out(run, "o") == "o\n" and place.read(run, "user_logs", "l") == "l\n"
+    assert place.read_output(run, "o") == "o\n" and place.read(run, "user_logs", "l") == "l\n"
 
 
 def test_inputs_by_path_and_by_value(place: Place) -> None:

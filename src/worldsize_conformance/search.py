@@ -22,8 +22,8 @@ def test_the_best_one_is_left_in_outputs(place: Place) -> None:
     result = place("run", "job.yml", timeout=place.target.patience + 30)
     assert result.code == 0, result
     run = place.latest()
-    assert json.loads(place.out(run, "set.json")) == {"size": 20}
-    rows = list(csv.reader(place.out(run, "trials.csv").splitlines()))
+    assert json.loads(place.read_output(run, "set.json")) == {"size": 20}
+    rows = list(csv.reader(place.read_output(run, "trials.csv").splitlines()))
     assert [row[:4] for row in rows[1:]] == [
         ["1", "10", "10", "measured"],
         ["2", "30", "", "failed"],
@@ -31,7 +31,7 @@ def test_the_best_one_is_left_in_outputs(place: Place) -> None:
     ]
     assert "exited with code 3" in rows[2][5]
     for rank in range(2):
-        assert place.out(run + "_2", "world-%d" % rank) == "2\n"
+        assert place.read_output(run + "_2", "world-%d" % rank) == "2\n"
 
 
 ON_ALL_NODES = (
@@ -50,7 +50,7 @@ def test_a_trial_of_all_nodes_is_ended_or_left_out_on_each(place: Place) -> None
     result = place("run", "job.yml", timeout=place.target.patience + 30)
     assert result.code == 0, result
     run = place.latest()
-    rows = list(csv.reader(place.out(run, "trials.csv").splitlines()))
+    rows = list(csv.reader(place.read_output(run, "trials.csv").splitlines()))
     assert [row[3] for row in rows[1:]] == ["measured", "failed", "left out"], rows
     assert all(float(row[4]) < 20 for row in rows[1:]), rows
     told = [json.loads(place.read(run + "_2", "attempt-0", "exit", "node-%04d.json" % node)) for node in (0, 1)]

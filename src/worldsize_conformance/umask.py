@@ -35,7 +35,7 @@ def mode(*path: str) -> str:
     return "%03o" % stat.S_IMODE(os.lstat(os.path.join(*path)).st_mode)
 
 
-def ours(place: Place, run: str) -> dict[str, int]:
+def file_modes(place: Place, run: str) -> dict[str, int]:
     """The mode of each file and directory of the run but what its ranks have made."""
     found = {}
     for folder, names, files in os.walk(place.path(run)):
@@ -48,7 +48,7 @@ def ours(place: Place, run: str) -> dict[str, int]:
     return found
 
 
-def readable(modes: dict[str, int], bits: int = 0o077) -> dict[str, str]:
+def with_bits(modes: dict[str, int], bits: int = 0o077) -> dict[str, str]:
     return {path: "%03o" % mode for path, mode in modes.items() if mode & bits}
 
 
@@ -57,15 +57,15 @@ def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int)
     place.job(COMMAND, "2x2", setup=["touch outputs/by-setup"])
     with umask(mask):
         run = place.submit("job.yml")
-        assert place.ended(run)["state"] == "SUCCEEDED"
+        assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     for rank in range(4):
         assert mode(place.path(run, "outputs"), "file-%d" % rank) == "%03o" % (0o666 & ~mask)
         assert mode(place.path(run, "outputs"), "dir-%d" % rank) == "%03o" % (0o777 & ~mask)
-        assert int(place.out(run, "umask-%d" % rank), 8) == mask
+        assert int(place.read_output(run, "umask-%d" % rank), 8) == mask
     assert mode(place.path(run, "outputs"), "by-setup") == "%03o" % (0o666 & ~mask)
-    found = ours(place, run)
+    found = file_modes(place, run)
     assert {"attempt-0/logs/rank-00003.log", "attempt-0/exit/node-0001.json", "batch.log"} <= set(found)
-    assert readable(found) == {}
+    assert with_bits(found) == {}
     assert mode(os.path.realpath(place.path(run))) == "700"
 
 
@@ -83,21 +83,21 @@ def test_ranks_of_a_launcher_have_it(place: Place, launcher: str) -> None:
         return
     with umask(0o027):
         run = place.submit("job.yml")
-        assert place.ended(run)["state"] == "SUCCEEDED"
+        assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     assert [mode(place.path(run, "outputs"), "file-%d" % rank) for rank in range(2)] == ["640", "640"]
-    found = ours(place, run)
+    found = file_modes(place, run)
     assert "attempt-0/logs/rank-00001.log" in found
-    assert readable(found) == {}
+    assert with_bits(found) == {}
 
 
 def test_the_record_of_an_exception_is_private(place: Place) -> None:
     place.job("python3 -c 'raise ValueError'")
     with umask(0o002):
         run = place.submit("job.yml")
-        assert place.ended(run)["state"] == "FAILED"
-    found = ours(place, run)
+        assert place.wait_for_end(run)["state"] == "FAILED"
+    found = file_modes(place, run)
     assert "attempt-0/errors/rank-00000.json" in found
-    assert readable(found) == {}
+    assert with_bits(found) == {}
 
 
 @pytest.mark.parametrize(("mask", "expected"), [(0o002, "644"), (0o077, "640")], ids=["002", "077"])
@@ -105,9 +105,9 @@ def test_a_group_reads_what_ranks_make_and_does_not_write(place: Place, mask: in
     place.job(COMMAND, "1x1", share="group", setup=["touch outputs/by-setup"])
     with umask(mask):
         run = place.submit("job.yml")
-        assert place.ended(run)["state"] == "SUCCEEDED"
+        assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     assert [mode(place.path(run, "outputs"), name) for name in ("file-0", "by-setup")] == [expected] * 2
-    assert readable(ours(place, run), 0o027) == {}
+    assert with_bits(file_modes(place, run), 0o027) == {}
     assert mode(place.path(run, "attempt-0", "logs", "rank-00000.log")) == "640"
 
 
@@ -116,12 +116,12 @@ def test_a_command_beside_the_ranks_has_it_too(place: Place) -> None:
     place.job("touch outputs/up; sleep 120")
     with umask(0o027):
         run = place.submit("job.yml")
-    wait_for(lambda: place.up(run, "up"), place.target.patience)
+    wait_for(lambda: place.has_outputs(run, "up"), place.target.patience)
     with umask(0o002):
         result = place("exec", run, "--", "sh", "-c", "umask")
     place.ok("cancel", run, "--now")
     assert (result.code, int(result.out.split()[-1], 8)) == (0, 0o027), result
-    place.ended(run)
+    place.wait_for_end(run)
 
 
 def test_a_batch_script_and_its_steps_have_it(place: Place) -> None:
@@ -132,8 +132,8 @@ def test_a_batch_script_and_its_steps_have_it(place: Place) -> None:
         return
     with umask(0o027):
         run = place.submit("job.sh")
-        assert place.ended(run)["state"] == "SUCCEEDED"
+        assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     names = ("by-script", "by-task-0", "by-task-1", "printed-0", "printed-1")
     assert {name: mode(place.path(run, "outputs"), name) for name in names} == dict.fromkeys(names, "640")
     by_slurm = "attempt-0/logs/rank-" if "steps" in place.capabilities else ()
-    assert [path for path in readable(ours(place, run)) if not path.startswith(by_slurm)] == []
+    assert [path for path in with_bits(file_modes(place, run)) if not path.startswith(by_slurm)] == []

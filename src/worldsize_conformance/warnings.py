@@ -13,7 +13,7 @@ RAISES = "python3 -c 'raise ValueError(\"no such sample\")' | cat"
 LEAVES = "sleep 300 & disown; true"
 
 
-def ended(place: Place, command: str, code: int, **keys: Any) -> dict[str, Any]:
+def run_to_end(place: Place, command: str, code: int, **keys: Any) -> dict[str, Any]:
     place.job(command, "2x1", **keys)
     return dict(place.status(place.run("job.yml", code=code)))
 
@@ -26,7 +26,7 @@ def ended(place: Place, command: str, code: int, **keys: Any) -> dict[str, Any]:
     ],
 )
 def test_what_speaks_against_a_success(place: Place, command: str, kind: str, text: str) -> None:
-    status = ended(place, command, 0)
+    status = run_to_end(place, command, 0)
     assert status["state"] == "SUCCEEDED"
     told = sorted(status["warnings"], key=lambda each: each["rank"])
     assert [(each["id"], each["rank"]) for each in told] == [(kind, 0), (kind, 1)]
@@ -37,11 +37,11 @@ def test_what_speaks_against_a_success(place: Place, command: str, kind: str, te
 
 
 def test_strict(place: Place) -> None:
-    status = ended(place, RAISES, 1, strict=True)
+    status = run_to_end(place, RAISES, 1, strict=True)
     assert (status["state"], status["reason"], status["exit_code"]) == ("FAILED", "EXIT_CODE", 1)
     assert status["failure"]["exception"]["message"] == "no such sample" and status["warnings"] == []
 
 
 def test_nothing_speaks_against_what_ends_well(place: Place) -> None:
     probe = 'python3 -c \'import subprocess, sys; subprocess.run([sys.executable, "-c", "1/0"])\''
-    assert ended(place, "%s; sleep 0 & wait; true | cat" % probe, 0)["warnings"] == []
+    assert run_to_end(place, "%s; sleep 0 & wait; true | cat" % probe, 0)["warnings"] == []

@@ -50,7 +50,7 @@ class Client(Cli):
         self.job("touch outputs/up-$RANK; exec sleep 120", world, **keys)
         run = self.submit("job.yml")
         nodes, _, processes = world.partition("x")
-        wait_for(lambda: self.ranks_up(run) == int(nodes) * int(processes) and self.begun(run), PATIENCE)
+        wait_for(lambda: self.ranks_up(run) == int(nodes) * int(processes) and self.has_begun(run), PATIENCE)
         return run
 
     def ranks_up(self, run: str) -> int:

@@ -38,7 +38,7 @@ class Client(Cli):
     def running(self, world: str = "2x1", script: str = "touch outputs/up-$RANK; sleep 120") -> str:
         run = self.submit("-w", world, "--", "sh", "-c", script)
         nodes = int(world.partition("x")[0])
-        wait_for(lambda: len(os.listdir(self.path(run, "outputs"))) >= nodes and self.begun(run), 30)
+        wait_for(lambda: len(os.listdir(self.path(run, "outputs"))) >= nodes and self.has_begun(run), 30)
         return run
 
     def left(self) -> list[str]:

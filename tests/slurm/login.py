@@ -75,7 +75,7 @@ class Login(Cli):
         nodes, _, each = world.partition("x")
         names = ["up-%d-%d" % (rank, attempt) for rank in range(int(nodes) * int(each))]
         up = wait_for(
-            lambda: all(self.left(run, name) for name in names) and self.begun(run, attempt), PATIENCE, raises=False
+            lambda: all(self.left(run, name) for name in names) and self.has_begun(run, attempt), PATIENCE, raises=False
         )
         assert up, "%s\n%s\n%s" % (self.status(run), self.read(run, "batch.log"), self.cluster.logs())
 

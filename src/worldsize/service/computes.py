@@ -58,7 +58,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     if module is None:
         raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
     make: Callable[[], Compute] = partial(module.open_compute, settings, config.home, environ)
-    return _made_compute(settings.type, "open_compute", make, f"compute.{name}.type")
+    return _make_compute(settings.type, "open_compute", make, f"compute.{name}.type")
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
@@ -70,10 +70,10 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     if module is None:
         raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
     make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
-    return _made_compute(found, "compute_of_run", make, f"compute {name}" if name else None)
+    return _make_compute(found, "compute_of_run", make, f"compute {name}" if name else None)
 
 
-def _made_compute(kind: str, function: str, make: Callable[[], Compute], where: str | None) -> Compute:
+def _make_compute(kind: str, function: str, make: Callable[[], Compute], where: str | None) -> Compute:
     if kind in COMPUTE_TYPES:
         return make()
     wing = load_module("wings.plugins.compute", "using computes of other packages")

@@ -1,4 +1,4 @@
-"""What a job, or another wing, may need that is not in the core: a module of a wing, which may be missing, for each.
+"""Providers: modules of wings, each of which does what a job or another wing may need, and may be missing.
 
 Every provider that fetches or makes something before the run is created has
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Provider(NamedTuple):
-    """`module` lies below `worldsize`; `what` is what an error calls the kind."""
+    """A module below `worldsize`, and what an error calls the kind."""
 
     module: str
     what: str
@@ -53,10 +53,10 @@ PROVIDERS = {
 
 
 def provider(kind: str) -> ModuleType:
-    """ConfigError, in one sentence, where this installation is without it."""
+    """The functions of this kind. ConfigError, in one sentence, where this installation is without them."""
     return load_module(*PROVIDERS[kind])
 
 
 def find_provider(kind: str) -> ModuleType | None:
-    """None where this installation is without it."""
+    """The functions of this kind; None where this installation is without them."""
     return find_module(PROVIDERS[kind].module)

@@ -265,7 +265,7 @@ run()
 def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
     """Held up before it reads what the nodes say: the command is told to end, and what it said meanwhile is shown."""
     run = cli.submit("--", "sleep", "60")
-    wait_for(lambda: cli.begun(run))
+    wait_for(lambda: cli.has_begun(run))
     command = "trap 'echo told; exit 3' TERM; echo up; touch outputs/up; sleep 60 & wait"
     process = subprocess.Popen(
         [sys.executable, "-c", HELD, "worldsize.wings.node_commands.node_output", "exec", "--", "sh", "-c", command],

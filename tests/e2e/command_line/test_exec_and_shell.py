@@ -13,7 +13,7 @@ from terminal import Terminal
 def running(cli: Cli, world: str = "2x1") -> str:
     run = cli.submit("-w", world, "--", "sh", "-c", "touch outputs/up-$RANK; sleep 120")
     nodes, _, each = world.partition("x")
-    wait_for(lambda: len(os.listdir(cli.path(run, "outputs"))) == int(nodes) * int(each) and cli.begun(run))
+    wait_for(lambda: len(os.listdir(cli.path(run, "outputs"))) == int(nodes) * int(each) and cli.has_begun(run))
     return run
 
 

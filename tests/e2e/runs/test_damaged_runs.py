@@ -414,7 +414,7 @@ def test_a_run_that_goes_on_is_not_removed_because_its_plan_cannot_be_read(tmp_p
     cli = Cli(str(tmp_path))
     try:
         run = cli.submit("--", "sleep", "60")
-        wait_for(lambda: cli.begun(run))
+        wait_for(lambda: cli.has_begun(run))
         plan = cli.read(run, "plan.json")
         for text in (plan.replace('"version":1', '"version":2'), "{"):
             with open(cli.path(run, "plan.json"), "w") as file:

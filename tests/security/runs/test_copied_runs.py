@@ -34,7 +34,7 @@ def cli(tmp_path: Path) -> Cli:
 def run(cli: Cli) -> Iterator[str]:
     cli.write("sleep.py", SLEEP)
     run = cli.submit("-w", "2x1", "--", sys.executable, "sleep.py")
-    wait_for(lambda: cli.begun(run))
+    wait_for(lambda: cli.has_begun(run))
     yield run
     Path(cli.path(run, "code", "go")).touch()
     assert cli("wait", run).code == 0, cli("status", run)

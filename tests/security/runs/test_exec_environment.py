@@ -17,7 +17,7 @@ SLEEP = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep
 def run(victim: Cli) -> str:
     victim.write("sleep.py", SLEEP)
     run = victim.submit("--", "python", "sleep.py")
-    wait_for(lambda: victim.begun(run))
+    wait_for(lambda: victim.has_begun(run))
     return run
 
 

@@ -91,7 +91,7 @@ def test_a_directory_that_was_away_when_it_was_judged(machine: Machine, verb: tu
     victim, attacker = machine.person(ANNA), machine.person(BEN)
     victim.write("sleep.py", SLEEP)
     own = victim.submit("--", "python", "sleep.py")
-    wait_for(lambda: victim.begun(own) and "up" in victim.ok("logs", own, "--raw").out)
+    wait_for(lambda: victim.has_begun(own) and "up" in victim.ok("logs", own, "--raw").out)
     root = os.path.join(machine.directory(0o1777), own)
     theirs = os.path.join(machine.directory(0o755, BEN), "theirs")
     copied(os.path.realpath(victim.path(own)), theirs)

@@ -20,7 +20,7 @@ def own(victim: Cli) -> str:
     """A running run of the victim's."""
     victim.write("sleep.py", SLEEP)
     run = victim.submit("--", "python", "sleep.py")
-    wait_for(lambda: victim.begun(run) and "up" in victim.ok("logs", run, "--raw").out)
+    wait_for(lambda: victim.has_begun(run) and "up" in victim.ok("logs", run, "--raw").out)
     return run
 
 
@@ -205,7 +205,7 @@ def test_a_removed_run_whose_name_comes_and_goes(victim: Cli, attacker: Person, 
     victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s"\n' % shared)
     victim.write("sleep.py", SLEEP)
     other = victim.submit("--", "python", "sleep.py")
-    wait_for(lambda: victim.begun(other) and "up" in victim.ok("logs", other, "--raw").out)
+    wait_for(lambda: victim.has_begun(other) and "up" in victim.ok("logs", other, "--raw").out)
     run = victim.run("-q", "--", "true")
     root = os.path.realpath(victim.path(run))
     box = machine.directory(0o755, attacker.uid)

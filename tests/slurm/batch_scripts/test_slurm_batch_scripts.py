@@ -176,7 +176,7 @@ def test_the_batch_shells_signal_and_a_cancel(login: Login) -> None:
     )
     login.write("job.slurm", "#!/bin/bash\n#SBATCH -N2 --signal=B:USR1@60\n" + body)
     run = login.submit("job.slurm")
-    wait_for(lambda: login.left(run, "up-0") and login.left(run, "up-1") and login.begun(run), PATIENCE)
+    wait_for(lambda: login.left(run, "up-0") and login.left(run, "up-1") and login.has_begun(run), PATIENCE)
     login.cluster.command("scancel", "--batch", "--signal=USR1", login.native(run))
     wait_for(lambda: login.left(run, "told"))
     assert login.status(run)["state"] == "RUNNING"

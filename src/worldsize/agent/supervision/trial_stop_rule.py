@@ -14,28 +14,29 @@ if TYPE_CHECKING:
     from worldsize.state.records import Failure
 
     class StopRule(Protocol):
-        """A part of the head's supervisor, which asks it in this order. What writes never raises."""
+        """The rule by which a trial ends early, a part of the head's supervisor: its methods are called in this order.
+        Those that write never raise."""
 
         def prepare(self) -> Failure | None:
-            """Why the ranks are not to start; None where they can, for which all is ready."""
+            """Get all ready for the ranks; returns why they are not to start, None where they can."""
 
         def start(self, now: float) -> None:
-            """The ranks start `now`."""
+            """Note that the ranks start `now`."""
 
         def deadline(self) -> float | None:
             """When `tick` has something to do next; None while nothing is planned."""
 
         def tick(self, now: float) -> Verdict | None:
-            """The verdict by which the run is to end, once it is."""
+            """The verdict by which the run is to end now; None while it goes on."""
 
         def conclude(self, found: Verdict | None) -> Verdict | None:
             """The verdict on the run, where `found` is the supervisor's."""
 
         def write_record(self, failure: Failure | None) -> None:
-            """Write how it has ended, before the exit record is written. Of a run that is cancelled nothing is."""
+            """Write how the trial has ended, before the exit record is written; nothing of a run that is cancelled."""
 
         def write_outputs(self) -> None:
-            """Write what is made of it, once the exit record is there."""
+            """Write the outputs of the search, once the exit record is there."""
 
 
 def make_stop_rule(plan: Plan, paths: RunPaths) -> StopRule:

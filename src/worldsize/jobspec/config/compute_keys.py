@@ -87,7 +87,7 @@ def external_part(kind: str) -> ExternalPart:
 
 
 def _find_settings(kind: str) -> ModuleType | None:
-    """None where a type needs none, or this installation is without its wing."""
+    """The module with the settings of the type; None where a type needs none, or this installation lacks its wing."""
     if kind in COMPUTE_TYPES:
         from worldsize.registry import find_module
 

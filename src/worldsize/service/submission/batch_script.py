@@ -14,7 +14,7 @@ from worldsize.registry import load_module
 
 
 class ScriptSubmission(Protocol):
-    """Of jobs that have a `batch_script`."""
+    """What is made of a job that has a `batch_script`: its plan, and the files of its run."""
 
     def argv(self, job: Job, paths: RunPaths) -> tuple[str, ...]:
         """The words that start the script, which lies in its run directory."""
@@ -29,10 +29,10 @@ class ScriptSubmission(Protocol):
         """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
 
     def files(self, job: Job, virtual: bool) -> Mapping[str, bytes]:
-        """What its run directory holds for it, by name, on virtual nodes or on a real cluster."""
+        """The files that a run directory holds for the script, by name, on virtual nodes or on a real cluster."""
 
     def write_files(self, job: Job, paths: RunPaths) -> None:
-        """The same for both, into a run directory. OSError."""
+        """Write the files of both into a run directory. OSError."""
 
     def link_left_out_paths(self, job: Job, paths: RunPaths) -> list[str]:
         """Links, in the run's snapshot, to paths that the script names and that the snapshot leaves out: their names.

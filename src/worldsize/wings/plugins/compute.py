@@ -55,7 +55,7 @@ def make_external_compute(kind: str, function: str, make: Callable[[], Any], whe
 
 
 class _Callback:
-    """A function of ours that the compute calls: what it raises is no failure of the compute's."""
+    """A function of ours that the compute calls; keeps what it raises, which is no failure of the compute's."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -70,8 +70,8 @@ class _Callback:
 
 
 class ExternalCompute:
-    """Does what the other compute does. Besides what `Compute` says of it, each method raises ConfigError, those that
-    create or concern a native job WorldsizeError."""
+    """Calls the compute of another package and checks what it returns. Besides what `Compute` says of it, each method
+    raises ConfigError, those that create or concern a native job WorldsizeError."""
 
     def __init__(self, part: ExternalPart, compute: Any) -> None:
         self._part = part
@@ -124,7 +124,7 @@ class ExternalCompute:
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:
-        """Whether it can be kept in a file, and says later which job was meant."""
+        """Whether the handle can be kept in a file, from where it names its job later."""
         try:
             kept = json.loads(json.dumps(dict(handle)))
             return bool(handle_of(RunPaths(submission.paths.root), kept)["type"] == self._part.name)

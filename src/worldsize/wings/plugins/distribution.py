@@ -35,12 +35,12 @@ def load_external_kind(group: str, name: str) -> type[Distribution] | None:
     if missing:
         raise part.problem(f"has no default of {', '.join(sorted(missing))}")
     keys = part.call("keys", kind.keys, partial(_are_keys, fields), "a mapping of its fields to keys")  # type: ignore[attr-defined]
-    checked: type[Distribution] = _checked_kind(part, kind, keys)
+    checked: type[Distribution] = _with_checks(part, kind, keys)
     return checked
 
 
-def _checked_kind(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> Any:
-    """The same class, with what its methods return looked at."""
+def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> Any:
+    """A subclass of `kind` whose methods check what `kind`'s return."""
 
     def world_size(self: Any, instances: int) -> Any:
         return part.call("world_size", lambda: kind.world_size(self, instances), _is_count, "a number of ranks")

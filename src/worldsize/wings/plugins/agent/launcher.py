@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 class ExternalLauncher:
-    """Does what the other launcher does. `is_available`, `prepare` and `processes` raise PlanError besides."""
+    """Calls the launcher of another package and checks what it returns. `is_available`, `prepare` and `processes` raise
+    PlanError besides."""
 
     def __init__(self, name: str, launcher: Launcher) -> None:
         self._name = name
@@ -47,7 +48,7 @@ class ExternalLauncher:
         return processes
 
     def failures(self, end: NodeEnd) -> List[Failure]:
-        """Where it tells of none, the end of the process itself."""
+        """The launcher's failures; the end of the process itself where it names none."""
         try:
             failures: List[Failure] = self._call("failures", (end,), _are_failures)
             return failures
