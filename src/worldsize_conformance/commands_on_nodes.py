@@ -13,7 +13,7 @@ import subprocess
 from typing import cast
 
 from worldsize.compute.capabilities import HasNodes
-from worldsize_conformance.driver import Cli, heard, unfolded, wait_for
+from worldsize_conformance.driver import Cli, heard, sleepers, unfolded, wait_for
 from worldsize_conformance.place import Place
 
 
@@ -25,20 +25,6 @@ def running(place: Place, world: str, **keys: object) -> str:
     ranks = ["up-%d" % rank for rank in range(int(nodes) * int(each))]
     wait_for(lambda: place.has_outputs(run, *ranks), place.target.patience)
     return run
-
-
-def sleepers(seconds: str) -> list[int]:
-    """The processes of this machine that sleep so long."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/cmdline" % name, "rb") as file:
-                    if file.read().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
 
 
 def wait_for_nodes(name: str, nodes: int) -> str:

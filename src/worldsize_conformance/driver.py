@@ -203,6 +203,20 @@ def unfolded(lines: Iterable[str]) -> list[str]:
     return sorted(said)
 
 
+def sleepers(seconds: str) -> list[int]:
+    """The pids of the processes `sleep SECONDS` on this machine."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/cmdline" % name, "rb") as file:
+                    if file.read().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
 def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
     """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
     deadline = time.monotonic() + timeout

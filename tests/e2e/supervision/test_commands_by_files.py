@@ -24,6 +24,7 @@ from worldsize.plan.run_paths import NODE_PROGRAM_FILE
 from worldsize.wings.node_commands.by_files import FileCommandStream, execute_on_run
 from worldsize.wings.node_commands.by_process import command_spec
 from worldsize.wings.node_commands.files import write_command_directory
+from worldsize_conformance.driver import sleepers
 
 _CLIENT = """
 import json, sys, time
@@ -92,19 +93,6 @@ def until_said(stream: NodeCommandStream, kind: str, nodes: int) -> list[NodeEve
     return heard
 
 
-def sleeping(seconds: str) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/cmdline" % name, "rb") as file:
-                    if file.read().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
-
-
 def test_it_is_executed_on_each_node_in_the_ranks_environment(runs: LocalRuns) -> None:
     run = running(runs, nodes=3, environment={"OF_JOB": "a b"})
     script = "echo $WORLDSIZE_NODE_RANK of $WORLDSIZE_NODE_COUNT, $OF_JOB, [$RANK], $PWD; echo trouble >&2; exit 3"
@@ -123,12 +111,12 @@ def test_stop_leaves_a_grace_and_close_none(runs: LocalRuns) -> None:
     stream.stop()
     found = told(stream, before)
     assert found.codes == {0: 3, 1: 3} and found.out == dict.fromkeys((0, 1), b"up\ntold\n")
-    until(lambda: not sleeping("4731"))
+    until(lambda: not sleepers("4731"))
 
     deaf = begun(run, "sh", "-c", "trap '' TERM; echo up; sleep 4732; sleep 4732")
     until_said(deaf, "out", 2)
     deaf.close()
-    until(lambda: not sleeping("4732"))
+    until(lambda: not sleepers("4732"))
     deaf.close()
     assert deaf.read_events(0) in ([], None)
     assert not run.over()
@@ -145,10 +133,10 @@ def test_a_client_that_dies_takes_its_command_along_and_leaves_nothing(runs: Loc
     argv = [sys.executable, "-c", _CLIENT, run.paths.root, "sleep", "4733"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     client = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE)
-    until(lambda: len(sleeping("4733")) == 2)
+    until(lambda: len(sleepers("4733")) == 2)
     client.kill()
     client.communicate()
-    until(lambda: not sleeping("4733"), 30)
+    until(lambda: not sleepers("4733"), 30)
     until(lambda: os.listdir(run.paths.errands) == [], 30)
     assert not run.over()
 
@@ -159,7 +147,7 @@ def test_it_ends_with_the_run_and_holds_nothing_up(runs: LocalRuns) -> None:
     before = until_said(stream, "out", 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     assert run.ended()["state"] == "SUCCEEDED"
-    assert not sleeping("4734")
+    assert not sleepers("4734")
     assert told(stream, before).codes == {0: 137, 1: 137}
 
 
@@ -168,7 +156,7 @@ def test_it_ends_with_its_agent(runs: LocalRuns) -> None:
     stream = begun(run, "sh", "-c", "echo up; sleep 4735")
     until_said(stream, "out", 2)
     os.kill(run.agent(1), signal.SIGKILL)
-    until(lambda: not sleeping("4735"), 30)
+    until(lambda: not sleepers("4735"), 30)
     stream.close()
 
 
@@ -178,7 +166,7 @@ def test_it_is_no_rank(runs: LocalRuns) -> None:
     assert told(begun(run, "sh", "-c", "exit 9")).codes == {0: 9, 1: 9}
     seconds = "4737.%d" % os.getpid()  # all processes of the machine are looked at
     stream = begun(run, "sleep", seconds)
-    until(lambda: len(sleeping(seconds)) == 2)
+    until(lambda: len(sleepers(seconds)) == 2)
     open(os.path.join(run.paths.outputs, "go"), "w").close()
     ended = run.ended()
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)

@@ -46,7 +46,7 @@ class Launcher(Protocol):
         """The failures behind the end of one of the launcher's processes with another code than 0: at least one."""
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
-        """What is to be told of a node of which all is over, and `ranks` ended with 0 by themselves."""
+        """The warnings about a node whose processes have all ended, `ranks` of them with code 0 by themselves."""
         from worldsize.agent.outcome.rank_warnings import rank_warnings
 
         return rank_warnings(paths, ranks)

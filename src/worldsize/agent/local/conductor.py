@@ -1,4 +1,4 @@
-"""A local run's one detached process: parent of its agents, heir of what they leave behind.
+"""The conductor: the one detached process of a local run, parent of its agents and of what they leave behind.
 
 It outlives the CLI that forked it, forks its agents from its own warm interpreter (so that 256 virtual nodes start in
 a fraction of what 256 programs would take), and writes the result when they have ended.
@@ -157,7 +157,7 @@ class Conductor:
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
     def _write_handle(self) -> None:
-        """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
+        """Write the handle of this process, should its starter have died before; notice a cancel that found none."""
         try:
             write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
         except OSError as error:  # a full disk ends the run, as does a run directory that is gone
@@ -218,7 +218,7 @@ class Conductor:
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward_signals(self) -> None:
-        """Tell every agent what we were told: TERM stands for cancel, QUIT for at once."""
+        """Pass the signals of this process on to every agent: TERM for a cancel, QUIT for one at once."""
         heard = self._signals.take()
         if STOP_NOW in heard:
             self._cancelled = True

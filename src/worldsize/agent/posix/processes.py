@@ -101,7 +101,7 @@ def spawn(
 
 
 def spawn_helper(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> int:
-    """`spawn` for a process of our own beside the ranks; `is_helper` tells it, and what it starts, from theirs."""
+    """Start a helper, a process of the agent beside the ranks, as `spawn` does. `is_helper` tells it from ranks."""
     return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log)
 
 
@@ -179,7 +179,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Signal the group that `leader` leads, if any of it is left; a stopped one is continued, so that TERM is heard."""
+    """Send a signal to the process group of `leader`, if any of it is left; continue it, so that TERM arrives."""
     for each in (number,) if number == signal.SIGKILL else (number, signal.SIGCONT):
         try:
             os.killpg(leader, each)
