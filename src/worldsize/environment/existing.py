@@ -11,6 +11,7 @@ from typing import NamedTuple
 from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
+from worldsize.trust.keys import user_home
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = r"python(\d+)\.(\d+)t?"
@@ -153,7 +154,7 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
 
 def _environment_directories(environ: Mapping[str, str]) -> Iterator[str]:
     """Directories whose entries are environments."""
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = user_home(environ)
     for variable in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"):
         yield from (each for each in environ.get(variable, "").split(os.pathsep) if each)
     for root in _conda_roots(environ):
@@ -165,7 +166,7 @@ def _environment_directories(environ: Mapping[str, str]) -> Iterator[str]:
 
 def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
     """Installations of conda and its kin."""
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = user_home(environ)
     if environ.get("MAMBA_ROOT_PREFIX"):
         yield environ["MAMBA_ROOT_PREFIX"]
     if environ.get("CONDA_EXE"):
@@ -188,7 +189,7 @@ def _find_conda_base(name: str, environ: Mapping[str, str]) -> ExistingEnvironme
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip()]

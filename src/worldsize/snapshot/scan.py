@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable
 
-from worldsize.common.atomic_files import printable_text
+from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import SnapshotError, StorageError
 from worldsize.snapshot.code_files import CodeFiles, snapshot_read_error
 from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_run
 from worldsize.trust.directories import real_path
+from worldsize.trust.links import read_link
 from worldsize.trust.owners import is_believed, is_unknown, user_name
 
 RUN_DIRECTORIES = ("outputs", "logs")
@@ -98,13 +98,11 @@ class _Walk:
 
     def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Takes in one directory's entries; returns the directories below it that remain to be entered."""
-        descriptor = self.files.open_directory(directory)
-        if descriptor is None:
+        found = self.files.open_directory(directory)
+        if found is None:
             return []
-        try:
+        with Descriptor(found) as descriptor:
             return self.take_entries(descriptor, directory, rules)
-        finally:
-            os.close(descriptor)
 
     def take_entries(self, descriptor: int, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         listing = self.listing
@@ -163,11 +161,14 @@ class _Walk:
     def take_link(self, directory: int, name: str, relative: str) -> None:
         root = self.listing.root
         try:
-            owner, target = _owner_and_target(directory, name)
+            status, target = read_link(name, directory)
+        except FileNotFoundError:
+            target = ""
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINVAL):
-                return self.warn(relative, "left out: it was replaced meanwhile")
             raise snapshot_read_error(error, f"{root}/{relative}") from None
+        if not target:
+            return self.warn(relative, "left out: it was replaced meanwhile")
+        owner = status.st_uid
         path = os.path.join(root, os.path.dirname(relative), target)
         try:
             real = self.real_path(path, owner, self.owner)
@@ -250,15 +251,6 @@ def _largest_entries(listing: Listing) -> str:
         )
         for top in worst
     )
-
-
-def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
-    """Of one and the same link, whatever is put in its place meanwhile. OSError."""
-    link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        return os.fstat(link).st_uid, os.readlink("", dir_fd=link)
-    finally:
-        os.close(link)
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 
-from worldsize.common.atomic_files import printable_text, storage_error, write_json
+from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
@@ -114,25 +114,21 @@ class _Materializer:
         digest = index.find_digest(relative, status) if index and not own else None
         if digest is not None and self.objects.link(digest, executable, status.st_size, target):
             return status.st_size, digest
-        source = self.files.open_file(relative)
-        if source is None:
+        opened = self.files.open_file(relative)
+        if opened is None:
             return None
-        try:
+        with Descriptor(opened) as source:
             if own:
                 return self.copy(source, relative, 0o700 if executable else 0o600)
             digest, size, after = self.objects.add(source, f"{self.listing.root}/{relative}", executable, target)
-        finally:
-            os.close(source)
         if index and stamp(after) == stamp(status):
             index.remember(relative, status, digest)
         return size, digest
 
     def copy(self, source: int, relative: str, mode: int) -> tuple[int, str]:
-        target = os.open(f"{self.paths.code}/{relative}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
+        opened = os.open(f"{self.paths.code}/{relative}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with Descriptor(opened) as target:
             digest, size = write_pieces(read_pieces(source, os.fstat(source).st_size, relative), target)
-        finally:
-            os.close(target)
         return size, digest
 
 

@@ -12,8 +12,9 @@ import os
 import stat
 from collections.abc import Mapping
 
+from worldsize.common.atomic_files import Descriptor
 from worldsize.errors import StorageError, UsageError
-from worldsize.trust.links import follow_links, require_link, unsafe_directory_error
+from worldsize.trust.links import follow_links, require_link, unsafe_directory_error, with_parents
 from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -44,10 +45,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
     except FileNotFoundError:
         if not make:
             raise
-        above = os.path.dirname(real)
-        while not os.path.isdir(above) and above != os.sep:
-            above = os.path.dirname(above)
-        _check_safe_parent(above, os.environ)
+        _check_safe_parent(next(filter(os.path.isdir, with_parents(os.path.dirname(real)))), os.environ)
         make_directories(real)
         return open_private_directory(path, make=False)
     except OSError:
@@ -121,13 +119,9 @@ def user_directory_in(path: str) -> str:
 
 def may_others_create(path: str) -> bool:
     """Whether what `path` leads to, also by links, is missing, and another user could make it now."""
-    path = os.path.realpath(path)
-    while not os.path.lexists(path):
-        parent = os.path.dirname(path)
-        if os.path.isdir(parent):
-            return bool(os.stat(parent).st_mode & _OTHERS_WRITE)
-        path = parent
-    return False
+    real = os.path.realpath(path)
+    there = next(filter(os.path.lexists, with_parents(real)))
+    return there != real and os.path.isdir(there) and bool(os.stat(there).st_mode & _OTHERS_WRITE)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
@@ -155,13 +149,10 @@ def is_own_directory(path: str) -> bool:
     """Whether a directory is there, and this user's own, or trusted. By one look: where nobody can move what is
     another's, it stays what `path` names from then on."""
     try:
-        directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+            status = os.fstat(directory)
     except OSError:
         return False
-    try:
-        status = os.fstat(directory)
-    finally:
-        os.close(directory)
     return is_ours(status) or _is_trusted(path, status, os.environ)
 
 
