@@ -124,9 +124,7 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
     impossible that only has to wait."""
     names = {row.name for row in rows}
     try:
-        return fold_hostlist(
-            node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions)
-        )
+        return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
     except WorldsizeError:
         return ""
 
