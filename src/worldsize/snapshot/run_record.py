@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.snapshot.git import read_git
+from worldsize.trust.owners import login_name
 from worldsize.trust.secrets import MASK, mask, mask_argv, mask_tree
 
 TYPE_CHECKING = False
@@ -53,7 +54,7 @@ def make_record(
         "platform": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
         "nodes": _nodes(job, system.nodename),
-        "user": _user(environ),
+        "user": login_name(os.geteuid()) or environ.get("USER") or str(os.geteuid()),
         "pid": os.getpid(),
         "created": now,
         "argv": mask_argv(argv),
@@ -93,13 +94,3 @@ def _nodes(job: Mapping[str, Any], host: str) -> dict[str, int] | None:
     if job.get("compute") != "local":
         return None
     return {host: job.get("resources", {}).get("instance_count", 1)}
-
-
-def _user(environ: Mapping[str, str]) -> str:
-    """The account's name, or its number where it has none (as in containers)."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return environ.get("USER") or str(os.geteuid())

@@ -11,13 +11,13 @@ from worldsize.compute.slurm.job_rows import (
     JobRow,
     code_of,
     has_no_output,
-    login_name,
     signal_text,
     span,
 )
 from worldsize.compute.slurm.reasons import wait_reason
 from worldsize.compute.slurm.states import SlurmState, state_of
 from worldsize.state.records import Observation, Reason
+from worldsize.trust.owners import login_name
 
 _SIGNAL_RESOLUTION = 60
 """--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
@@ -45,13 +45,13 @@ def observation(
     *,
     name: str | None = None,
     signal_before: int | None = None,
-    who: Callable[[int], str] = login_name,
+    who: Callable[[int], str | None] = login_name,
 ) -> Observation:
     """What `row` says of the run.
 
     name           the job's name; a row of another one is another job that was given the number again: absent
     signal_before  the seconds before the limit at which the job asked for a signal (--signal)
-    who            a user's name by uid
+    who            a user's name by uid, if there is one
     """
     if row.seen == UNANSWERED:
         return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
@@ -93,7 +93,7 @@ def waiting_words(row: JobRow) -> str:
 
 
 def _end_observation(
-    row: JobRow, state: SlurmState, signal_before: int | None, who: Callable[[int], str]
+    row: JobRow, state: SlurmState, signal_before: int | None, who: Callable[[int], str | None]
 ) -> Observation:
     code = code_of(row.exit_code)
     reason, message = state.reason, ""
@@ -138,13 +138,13 @@ def _no_output_message(row: JobRow) -> str:
     return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
 
-def _cancellation_message(row: JobRow, who: Callable[[int], str]) -> str:
+def _cancellation_message(row: JobRow, who: Callable[[int], str | None]) -> str:
     if row.cancelled_by is None:
         by = ""
     elif row.cancelled_by == 0:
         by = " by root: an administrator, or Slurm itself"
     else:
-        by = " by " + who(row.cancelled_by)
+        by = " by " + (who(row.cancelled_by) or f"uid {row.cancelled_by}")
     return "Slurm: cancelled{}{}".format(by, f" ({row.reason})" if row.reason else "")
 
 
