@@ -36,10 +36,7 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
     if handle["host"] != socket.gethostname():
         return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):
-        what = "the process that was to start it ({}) is gone".format(
-            handle["pid"],
-        )
-        return Observation("absent", message=what, over=True)
+        return Observation("absent", message=f"the process that was to start it ({handle['pid']}) is gone", over=True)
     root = handle["queue"]
     if root not in said:
         waits = _unfinished_dependencies(root)

@@ -147,17 +147,13 @@ class LocalCompute:
         return gpu_count() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
-        if _thread_count() == 1:
-            from worldsize.agent.local.conductor import fork_conductor
+        from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 
+        if _thread_count() == 1:
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
-            from worldsize.agent.local.conductor import spawn_conductor
-
-            pid = spawn_conductor(
-                submission.paths,
-                without_variables(self._environ, withheld_variables(submission.plan.secrets, self._environ)),
-            )
+            withheld = withheld_variables(submission.plan.secrets, self._environ)
+            pid = spawn_conductor(submission.paths, without_variables(self._environ, withheld))
         leftovers.remember_child(pid)
         return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
 
@@ -172,15 +168,11 @@ class LocalCompute:
             return Observation("running")
         started = handle["start_time"]
         over = started is not None and not leftovers.living_agents(handle["pid"], started, handle["run_dir"])
-        what = "its conductor (process {}) is gone".format(
-            handle["pid"],
-        )
+        conductor = f"its conductor (process {handle['pid']})"
         if over and not leftovers.has_begun(handle["run_dir"]):
-            what = "its conductor (process {}) was killed before any agent had begun".format(
-                handle["pid"],
-            )
+            what = f"{conductor} was killed before any agent had begun"
             return Observation("absent", Reason.NODE_FAILURE, message=what, over=True)
-        return Observation("absent", message=what, over=over)
+        return Observation("absent", message=f"{conductor} is gone", over=over)
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:

@@ -172,10 +172,6 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
             return
 
 
-def _is_below(path: str, directories: Sequence[str]) -> bool:
-    return any(path == directory or path.startswith(directory + os.sep) for directory in directories)
-
-
 def _file_system_type(path: str) -> str:
     """The type of the file system that holds `path`, or its nearest parent that exists."""
     try:
@@ -183,7 +179,7 @@ def _file_system_type(path: str) -> str:
             mounts = [line.split()[1:3] for line in file]
     except OSError:
         return ""
-    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or _is_below(path, [mount])]
+    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or f"{path}/".startswith(mount + "/")]
     return max(holding, default=(0, ""))[1]
 
 
