@@ -26,7 +26,7 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     Raises JobError at once for what is not a command job at all, where telling more would be noise.
     """
     nodes = mapping_of(node, "", report)
-    if nodes is None or not _is_command_job(nodes, report):
+    if report.problems or not _is_command_job(nodes, report):
         report.check()
         return Job()
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
@@ -93,7 +93,7 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
     if node.value is None:
         return None
     nodes = mapping_of(node, path, report)
-    if nodes is None:
+    if not isinstance(node.value, dict):
         return None
     kind = nodes.get("type")
     if kind is None or kind.value is None:
@@ -113,7 +113,7 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
     """The entries of inputs or outputs whose names can stand in ${{…}} and in a variable's name."""
-    nodes = mapping_of(node, path, report) or {}
+    nodes = mapping_of(node, path, report)
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():
         if not _NAME.fullmatch(name):
@@ -154,7 +154,7 @@ def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     outputs = {}
     for name, item in _named_entries(node, path, report).items():
         nodes = {} if item.value is None else mapping_of(item, join(path, name), report)
-        outputs[name] = Output(**read_keys(nodes or {}, join(path, name), OUTPUT, report))
+        outputs[name] = Output(**read_keys(nodes, join(path, name), OUTPUT, report))
     return outputs
 
 

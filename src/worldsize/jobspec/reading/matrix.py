@@ -9,14 +9,13 @@ from worldsize.jobspec.job import Input, Job, Literal, is_array_job
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
-from worldsize.jobspec.reading.set_option import read_setting
 from worldsize.jobspec.reading.tree import YamlNode, value_description
 from worldsize.jobspec.reading.values import join, mapping_of, text_fault
 from worldsize.plan.array import MAX_ELEMENTS
 
 
 def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, tuple[Literal, ...]]:
-    nodes = mapping_of(node, path, report) or {}
+    nodes = mapping_of(node, path, report)
     return {name: tuple(_read_values(item, join(path, name), report)) for name, item in nodes.items()}
 
 
@@ -98,6 +97,8 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
 
 
 def _read_value_list(text: str, where: str) -> YamlNode:
+    from worldsize.jobspec.reading.yaml import read_setting
+
     if text.lstrip().startswith("["):
         return read_setting(text.strip(), where)
     if "'" in text or '"' in text:

@@ -179,3 +179,16 @@ def plain_scalar(text: str, origin: str) -> Any:
     if tag == _TAG + "yaml":  # a lone *, & or !, which only mean something in a document
         return text
     return scalar_value(loader, yaml.ScalarNode(tag, text), origin)
+
+
+def read_setting(text: str, where: str) -> YamlNode:
+    """A value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
+    if text[:1] in ("'", '"', "[", "{"):
+        try:
+            node = parse_yaml(text, where, loose=True)
+        except JobError:
+            node = None
+        if node is not None:
+            quoted = isinstance(node.value, str)
+            return node._replace(line=0, text=node.value if quoted else text)
+    return YamlNode(plain_scalar(text, where), text, where, 0, True)
