@@ -153,14 +153,11 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    return tuple(os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".sh"))
-
-
-def _list_names(directory: str) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        names = sorted(os.listdir(directory))
     except OSError:
-        return []
+        return ()
+    return tuple(os.path.join(directory, name) for name in names if name.endswith(".sh"))
 
 
 def _join_paths(directories: tuple[str, ...]) -> str:

@@ -55,13 +55,15 @@ def find_by_name(
         found = inspect_prefix(prefix)
         if found is not None and is_trusted_prefix(prefix):
             return found
-    return _find_conda_base(name, environ)
+    return None
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where environments are kept, and then what conda has written down."""
+    """Where environments are kept, then what conda has written down; conda's installation itself is called base."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
     yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
+    if name == "base":
+        yield from (root for root in _conda_roots(environ) if os.path.isdir(os.path.join(root, "conda-meta")))
 
 
 def is_trusted_prefix(prefix: str) -> bool:
@@ -178,16 +180,6 @@ def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
     yield from (os.path.join(home, name) for name in _ROOTS)
 
 
-def _find_conda_base(name: str, environ: Mapping[str, str]) -> ExistingEnvironment | None:
-    """conda's name for the installation itself."""
-    found = (
-        (inspect_prefix(root) for root in _conda_roots(environ) if is_trusted_prefix(root))
-        if name == "base"
-        else iter(())
-    )
-    return next((each for each in found if each is not None and each.kind == "conda"), None)
-
-
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
     home = user_home(environ)
     try:
@@ -200,8 +192,7 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
-    bases = list(_conda_roots(environ)) if name == "base" else []
-    others = [prefix for prefix in (*_candidate_prefixes(name, environ), *bases) if inspect_prefix(prefix)]
+    others = [prefix for prefix in _candidate_prefixes(name, environ) if inspect_prefix(prefix)]
     if others:
         what = f"there is an environment {name!r:.60} at {others[0]}, which somebody else could have put there"
         raise NotFound(what, None, f"give its path; or worldsize config trust {others[0]}")

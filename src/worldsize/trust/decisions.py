@@ -106,10 +106,10 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
 
-def trust_new_file(path: str, data: bytes, environ: Mapping[str, str]) -> None:
-    """What this program has just written for its user is trusted, with that content, where decisions can be kept."""
+def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes) -> None:
+    """`write_decision` about a file, where decisions can be kept."""
     try:
-        write_decision(path, True, environ, data)
+        write_decision(path, trusted, environ, data)
     except (OSError, UsageError):
         pass
 
