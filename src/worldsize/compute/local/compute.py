@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP_NOW
 from worldsize.common.numbers import parse_digits
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import (
+    CheckResult,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+    load_node_commands,
+)
 from worldsize.compute.local import leftovers
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -122,14 +130,10 @@ class LocalCompute:
         return nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.capabilities import load_node_commands
-
         stream: NodeCommandStream = load_node_commands("local").execute(handle, command, self._environ)
         return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.capabilities import load_node_commands
-
         code: int = load_node_commands("local").open_shell(handle, command)
         return code
 

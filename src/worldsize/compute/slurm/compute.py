@@ -8,7 +8,16 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import (
+    CheckResult,
+    Compute,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+    load_node_commands,
+)
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
@@ -122,7 +131,6 @@ class SlurmCompute:
             paths=paths,
             options=said,
             python=python,
-            named=plan.named,
             code=code,
             links=links,
             files=files(),
@@ -199,8 +207,6 @@ class SlurmCompute:
         return found
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.capabilities import load_node_commands
-
         commands = load_node_commands("slurm")
         stream: NodeCommandStream = (
             commands.execute(handle, command, self._environ)
@@ -210,8 +216,6 @@ class SlurmCompute:
         return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.capabilities import load_node_commands
-
         code: int = load_node_commands("slurm").open_shell(handle, command, self._environ)
         return code
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from worldsize.common.numbers import span_words
+from worldsize.common.numbers import parse_digits, span_words
 from worldsize.plan.hostlist import MAX_NAMES
 from worldsize.state.exit_records import signal_name
 
@@ -157,8 +157,7 @@ def has_no_output(text: str) -> bool:
 
 def number_of(text: str) -> int:
     """A count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
-    text = text.strip()
-    return int(text) if text.isdecimal() else 0
+    return parse_digits(text.strip()) or 0
 
 
 def ids_of(job: str) -> Iterator[str]:

@@ -56,8 +56,8 @@ def ignore_unknown_keywords(kind: Kind) -> Kind:
 
 
 def count_key(doc: str, minimum: int = 1) -> Key:
+    from worldsize.jobspec.job import MAX_RANKS
     from worldsize.jobspec.keys.key import Key
-    from worldsize.jobspec.max_ranks import MAX_RANKS
 
     return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
-from worldsize.jobspec.job import Input, InputValue, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key
-from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, value_description

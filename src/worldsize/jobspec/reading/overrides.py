@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
-from worldsize.jobspec.job import Job
-from worldsize.jobspec.max_ranks import MAX_RANKS
+from worldsize.jobspec.job import MAX_RANKS, Job
 
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:
