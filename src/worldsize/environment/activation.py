@@ -139,14 +139,9 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
 
 def expand_variables(text: str, known: Mapping[str, str]) -> str:
     """Without a shell; names that nobody knows stay as they are. UsageError for what no program could be given."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        return known.get(name, match[0])
-
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
-    whole = _VARIABLE.sub(value, text)
+    whole = _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
     if len(whole) > _MAX_VALUE_LENGTH:
         raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
     return whole

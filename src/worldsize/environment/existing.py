@@ -36,26 +36,17 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
     """
     if os.sep in wanted:
         return _environment_at(wanted)
-    found = find_by_name(wanted, environ, own)
-    if found is not None:
-        return found
-    raise _not_found_error(wanted, environ, own or {})
-
-
-def find_by_name(
-    name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None
-) -> ExistingEnvironment | None:
-    if own and name in own:
-        found = inspect_prefix(own[name])
+    if own and wanted in own:
+        found = inspect_prefix(own[wanted])
         if found is None:
-            what, hint = explain_missing_python(own[name])
-            raise NotFound(f"environment {os.path.basename(own[name])}: {what}", None, hint)
+            what, hint = explain_missing_python(own[wanted])
+            raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
         return found
-    for prefix in _candidate_prefixes(name, environ):
+    for prefix in _candidate_prefixes(wanted, environ):
         found = inspect_prefix(prefix)
         if found is not None and is_trusted_prefix(prefix):
             return found
-    return None
+    raise _not_found_error(wanted, environ, own or {})
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:

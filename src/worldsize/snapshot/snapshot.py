@@ -17,7 +17,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
 from worldsize.snapshot.object_store import ObjectStore, digest_of, read_pieces, write_pieces
-from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, SnapshotLimits, Tick, is_executable, no_tick, scan
+from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, Tick, is_executable, no_tick, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ def take_snapshot(
     code_dir: str,
     paths: RunPaths,
     objects_dir: str,
-    limits: SnapshotLimits | None = None,
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
 ) -> Snapshot:
     """`scan`, then `materialize`."""
-    return materialize(scan(code_dir, limits, excluded, tick), paths, objects_dir, tick)
+    return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:

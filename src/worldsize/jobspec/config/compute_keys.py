@@ -55,8 +55,7 @@ _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
 def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
     """What a function of the type's settings returns, `otherwise` where they have none of this name. ConfigError for
     whatever the code of another package raises, or returns that it may not."""
-    module = _find_settings(kind)
-    called = getattr(module, function, None)
+    called = getattr(_find_settings(kind), function, None)
     if called is None:
         return otherwise
     if kind in COMPUTE_TYPES:

@@ -96,8 +96,7 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
         return None
     kind = nodes.get("type")
     if kind is None or kind.value is None:
-        hint = f"one of: {', '.join(DISTRIBUTIONS)}"
-        report.add(kind or node, join(path, "type"), "is missing", hint)
+        report.add(kind or node, join(path, "type"), "is missing", f"one of: {', '.join(DISTRIBUTIONS)}")
         return None
     name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
     if name is None:

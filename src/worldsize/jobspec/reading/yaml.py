@@ -134,8 +134,7 @@ class _TreeBuilder:
         for part in parts:
             if not isinstance(part, yaml.MappingNode):
                 raise self.error(part, "<< takes a mapping, or a list of mappings")
-            node = self.node(part)
-            found = {**node.value, **found}
+            found = {**self.node(part).value, **found}
         return found
 
     def key(self, item: yaml.Node) -> str:
@@ -189,6 +188,5 @@ def read_setting(text: str, where: str) -> YamlNode:
         except JobError:
             node = None
         if node is not None:
-            quoted = isinstance(node.value, str)
-            return node._replace(line=0, text=node.value if quoted else text)
+            return node._replace(line=0, text=node.value if isinstance(node.value, str) else text)
     return YamlNode(plain_scalar(text, where), text, where, 0, True)
