@@ -145,30 +145,29 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
     )
 
 
-def _environment_directories(environ: Mapping[str, str]) -> Iterator[str]:
+def _environment_directories(environ: Mapping[str, str]) -> list[str]:
     """Directories whose entries are environments."""
-    home = user_home(environ)
-    for variable in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"):
-        yield from (each for each in environ.get(variable, "").split(os.pathsep) if each)
-    for root in _conda_roots(environ):
-        yield os.path.join(root, "envs")
-    if environ.get("WORKON_HOME"):
-        yield environ["WORKON_HOME"]
-    yield os.path.join(home, ".virtualenvs")
+    found = [
+        *environ.get("CONDA_ENVS_PATH", "").split(os.pathsep),
+        *environ.get("CONDA_ENVS_DIRS", "").split(os.pathsep),
+        *(os.path.join(root, "envs") for root in _conda_roots(environ)),
+        environ.get("WORKON_HOME", ""),
+        os.path.join(user_home(environ), ".virtualenvs"),
+    ]
+    return [each for each in found if each]
 
 
-def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
+def _conda_roots(environ: Mapping[str, str]) -> list[str]:
     """Installations of conda and its kin."""
-    home = user_home(environ)
-    if environ.get("MAMBA_ROOT_PREFIX"):
-        yield environ["MAMBA_ROOT_PREFIX"]
-    if environ.get("CONDA_EXE"):
-        yield os.path.dirname(os.path.dirname(environ["CONDA_EXE"]))
-    active = environ.get("CONDA_PREFIX")
-    if active:
-        parent = os.path.dirname(active)
-        yield os.path.dirname(parent) if os.path.basename(parent) == "envs" else active
-    yield from (os.path.join(home, name) for name in _ROOTS)
+    active = environ.get("CONDA_PREFIX", "")
+    parent = os.path.dirname(active)
+    found = [
+        environ.get("MAMBA_ROOT_PREFIX", ""),
+        os.path.dirname(os.path.dirname(environ.get("CONDA_EXE", ""))),
+        os.path.dirname(parent) if os.path.basename(parent) == "envs" else active,
+        *(os.path.join(user_home(environ), name) for name in _ROOTS),
+    ]
+    return [each for each in found if each]
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,6 @@ _OPTIONAL = r"(?s)\$\[\[((?:(?!\$\[\[|\]\]).)*)\]\]"
 """Up to the next beginning: linear in the text's length."""
 
 _LONGEST = 1 << 24
-_KINDS = ("inputs", "outputs")
 
 
 def resolve_expressions(
@@ -88,7 +87,7 @@ class _Names:
         kind, _, name = match[1].strip().partition(".")
         if kind == "search_space":
             raise JobError(f"{expression:.80} belongs to a sweep, which cannot be run here", self.where)
-        if kind not in _KINDS or not name:
+        if kind not in self.values or not name:
             hint = "write ${{inputs.name}} or ${{outputs.name}}"
             raise self.error(expression, "is not an expression known here", hint)
         values = self.values[kind]

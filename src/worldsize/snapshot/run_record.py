@@ -43,6 +43,7 @@ def make_record(
     `secrets` names variables that are secrets, whatever they look like.
     """
     system = os.uname()
+    is_local = job.get("compute") == "local"  # or else nobody knows the nodes before they start
     record = {
         "version": RECORD_VERSION,
         "worldsize": version,
@@ -53,7 +54,7 @@ def make_record(
         },
         "platform": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
-        "nodes": _nodes(job, system.nodename),
+        "nodes": {system.nodename: job.get("resources", {}).get("instance_count", 1)} if is_local else None,
         "user": login_name(os.geteuid()) or environ.get("USER") or str(os.geteuid()),
         "pid": os.getpid(),
         "created": now,
@@ -87,10 +88,3 @@ def installed_packages(path: Sequence[str]) -> dict[str, str]:
                 if name.lower() in _PACKAGES:
                     found.setdefault(name.lower(), version)
     return dict(sorted(found.items()))
-
-
-def _nodes(job: Mapping[str, Any], host: str) -> dict[str, int] | None:
-    """Nodes by the host they are on, where that is known before they start: the compute `local` is this machine."""
-    if job.get("compute") != "local":
-        return None
-    return {host: job.get("resources", {}).get("instance_count", 1)}

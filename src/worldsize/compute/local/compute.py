@@ -187,33 +187,27 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
     found = []
     processes_needed = len(plan.nodes) + plan.world_size
-    allowed = min(_finite_limit(resource.getrlimit(resource.RLIMIT_NPROC)[1]), _pid_max(), _memory_limit())
+    at_a_mebibyte_each = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20  # less than any of them takes
+    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), at_a_mebibyte_each)
+    allowed = min(limit for limit in limits if limit >= 0)
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
         values = (plan.world_size, len(plan.nodes), processes_needed, allowed)
         found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
-    files = _finite_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    if len(plan.nodes) + OPEN_FILES > files:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= files < len(plan.nodes) + OPEN_FILES:
         what = f"{len(plan.nodes)} nodes need as many open files, and {files} are allowed (ulimit -Hn)"
         found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
     return found
 
 
-def _finite_limit(limit: int) -> int:
-    return limit if limit >= 0 else 1 << 62
-
-
 def _pid_max() -> int:
+    """-1 where the system does not tell."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())
     except OSError:
-        return 1 << 62
-
-
-def _memory_limit() -> int:
-    """Processes at 1 MiB each, which is less than any of them takes."""
-    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
+        return -1
 
 
 def _thread_count() -> int:

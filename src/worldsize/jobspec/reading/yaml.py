@@ -85,7 +85,7 @@ class _TreeBuilder:
         if self.count > MAX_NODES:
             raise self.error(item, f"its aliases expand to more than {MAX_NODES} values")
         if isinstance(item, yaml.ScalarNode):
-            return self.scalar(item)
+            return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
         if any(item is other for other in self.open):
             raise self.error(item, "an anchor that contains itself")
         self.open.append(item)
@@ -98,9 +98,6 @@ class _TreeBuilder:
 
     def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
         return JobError(what, f"{self.origin}:{item.start_mark.line + 1}", hint)
-
-    def scalar(self, item: yaml.ScalarNode) -> YamlNode:
-        return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
 
     def sequence(self, item: yaml.Node) -> list[YamlNode]:
         self.check_tag(item, "seq")
