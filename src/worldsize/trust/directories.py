@@ -89,20 +89,19 @@ def is_reliable_directory(path: str) -> bool:
         return False
 
 
-def require_shared_directory(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
+def require_shared_directory(path: str, make: bool = True) -> str:
     """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
     bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
 
     Returns and raises as `require_reliable_directory`.
     """
-    real = real_path(path, environ)
     try:
-        status = os.stat(real)
+        status = os.stat(real_path(path))
+        if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
+            return path
     except FileNotFoundError:
-        return require_reliable_directory(path, make, environ)
-    if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
-        return path
-    return require_reliable_directory(path, make, environ)
+        pass
+    return require_reliable_directory(path, make)
 
 
 def user_directory_in(path: str) -> str:
@@ -226,11 +225,11 @@ def real_path(
     )
 
 
-def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:
+def require_component(path: str, status: os.stat_result) -> None:
     """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
     others cannot replace anything, or that this user trusts. StorageError."""
     if not stat.S_ISLNK(status.st_mode):
-        _require_safe_parent(path, status, environ)
+        _require_safe_parent(path, status, os.environ)
     else:
         require_link(path, status)
 
