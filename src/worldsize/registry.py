@@ -4,7 +4,7 @@
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
 launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
 `agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
-`service/submission/rank_packages.py`, commands on nodes in `compute/capabilities.py`, what a job or another wing needs
+`service/submission/rank_packages.py`, commands on nodes in `compute/base.py`, what a job or another wing needs
 in `service/providers.py`, of its keys those that a wing reads in `jobspec/keys/job.py`, and what scripts import from
 worldsize in `__init__.py`. Whoever alone asks for a module has its name: of batch scripts `jobspec/batch_script.py`, of
 what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes `plan/array.py`; what uses the parts of

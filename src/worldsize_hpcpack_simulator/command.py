@@ -71,7 +71,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def simulate(options: argparse.Namespace) -> int:
     require_packages("simulate", "simulator", "starlette", "trustme", "uvicorn")
-    from worldsize.trust.decisions import remove_decision, trust_new_file
+    from worldsize.trust.decisions import remove_decision, try_write_decision
     from worldsize.trust.documents import open_document
     from worldsize.trust.procfs import set_process_title
     from worldsize_hpcpack_simulator.server import run
@@ -81,7 +81,7 @@ def simulate(options: argparse.Namespace) -> int:
     trusted: list[str] = []
 
     def announce(head: HeadNode, url: str, config: str, text: str) -> None:
-        trust_new_file(config, text.encode(), os.environ)
+        try_write_decision(config, True, os.environ, text.encode())
         trusted.append(config)
         _report_start(head, url, config, asked, made_up)
 

@@ -145,6 +145,19 @@ class Umask:
             os.umask(self._before)
 
 
+class Descriptor:
+    """A context that closes a descriptor at its end."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __enter__(self) -> int:
+        return self._number
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._number)
+
+
 def open_log(path: str) -> int:
     """A descriptor to append to the file with, which is made with the mode that this process's umask leaves. Raises
     OSError."""

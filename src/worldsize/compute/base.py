@@ -8,10 +8,12 @@ from worldsize.common.named_tuple import NamedTuple, Protocol
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import load_module
 from worldsize.state.records import Observation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
 Handle = Mapping[str, "Any"]
@@ -19,6 +21,16 @@ Handle = Mapping[str, "Any"]
 
 IdleCallback = Callable[[], None]
 """Called about ten times a second while an answer is waited for; what it raises gives the question up."""
+
+
+_NODE_COMMANDS = {"local": "wings.node_commands.local", "slurm": "wings.node_commands.slurm"}
+"""What the core's computes execute commands by: modules with `execute`, `open_shell` and more, all of which take what
+the compute knows."""
+
+
+def load_node_commands(kind: str) -> ModuleType:
+    """The module for the compute `kind`. ConfigError where this installation is without it."""
+    return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
 
 
 class ComputeFacts(NamedTuple):

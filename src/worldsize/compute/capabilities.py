@@ -10,21 +10,8 @@ from worldsize.common.named_tuple import NamedTuple, Protocol
 from worldsize.compute.base import Compute, Handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.registry import load_module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ALLOCATION = "inside an allocation"
-_NODE_COMMANDS = {"local": "wings.node_commands.local", "slurm": "wings.node_commands.slurm"}
-"""What the core's computes execute commands by: modules with `execute`, `open_shell` and more, all of which take what
-the compute knows."""
-
-
-def load_node_commands(kind: str) -> ModuleType:
-    """The module for the compute `kind`. ConfigError where this installation is without it."""
-    return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
 
 
 def start_place(compute: Compute) -> str:

@@ -139,28 +139,20 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
 
 def expand_variables(text: str, known: Mapping[str, str]) -> str:
     """Without a shell; names that nobody knows stay as they are. UsageError for what no program could be given."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        return known.get(name, match[0])
-
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
-    whole = _VARIABLE.sub(value, text)
+    whole = _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
     if len(whole) > _MAX_VALUE_LENGTH:
         raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
     return whole
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    return tuple(os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".sh"))
-
-
-def _list_names(directory: str) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        names = sorted(os.listdir(directory))
     except OSError:
-        return []
+        return ()
+    return tuple(os.path.join(directory, name) for name in names if name.endswith(".sh"))
 
 
 def _join_paths(directories: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
+from worldsize.trust.keys import user_home
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = r"python(\d+)\.(\d+)t?"
@@ -35,32 +36,25 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
     """
     if os.sep in wanted:
         return _environment_at(wanted)
-    found = find_by_name(wanted, environ, own)
-    if found is not None:
-        return found
-    raise _not_found_error(wanted, environ, own or {})
-
-
-def find_by_name(
-    name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None
-) -> ExistingEnvironment | None:
-    if own and name in own:
-        found = inspect_prefix(own[name])
+    if own and wanted in own:
+        found = inspect_prefix(own[wanted])
         if found is None:
-            what, hint = explain_missing_python(own[name])
-            raise NotFound(f"environment {os.path.basename(own[name])}: {what}", None, hint)
+            what, hint = explain_missing_python(own[wanted])
+            raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
         return found
-    for prefix in _candidate_prefixes(name, environ):
+    for prefix in _candidate_prefixes(wanted, environ):
         found = inspect_prefix(prefix)
         if found is not None and is_trusted_prefix(prefix):
             return found
-    return _find_conda_base(name, environ)
+    raise _not_found_error(wanted, environ, own or {})
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where environments are kept, and then what conda has written down."""
+    """Where environments are kept, then what conda has written down; conda's installation itself is called base."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
     yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
+    if name == "base":
+        yield from (root for root in _conda_roots(environ) if os.path.isdir(os.path.join(root, "conda-meta")))
 
 
 def is_trusted_prefix(prefix: str) -> bool:
@@ -151,44 +145,33 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
     )
 
 
-def _environment_directories(environ: Mapping[str, str]) -> Iterator[str]:
+def _environment_directories(environ: Mapping[str, str]) -> list[str]:
     """Directories whose entries are environments."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    for variable in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"):
-        yield from (each for each in environ.get(variable, "").split(os.pathsep) if each)
-    for root in _conda_roots(environ):
-        yield os.path.join(root, "envs")
-    if environ.get("WORKON_HOME"):
-        yield environ["WORKON_HOME"]
-    yield os.path.join(home, ".virtualenvs")
+    found = [
+        *environ.get("CONDA_ENVS_PATH", "").split(os.pathsep),
+        *environ.get("CONDA_ENVS_DIRS", "").split(os.pathsep),
+        *(os.path.join(root, "envs") for root in _conda_roots(environ)),
+        environ.get("WORKON_HOME", ""),
+        os.path.join(user_home(environ), ".virtualenvs"),
+    ]
+    return [each for each in found if each]
 
 
-def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
+def _conda_roots(environ: Mapping[str, str]) -> list[str]:
     """Installations of conda and its kin."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if environ.get("MAMBA_ROOT_PREFIX"):
-        yield environ["MAMBA_ROOT_PREFIX"]
-    if environ.get("CONDA_EXE"):
-        yield os.path.dirname(os.path.dirname(environ["CONDA_EXE"]))
-    active = environ.get("CONDA_PREFIX")
-    if active:
-        parent = os.path.dirname(active)
-        yield os.path.dirname(parent) if os.path.basename(parent) == "envs" else active
-    yield from (os.path.join(home, name) for name in _ROOTS)
-
-
-def _find_conda_base(name: str, environ: Mapping[str, str]) -> ExistingEnvironment | None:
-    """conda's name for the installation itself."""
-    found = (
-        (inspect_prefix(root) for root in _conda_roots(environ) if is_trusted_prefix(root))
-        if name == "base"
-        else iter(())
-    )
-    return next((each for each in found if each is not None and each.kind == "conda"), None)
+    active = environ.get("CONDA_PREFIX", "")
+    parent = os.path.dirname(active)
+    found = [
+        environ.get("MAMBA_ROOT_PREFIX", ""),
+        os.path.dirname(os.path.dirname(environ.get("CONDA_EXE", ""))),
+        os.path.dirname(parent) if os.path.basename(parent) == "envs" else active,
+        *(os.path.join(user_home(environ), name) for name in _ROOTS),
+    ]
+    return [each for each in found if each]
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip()]
@@ -199,8 +182,7 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
-    bases = list(_conda_roots(environ)) if name == "base" else []
-    others = [prefix for prefix in (*_candidate_prefixes(name, environ), *bases) if inspect_prefix(prefix)]
+    others = [prefix for prefix in _candidate_prefixes(name, environ) if inspect_prefix(prefix)]
     if others:
         what = f"there is an environment {name!r:.60} at {others[0]}, which somebody else could have put there"
         raise NotFound(what, None, f"give its path; or worldsize config trust {others[0]}")

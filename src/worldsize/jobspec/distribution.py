@@ -73,12 +73,11 @@ class _DistributionKinds(Mapping[str, "type[Distribution]"]):
         found: type[Distribution] = getattr(load_module(module, f"the distribution {name}"), kind)
         return found
 
-    def __contains__(self, name: object) -> bool:
-        return name in _HOMES or name in _external_names()
-
     def __iter__(self) -> Iterator[str]:
+        from worldsize.entry_points import entry_point_names
+
         yield from (name for name, (module, _) in _HOMES.items() if find_module(module))
-        yield from (name for name in _external_names() if name not in _HOMES)
+        yield from (name for name in entry_point_names(ENTRY_POINTS) if name not in _HOMES)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -93,12 +92,6 @@ def _load_entry_point(name: str) -> type[Distribution]:
     if kind is None:
         raise KeyError(name)
     return kind
-
-
-def _external_names() -> tuple[str, ...]:
-    from worldsize.entry_points import entry_point_names
-
-    return entry_point_names(ENTRY_POINTS)
 
 
 def kind_names(said: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -104,17 +105,9 @@ def _is_block(text: str) -> bool:
 
 
 def _scalar(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, str):
         return _text(value)
-    return "{}" if isinstance(value, dict) else "[]"
+    return _float(value) if isinstance(value, float) else json.dumps(value)
 
 
 def _float(value: float) -> str:

@@ -6,21 +6,17 @@ The variables of the shell (`$VAR`, `${VAR}`, `$$`, `$(…)`) stay for bash, at 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from worldsize.errors import JobError
 from worldsize.jobspec.job import InputValue
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from re import Match
 
 _EXPRESSION = r"(?s)\$\{\{((?:(?!\$\{\{|\}\}).)*)\}\}"
 _OPTIONAL = r"(?s)\$\[\[((?:(?!\$\[\[|\]\]).)*)\]\]"
 """Up to the next beginning: linear in the text's length."""
 
 _LONGEST = 1 << 24
-_KINDS = ("inputs", "outputs")
 
 
 def resolve_expressions(
@@ -38,8 +34,6 @@ def resolve_expressions(
     """
     if "${{" not in command:
         return command
-    import re
-
     names = _Names(inputs, outputs, where, optional)
     parts: list[str] = []
     end = 0
@@ -73,17 +67,13 @@ class _Names:
         self.length = 0
 
     def replace(self, text: str) -> str:
-        import re
-
         replaced = re.sub(_EXPRESSION, self.value, text)
         if "${{" in re.sub(_EXPRESSION, "", text):
             begin = text.rindex("${{")
             raise JobError(f"{text[begin:]!r:.40} has no closing }}}}", self.where)
         return replaced
 
-    def optional_part(self, match: Match[str]) -> str:
-        import re
-
+    def optional_part(self, match: re.Match[str]) -> str:
         inside = match[1]
         names = [found.strip() for found in re.findall(_EXPRESSION, inside)]
         if not names:
@@ -92,12 +82,12 @@ class _Names:
             return ""
         return self.replace(inside)
 
-    def value(self, match: Match[str]) -> str:
+    def value(self, match: re.Match[str]) -> str:
         expression = f"${{{{{match[1]}}}}}"
         kind, _, name = match[1].strip().partition(".")
         if kind == "search_space":
             raise JobError(f"{expression:.80} belongs to a sweep, which cannot be run here", self.where)
-        if kind not in _KINDS or not name:
+        if kind not in self.values or not name:
             hint = "write ${{inputs.name}} or ${{outputs.name}}"
             raise self.error(expression, "is not an expression known here", hint)
         values = self.values[kind]

@@ -16,6 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MAX_RANKS = 1_000_000
+"""No job has more ranks; a larger number is a slip of the keyboard."""
+
 COPYING_MODES = ("download", "eval_download")
 MOUNTING_MODES = ("ro_mount", "eval_mount")
 """Modes of inputs that ask for something: a copy on each node's own disk; no writing to it."""

@@ -10,10 +10,10 @@ import errno
 import os
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import printable_text
+from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.errors import SnapshotError
+from worldsize.trust.links import THROUGH, open_below
 
-_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _MISSING_ERRORS = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
@@ -25,7 +25,7 @@ class CodeFiles:
     def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
         self._root = root
         self._followed = followed or {}
-        self._top = os.open(root, _PATH_ONLY)
+        self._top = os.open(root, THROUGH)
         self._last = ("", os.dup(self._top))
 
     def close(self) -> None:
@@ -42,43 +42,25 @@ class CodeFiles:
         elsewhere = self._followed.get(relative)
         if elsewhere is None:
             return self._open(relative, _FILE)
-        top = os.open("/", _PATH_ONLY)
+        above, name = os.path.split(elsewhere)
         try:
-            above, _, name = elsewhere.strip("/").rpartition("/")
-            place = _open_below(top, above)
-            try:
+            with Descriptor(open_below(above)) as place:
                 return os.open(name, _FILE, dir_fd=place)
-            finally:
-                os.close(place)
         except OSError as error:
             _refuse_unless_gone(error, elsewhere)
             return None
-        finally:
-            os.close(top)
 
     def _open(self, relative: str, flags: int) -> int | None:
         above, _, name = relative.rpartition("/")
         try:
             if above != self._last[0]:
-                place = _open_below(self._top, above)
+                place = open_below(above, self._top)
                 os.close(self._last[1])
                 self._last = (above, place)
             return os.open(name or ".", flags, dir_fd=self._last[1])
         except OSError as error:
             _refuse_unless_gone(error, f"{self._root}/{relative}" if relative else self._root)
             return None
-
-
-def _open_below(top: int, relative: str) -> int:
-    """A descriptor of the directory below; OSError, also for a link on the way."""
-    place = os.dup(top)
-    for part in filter(None, relative.split("/")):
-        above = place
-        try:
-            place = os.open(part, _PATH_ONLY, dir_fd=above)
-        finally:
-            os.close(above)
-    return place
 
 
 def _refuse_unless_gone(error: OSError, path: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from worldsize.common.atomic_files import open_regular_file, read_file
 from worldsize.trust.decisions import decision_about_directory
 from worldsize.trust.directories import require_reliable_directory
-from worldsize.trust.links import unsafe_directory_error
+from worldsize.trust.links import unsafe_directory_error, with_parents
 from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
@@ -26,23 +26,18 @@ def find_repository(path: str) -> tuple[str, str] | None:
     the one that git would take is another user's, as for git itself (safe.directory): what it holds would be followed,
     or executed. A directory that is a git directory itself, without that name, is none: any archive may hold one.
     """
-    path = os.path.abspath(path)
-    while True:
-        candidate = os.path.join(path, ".git")
+    for directory in with_parents(os.path.abspath(path)):
+        candidate = os.path.join(directory, ".git")
         try:
             status = os.lstat(candidate)
         except OSError:
-            status = None
-        if status is not None:
-            if not is_believed(status.st_uid):
-                return None
-            found = _git_dir_at(candidate)
-            if found is not None:
-                return (path, found) if _is_believed(found) else None
-        parent = os.path.dirname(path)
-        if parent == path:
+            continue
+        if not is_believed(status.st_uid):
             return None
-        path = parent
+        found = _git_dir_at(candidate)
+        if found is not None:
+            return (directory, found) if _is_believed(found) else None
+    return None
 
 
 def _git_dir_at(path: str) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable, Iterator
 
 from worldsize.common.atomic_files import write_all
 from worldsize.errors import SnapshotError
@@ -60,58 +61,23 @@ class ObjectStore:
         Returns its digest, its size and the stat of `source` after it was read.
         """
         size = os.fstat(source).st_size
+        pieces: Iterable[bytes] = read_pieces(source, size, name)
         if size <= _MAX_IN_MEMORY:
-            digest, size = self._add_small(read_source(source, size, name), executable, target)
-        else:
-            digest, size = self._add_stream(source, size, name, executable, target)
-        return digest, size, os.fstat(source)
-
-    def _add_small(self, data: bytes, executable: bool, target: str) -> tuple[str, int]:
-        digest, size = digest_of(data), len(data)
-        if not self.link(digest, executable, size, target):
-            mode = _mode(executable)
-            self._store(self._write_small(data, mode), self._path(digest, mode), target, mode)
-        return digest, size
-
-    def _add_stream(self, source: int, size: int, name: str, executable: bool, target: str) -> tuple[str, int]:
+            pieces = list(pieces)
+            digest, size = digest_of(b"".join(pieces)), sum(map(len, pieces))
+            if self.link(digest, executable, size, target):
+                return digest, size, os.fstat(source)
         mode = _mode(executable)
-        temporary, digest, size = self._write_stream(source, size, name, mode)
+        temporary = f"{self.directory}/tmp-{os.urandom(8).hex()}"
+        digest, size = _write_object(temporary, pieces, mode)
         if self.link(digest, executable, size, target):
             os.unlink(temporary)
         else:
             self._store(temporary, self._path(digest, mode), target, mode)
-        return digest, size
+        return digest, size, os.fstat(source)
 
     def _path(self, digest: str, mode: int) -> str:
         return f"{self.directory}/{digest[:2]}/{digest}-{mode:o}"
-
-    def _open_temporary(self, mode: int) -> tuple[str, int]:
-        path = f"{self.directory}/tmp-{os.urandom(8).hex()}"
-        return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-
-    def _write_small(self, data: bytes, mode: int) -> str:
-        path, descriptor = self._open_temporary(mode)
-        try:
-            write_all(descriptor, data)
-            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
-        except OSError:
-            os.unlink(path)
-            raise
-        finally:
-            os.close(descriptor)
-        return path
-
-    def _write_stream(self, source: int, size: int, name: str, mode: int) -> tuple[str, str, int]:
-        path, descriptor = self._open_temporary(mode)
-        try:
-            digest, size = copy_stream(source, size, name, descriptor)
-            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
-        except (OSError, SnapshotError):
-            os.unlink(path)
-            raise
-        finally:
-            os.close(descriptor)
-        return path, digest, size
 
     def _store(self, temporary: str, path: str, target: str, mode: int) -> None:
         """Makes `temporary` the object at `path`; linked into the run first, so that no prune finds it unused."""
@@ -127,33 +93,42 @@ class ObjectStore:
             os.replace(temporary, path)
 
 
-def read_source(descriptor: int, size: int, path: str) -> bytes:
-    """At most `size` bytes, fewer at the file's end: a growing file is taken as long as it was when opened."""
-    try:
-        data = os.read(descriptor, size)
-        if len(data) == size:
-            return data
-        pieces = [data]
-        while data and sum(map(len, pieces)) < size:
-            data = os.read(descriptor, size - sum(map(len, pieces)))
-            pieces.append(data)
-    except OSError as error:
-        raise snapshot_read_error(error, path) from None
-    return b"".join(pieces)
+def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
+    """What the file `path` holds, at most `size` bytes: a growing file is taken as long as it was when opened."""
+    while size > 0:
+        try:
+            piece = os.read(source, min(_CHUNK, size))
+        except OSError as error:
+            raise snapshot_read_error(error, path) from None
+        if not piece:
+            return
+        size -= len(piece)
+        yield piece
 
 
-def copy_stream(source: int, size: int, path: str, target: int) -> tuple[str, int]:
-    """Copies at most `size` bytes; returns the digest and number of those written."""
+def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
+    """The digest and number of the bytes that were written."""
     hasher = blake2b(digest_size=20)
-    copied = 0
-    while copied < size:
-        data = read_source(source, min(_CHUNK, size - copied), path)
-        if not data:
-            break
-        hasher.update(data)
-        write_all(target, data)
-        copied += len(data)
-    return hasher.hexdigest(), copied
+    size = 0
+    for piece in pieces:
+        hasher.update(piece)
+        write_all(target, piece)
+        size += len(piece)
+    return hasher.hexdigest(), size
+
+
+def _write_object(path: str, pieces: Iterable[bytes], mode: int) -> tuple[str, int]:
+    """A new file, of which nothing is left where it cannot be written whole."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        written = write_pieces(pieces, descriptor)
+        os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
+    except (OSError, SnapshotError):
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
+    return written
 
 
 def _mode(executable: bool) -> int:
@@ -174,17 +149,9 @@ def _link(path: str, target: str, mode: int) -> bool:
 
 def _copy_object(path: str, target: str, mode: int) -> bool:
     try:
-        source = os.open(path, os.O_RDONLY)
+        source = open(path, "rb")
     except FileNotFoundError:
         return False
-    try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            while data := os.read(source, _CHUNK):
-                write_all(descriptor, data)
-            os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
-        finally:
-            os.close(descriptor)
-    finally:
-        os.close(source)
+    with source:
+        _write_object(target, iter(lambda: source.read(_CHUNK), b""), mode)
     return True

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from worldsize.snapshot.git import read_git
+from worldsize.trust.owners import login_name
 from worldsize.trust.secrets import MASK, mask, mask_argv, mask_tree
 
 TYPE_CHECKING = False
@@ -42,6 +43,7 @@ def make_record(
     `secrets` names variables that are secrets, whatever they look like.
     """
     system = os.uname()
+    is_local = job.get("compute") == "local"  # or else nobody knows the nodes before they start
     record = {
         "version": RECORD_VERSION,
         "worldsize": version,
@@ -52,8 +54,8 @@ def make_record(
         },
         "platform": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
-        "nodes": _nodes(job, system.nodename),
-        "user": _user(environ),
+        "nodes": {system.nodename: job.get("resources", {}).get("instance_count", 1)} if is_local else None,
+        "user": login_name(os.geteuid()) or environ.get("USER") or str(os.geteuid()),
         "pid": os.getpid(),
         "created": now,
         "argv": mask_argv(argv),
@@ -86,20 +88,3 @@ def installed_packages(path: Sequence[str]) -> dict[str, str]:
                 if name.lower() in _PACKAGES:
                     found.setdefault(name.lower(), version)
     return dict(sorted(found.items()))
-
-
-def _nodes(job: Mapping[str, Any], host: str) -> dict[str, int] | None:
-    """Nodes by the host they are on, where that is known before they start: the compute `local` is this machine."""
-    if job.get("compute") != "local":
-        return None
-    return {host: job.get("resources", {}).get("instance_count", 1)}
-
-
-def _user(environ: Mapping[str, str]) -> str:
-    """The account's name, or its number where it has none (as in containers)."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return environ.get("USER") or str(os.geteuid())

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable
 
-from worldsize.common.atomic_files import printable_text
+from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import SnapshotError, StorageError
 from worldsize.snapshot.code_files import CodeFiles, snapshot_read_error
 from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_run
 from worldsize.trust.directories import real_path
+from worldsize.trust.links import read_link
 from worldsize.trust.owners import is_believed, is_unknown, user_name
 
 RUN_DIRECTORIES = ("outputs", "logs")
 """Directories at the top of the code that are the run's own: their files are copied, never linked."""
 _RUN_LINKS = ("../outputs", "../user_logs")
+MAX_ENTRIES = 20_000
+"""The most files, directories and links that a snapshot may hold."""
 
-
-class SnapshotLimits(NamedTuple):
-    """The most that a snapshot may hold: `files` counts directories and links too."""
-
-    files: int = 20_000
-    bytes: int = 1 << 30
+MAX_BYTES = 1 << 30
 
 
 class Listing(NamedTuple):
@@ -55,9 +52,7 @@ def no_tick(done: int, total: int) -> None:
     """For nobody who watches."""
 
 
-def scan(
-    code_dir: str, limits: SnapshotLimits | None = None, excluded: Iterable[str] = (), tick: Tick = no_tick
-) -> Listing:
+def scan(code_dir: str, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
     """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
 
     Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
@@ -69,20 +64,17 @@ def scan(
     except OSError as error:
         raise snapshot_read_error(error, root) from None
     try:
-        _Walk(listing, files, limits or SnapshotLimits(), frozenset(map(os.path.realpath, excluded)), tick).run()
+        _Walk(listing, files, frozenset(map(os.path.realpath, excluded)), tick).run()
     finally:
         files.close()
     return listing
 
 
 class _Walk:
-    def __init__(
-        self, listing: Listing, files: CodeFiles, limits: SnapshotLimits, excluded: frozenset[str], tick: Tick
-    ) -> None:
+    def __init__(self, listing: Listing, files: CodeFiles, excluded: frozenset[str], tick: Tick) -> None:
         self.tick = tick
         self.listing = listing
         self.files = files
-        self.limits = limits
         self.excluded = excluded
         owner = os.stat(listing.root).st_uid
         self.owner = None if is_unknown(owner) else owner
@@ -98,13 +90,11 @@ class _Walk:
 
     def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Takes in one directory's entries; returns the directories below it that remain to be entered."""
-        descriptor = self.files.open_directory(directory)
-        if descriptor is None:
+        found = self.files.open_directory(directory)
+        if found is None:
             return []
-        try:
+        with Descriptor(found) as descriptor:
             return self.take_entries(descriptor, directory, rules)
-        finally:
-            os.close(descriptor)
 
     def take_entries(self, descriptor: int, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         listing = self.listing
@@ -157,17 +147,20 @@ class _Walk:
         self.bytes += status.st_size
         self.tick(len(self.listing.files), 0)
         self.listing.files.append((relative, status))
-        if self.bytes > self.limits.bytes or len(self.listing.files) > self.limits.files:
+        if self.bytes > MAX_BYTES or len(self.listing.files) > MAX_ENTRIES:
             self.check()
 
     def take_link(self, directory: int, name: str, relative: str) -> None:
         root = self.listing.root
         try:
-            owner, target = _owner_and_target(directory, name)
+            status, target = read_link(name, directory)
+        except FileNotFoundError:
+            target = ""
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINVAL):
-                return self.warn(relative, "left out: it was replaced meanwhile")
             raise snapshot_read_error(error, f"{root}/{relative}") from None
+        if not target:
+            return self.warn(relative, "left out: it was replaced meanwhile")
+        owner = status.st_uid
         path = os.path.join(root, os.path.dirname(relative), target)
         try:
             real = self.real_path(path, owner, self.owner)
@@ -208,10 +201,10 @@ class _Walk:
     def check(self) -> None:
         listing = self.listing
         count = len(listing.files) + len(listing.directories) + len(listing.links)
-        if count > self.limits.files:
-            passed = f"more than {self.limits.files:,} files and directories"
-        elif self.bytes > self.limits.bytes:
-            passed = f"more than {human_bytes(self.limits.bytes)}"
+        if count > MAX_ENTRIES:
+            passed = f"more than {MAX_ENTRIES:,} files and directories"
+        elif self.bytes > MAX_BYTES:
+            passed = f"more than {human_bytes(MAX_BYTES)}"
         else:
             return
         raise SnapshotError(
@@ -250,15 +243,6 @@ def _largest_entries(listing: Listing) -> str:
         )
         for top in worst
     )
-
-
-def _owner_and_target(directory: int, name: str) -> tuple[int, str]:
-    """Of one and the same link, whatever is put in its place meanwhile. OSError."""
-    link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        return os.fstat(link).st_uid, os.readlink("", dir_fd=link)
-    finally:
-        os.close(link)
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:

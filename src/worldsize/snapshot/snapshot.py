@@ -12,12 +12,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 
-from worldsize.common.atomic_files import printable_text, storage_error, write_json
+from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
-from worldsize.snapshot.object_store import ObjectStore, copy_stream, digest_of
-from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, SnapshotLimits, Tick, is_executable, no_tick, scan
+from worldsize.snapshot.object_store import ObjectStore, digest_of, read_pieces, write_pieces
+from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, Tick, is_executable, no_tick, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ def take_snapshot(
     code_dir: str,
     paths: RunPaths,
     objects_dir: str,
-    limits: SnapshotLimits | None = None,
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
 ) -> Snapshot:
     """`scan`, then `materialize`."""
-    return materialize(scan(code_dir, limits, excluded, tick), paths, objects_dir, tick)
+    return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:
@@ -92,62 +91,44 @@ class _Materializer:
             index = FileIndex(self.objects.directory, listing.root, listing.started_ns)
         for number, (relative, status) in enumerate(listing.files):
             self.tick(number, len(listing.files))
-            if relative.startswith(("outputs/", "logs/")):
-                self.copy(relative, status)
+            stored = self.store(relative, status, index)
+            if stored is None:
+                self.warnings.append(f"{printable_text(relative)}: left out: it vanished meanwhile")
             else:
-                self.link(relative, status, index)
+                self.manifest[relative] = ("exec" if is_executable(status) else "file", *stored)
         for relative, target in listing.links:
             os.symlink(target, f"{self.paths.code}/{relative}")
             self.manifest[relative] = ("link", 0, target)
         if index:
             index.save()
-        return self.finish()
-
-    def link(self, relative: str, status: os.stat_result, index: FileIndex | None) -> None:
-        executable = is_executable(status)
-        target = f"{self.paths.code}/{relative}"
-        digest = index.find_digest(relative, status) if index else None
-        if digest is None or not self.objects.link(digest, executable, status.st_size, target):
-            source = self.files.open_file(relative)
-            if source is None:
-                return self.warn_vanished(relative)
-            try:
-                name = f"{self.listing.root}/{relative}"
-                digest, size, after = self.objects.add(source, name, executable, target)
-            finally:
-                os.close(source)
-            if index and stamp(after) == stamp(status):
-                index.remember(relative, status, digest)
-        else:
-            size = status.st_size
-        self.manifest[relative] = ("exec" if executable else "file", size, digest)
-
-    def copy(self, relative: str, status: os.stat_result) -> None:
-        source = self.files.open_file(relative)
-        if source is None:
-            return self.warn_vanished(relative)
-        executable = is_executable(status)
-        try:
-            target = os.open(
-                f"{self.paths.code}/{relative}",
-                os.O_WRONLY | os.O_CREAT | os.O_EXCL,
-                0o700 if executable else 0o600,
-            )
-            try:
-                digest, size = copy_stream(source, os.fstat(source).st_size, relative, target)
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
-        self.manifest[relative] = ("exec" if executable else "file", size, digest)
-
-    def warn_vanished(self, relative: str) -> None:
-        self.warnings.append(f"{printable_text(relative)}: left out: it vanished meanwhile")
-
-    def finish(self) -> Snapshot:
         digest = write_manifest(self.paths.manifest, self.manifest)
         size = sum(size for _, size, _ in self.manifest.values())
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
+
+    def store(self, relative: str, status: os.stat_result, index: FileIndex | None) -> tuple[int, str] | None:
+        """The size and digest of what the run has now of a file; None where it is gone."""
+        executable = is_executable(status)
+        target = f"{self.paths.code}/{relative}"
+        own = relative.startswith(("outputs/", "logs/"))
+        digest = index.find_digest(relative, status) if index and not own else None
+        if digest is not None and self.objects.link(digest, executable, status.st_size, target):
+            return status.st_size, digest
+        opened = self.files.open_file(relative)
+        if opened is None:
+            return None
+        with Descriptor(opened) as source:
+            if own:
+                return self.copy(source, relative, 0o700 if executable else 0o600)
+            digest, size, after = self.objects.add(source, f"{self.listing.root}/{relative}", executable, target)
+        if index and stamp(after) == stamp(status):
+            index.remember(relative, status, digest)
+        return size, digest
+
+    def copy(self, source: int, relative: str, mode: int) -> tuple[int, str]:
+        opened = os.open(f"{self.paths.code}/{relative}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with Descriptor(opened) as target:
+            digest, size = write_pieces(read_pieces(source, os.fstat(source).st_size, relative), target)
+        return size, digest
 
 
 class FileIndex:

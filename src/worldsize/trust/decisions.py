@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import open_regular_file, printable_text, read_file, write_json
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import StorageError, UsageError
 from worldsize.trust.keys import config_home
-from worldsize.trust.links import follow_links
+from worldsize.trust.links import follow_links, with_parents
 from worldsize.trust.owners import access_list, danger_of, is_believed, is_private_group, is_unknown
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _VERSION = 1
-_MOST_LINKS = 40
 _WRITERS = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
@@ -45,27 +44,13 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
     link of somebody else's leads to the file: it would be read as a file of that place."""
     try:
-        if _has_links_of_others(path):
-            return None
-        owner = os.stat(path).st_uid
-    except OSError:
-        return None  # it has gone meanwhile, and nothing was decided about what comes in its place
-    entry = _read(environ).get(os.path.realpath(path), {})
+        real = follow_links(path)
+        owner = os.stat(real).st_uid
+    except (OSError, StorageError):
+        return None  # perhaps it has gone meanwhile, and nothing was decided about what comes in its place
+    entry = _read(environ).get(real, {})
     as_it_was = entry.get("sha256") == _digest(data) and entry.get("owner") == owner
     return bool(entry.get("trusted")) if as_it_was else None
-
-
-def _has_links_of_others(path: str, most: int = _MOST_LINKS) -> bool:
-    path = os.path.abspath(path)
-    while path != os.path.dirname(path):
-        status = os.lstat(path)
-        path, place = os.path.dirname(path), path
-        if stat.S_ISLNK(status.st_mode):
-            if not is_believed(status.st_uid) or most == 0:
-                return True
-            if _has_links_of_others(os.path.join(path, os.readlink(place)), most - 1):
-                return True
-    return False
 
 
 def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
@@ -76,7 +61,7 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
     access = _access(status, real)
     if entry.get("access") == access:
         return bool(entry.get("trusted"))
-    above = ((each, entries[each]) for each in _directories_above(real) if "access" in entries.get(each, {}))
+    above = ((each, entries[each]) for each in with_parents(os.path.dirname(real)) if "access" in entries.get(each, {}))
     if any(
         entry.get("trusted") and _is_current(each, entry) and _is_covered(entry, status, access)
         for each, entry in above
@@ -100,23 +85,17 @@ def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequen
     return bool(known) or not status.st_mode & stat.S_IWGRP
 
 
-def _directories_above(directory: str) -> Iterator[str]:
-    while directory != os.path.dirname(directory):
-        directory = os.path.dirname(directory)
-        yield directory
-
-
 def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
     """Write a decision about a file (as it is now, or as it was with `data`) or a directory down. OSError where it
     cannot be read; UsageError where decisions cannot be kept, and for a link of somebody else's: where it leads is
     theirs to say."""
     real = os.path.realpath(path)
-    if trusted and _has_links_of_others(path):
-        raise UsageError(
-            f"a link of somebody else's leads to {printable_text(real)}",
-            printable_text(path),
-            "if that is meant, name it",
-        )
+    try:
+        follow_links(path)
+    except StorageError:
+        if trusted:
+            what = f"a link of somebody else's leads to {printable_text(real)}"
+            raise UsageError(what, printable_text(path), "if that is meant, name it") from None
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
     if stat.S_ISDIR(status.st_mode):
@@ -127,10 +106,10 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
 
-def trust_new_file(path: str, data: bytes, environ: Mapping[str, str]) -> None:
-    """What this program has just written for its user is trusted, with that content, where decisions can be kept."""
+def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes) -> None:
+    """`write_decision` about a file, where decisions can be kept."""
     try:
-        write_decision(path, True, environ, data)
+        write_decision(path, trusted, environ, data)
     except (OSError, UsageError):
         pass
 
@@ -199,9 +178,8 @@ def _is_doubtful(path: str, status: os.stat_result) -> bool:
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """UsageError where the directory, or the one that it would be made in, is another's: HOME is not this user's."""
     path = _file(environ)
-    directory = existing = os.path.dirname(path)
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
+    directory = os.path.dirname(os.path.abspath(path))
+    existing = next(filter(os.path.exists, with_parents(directory)))
     why = danger_of(os.stat(existing))
     try:
         if why is None:

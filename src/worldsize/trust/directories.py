@@ -12,8 +12,9 @@ import os
 import stat
 from collections.abc import Mapping
 
+from worldsize.common.atomic_files import Descriptor
 from worldsize.errors import StorageError, UsageError
-from worldsize.trust.links import follow_links, require_link, unsafe_directory_error
+from worldsize.trust.links import follow_links, require_link, unsafe_directory_error, with_parents
 from worldsize.trust.owners import danger_of, is_believed, is_ours, is_unknown, user_name
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -44,10 +45,7 @@ def open_private_directory(path: str, make: bool = True) -> int:
     except FileNotFoundError:
         if not make:
             raise
-        above = os.path.dirname(real)
-        while not os.path.isdir(above) and above != os.sep:
-            above = os.path.dirname(above)
-        _check_safe_parent(above, os.environ)
+        _check_safe_parent(next(filter(os.path.isdir, with_parents(os.path.dirname(real)))), os.environ)
         make_directories(real)
         return open_private_directory(path, make=False)
     except OSError:
@@ -91,20 +89,19 @@ def is_reliable_directory(path: str) -> bool:
         return False
 
 
-def require_shared_directory(path: str, make: bool = True, environ: Mapping[str, str] = os.environ) -> str:
+def require_shared_directory(path: str, make: bool = True) -> str:
     """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
     bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
 
     Returns and raises as `require_reliable_directory`.
     """
-    real = real_path(path, environ)
     try:
-        status = os.stat(real)
+        status = os.stat(real_path(path))
+        if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
+            return path
     except FileNotFoundError:
-        return require_reliable_directory(path, make, environ)
-    if stat.S_ISDIR(status.st_mode) and _is_sticky(status):
-        return path
-    return require_reliable_directory(path, make, environ)
+        pass
+    return require_reliable_directory(path, make)
 
 
 def user_directory_in(path: str) -> str:
@@ -121,13 +118,9 @@ def user_directory_in(path: str) -> str:
 
 def may_others_create(path: str) -> bool:
     """Whether what `path` leads to, also by links, is missing, and another user could make it now."""
-    path = os.path.realpath(path)
-    while not os.path.lexists(path):
-        parent = os.path.dirname(path)
-        if os.path.isdir(parent):
-            return bool(os.stat(parent).st_mode & _OTHERS_WRITE)
-        path = parent
-    return False
+    real = os.path.realpath(path)
+    there = next(filter(os.path.lexists, with_parents(real)))
+    return there != real and os.path.isdir(there) and bool(os.stat(there).st_mode & _OTHERS_WRITE)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
@@ -155,13 +148,10 @@ def is_own_directory(path: str) -> bool:
     """Whether a directory is there, and this user's own, or trusted. By one look: where nobody can move what is
     another's, it stays what `path` names from then on."""
     try:
-        directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+            status = os.fstat(directory)
     except OSError:
         return False
-    try:
-        status = os.fstat(directory)
-    finally:
-        os.close(directory)
     return is_ours(status) or _is_trusted(path, status, os.environ)
 
 
@@ -235,11 +225,11 @@ def real_path(
     )
 
 
-def require_component(path: str, status: os.stat_result, environ: Mapping[str, str] = os.environ) -> None:
+def require_component(path: str, status: os.stat_result) -> None:
     """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
     others cannot replace anything, or that this user trusts. StorageError."""
     if not stat.S_ISLNK(status.st_mode):
-        _require_safe_parent(path, status, environ)
+        _require_safe_parent(path, status, os.environ)
     else:
         require_link(path, status)
 

@@ -12,12 +12,11 @@ import os
 import stat
 from typing import TextIO
 
+from worldsize.common.atomic_files import Descriptor
 from worldsize.errors import StorageError
 from worldsize.trust.directories import real_path
+from worldsize.trust.links import MOST_LINKS, open_below, read_link
 from worldsize.trust.owners import is_believed, is_ours
-
-_MOST_LINKS = 40
-_THROUGH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_document(path: str, data: bytes) -> None:
@@ -26,22 +25,18 @@ def write_document(path: str, data: bytes) -> None:
     Its mode is the old one's, if that was this user's, else what the umask leaves. A link of this user's or root's is
     followed; a device or a pipe is written to. OSError, also for a link of somebody else's.
     """
-    directory, name = _open_parent(path)
-    try:
+    parent, name = _open_parent(path)
+    with Descriptor(parent) as directory:
         _write(directory, name, data)
-    finally:
-        os.close(directory)
 
 
 def open_document(path: str, new: bool = False) -> TextIO:
     """An empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
     FileExistsError where something is there."""
-    directory, name = _open_parent(path)
-    try:
+    parent, name = _open_parent(path)
+    with Descriptor(parent) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
         return open(os.open(name, flags, 0o666, dir_fd=directory), "w", encoding="utf-8")
-    finally:
-        os.close(directory)
 
 
 def _write(directory: int, name: str, data: bytes) -> None:
@@ -66,23 +61,20 @@ def _write(directory: int, name: str, data: bytes) -> None:
 
 def _open_parent(path: str) -> tuple[int, str]:
     """A descriptor of the directory that `path` leads to, and the name in it, which was no link a moment ago."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(MOST_LINKS):
         parent, name = os.path.split(os.path.abspath(path))
         real = _without_links(parent, path)
-        directory = _open_directory(real)
-        status = _status(name, directory)
-        if status is None or not stat.S_ISLNK(status.st_mode):
-            return directory, name
+        directory = open_below(real)
         try:
-            leads = os.readlink(name, dir_fd=directory)
-            same = os.path.samestat(status, os.lstat(name, dir_fd=directory))
-        finally:
-            os.close(directory)
+            status, target = read_link(name, directory)
+        except FileNotFoundError:
+            return directory, name
+        if not stat.S_ISLNK(status.st_mode):
+            return directory, name
+        os.close(directory)
         if not is_believed(status.st_uid):
             raise _foreign_link_error(path)
-        if not same:
-            raise OSError(errno.EAGAIN, "it is being exchanged", path)
-        path = os.path.join(real, leads)
+        path = os.path.join(real, target)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
@@ -91,18 +83,6 @@ def _without_links(directory: str, path: str) -> str:
         return real_path(directory, check_parents=False)
     except StorageError:
         raise _foreign_link_error(path) from None
-
-
-def _open_directory(real: str) -> int:
-    """Through no link: what was none a moment ago may have been exchanged for one."""
-    found = os.open(os.sep, _THROUGH)
-    for name in filter(None, real.split(os.sep)):
-        above = found
-        try:
-            found = os.open(name, _THROUGH, dir_fd=above)
-        finally:
-            os.close(above)
-    return found
 
 
 def _foreign_link_error(path: str) -> OSError:

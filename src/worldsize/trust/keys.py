@@ -11,9 +11,13 @@ from worldsize.trust.owners import danger_of
 _LENGTH = 32
 
 
+def user_home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
 def config_home(environ: Mapping[str, str]) -> str:
     """The directory of this user's own configuration; it may not exist."""
-    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(user_home(environ), ".config")
     return os.path.join(base, "worldsize")
 
 

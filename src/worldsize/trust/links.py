@@ -1,19 +1,45 @@
-"""Links that this user may follow: those of this user's own and of root. Another user's could lead anywhere, and
-elsewhere a moment later."""
+"""Ways through the file system: links that this user may follow, which are this user's own and root's, since another
+user's could lead anywhere, and elsewhere a moment later; directories that are opened one after the other.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 
+from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.errors import StorageError
 from worldsize.trust.owners import is_believed, is_unknown, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-_MOST_LINKS = 40
+MOST_LINKS = 40
+"""As the kernel follows in one path."""
+
+THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags for a directory in which only names are looked up."""
+
+
+def with_parents(directory: str) -> Iterator[str]:
+    """An absolute path, and the directories above it, the nearest first."""
+    while directory != os.path.dirname(directory):
+        yield directory
+        directory = os.path.dirname(directory)
+    yield directory
+
+
+def open_below(path: str, top: int | None = None) -> int:
+    """A descriptor of a directory, to look names up in; `path` is below that of `top`, or absolute, and none of its
+    names may be a link, as what was none a moment ago may have been exchanged for one. OSError."""
+    place = os.open(os.sep, THROUGH) if top is None else os.dup(top)
+    for name in filter(None, path.split(os.sep)):
+        with Descriptor(place) as above:
+            place = os.open(name, THROUGH, dir_fd=above)
+    return place
 
 
 def follow_links(path: str, enter: Callable[[str], None] | None = None, also: int | None = None) -> str:
@@ -36,7 +62,7 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
         if enter is not None:
             enter(real)
         try:
-            status, target = _read_link(child)
+            status, target = read_link(child)
         except FileNotFoundError:
             return os.path.normpath(os.path.join(child, *left[::-1]))
         if not stat.S_ISLNK(status.st_mode):
@@ -45,7 +71,7 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
         if status.st_uid != also:
             require_link(child, status)
         links += 1
-        if links > _MOST_LINKS:
+        if links > MOST_LINKS:
             raise StorageError("too many links", path)
         if os.path.isabs(target):
             real = os.sep
@@ -61,8 +87,6 @@ def require_link(path: str, status: os.stat_result) -> None:
 
 def unsafe_directory_error(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
     """The error for a directory that others can change."""
-    from worldsize.common.atomic_files import printable_text
-
     hint = (
         "name a directory of your own, or close it to others; or, if you trust all who can write there: "
         "worldsize config trust %s"
@@ -70,12 +94,9 @@ def unsafe_directory_error(path: str, danger: str, what: str = "what lies there 
     return StorageError(f"{what}: {danger}", printable_text(path), hint % printable_text(path))
 
 
-def _read_link(path: str) -> tuple[os.stat_result, str]:
-    """The status of what has this name, and where it leads if it is a link: of one and the same, whatever others put in
-    its place meanwhile. OSError."""
-    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+def read_link(name: str, directory: int | None = None) -> tuple[os.stat_result, str]:
+    """The status of what has this name, in the directory if there is a descriptor of it, and where it leads if it is a
+    link: of one and the same, whatever others put in its place meanwhile. OSError."""
+    with Descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)) as found:
         status = os.fstat(found)
         return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""
-    finally:
-        os.close(found)

@@ -108,12 +108,18 @@ def is_own_process(pid: int) -> bool:
 def user_name(uid: int) -> str:
     if is_unknown(uid):
         return "a user whom this user namespace does not know"
+    name = login_name(uid)
+    return f"{name} (uid {uid})" if name else f"uid {uid}"
+
+
+def login_name(uid: int) -> str | None:
+    """None where this machine knows none."""
     import pwd
 
     try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"uid {uid}"
+        return None
 
 
 def group_name(gid: int) -> str:

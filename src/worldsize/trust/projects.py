@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.errors import ConfigError, UsageError
+from worldsize.errors import ConfigError
 from worldsize.trust.directories import replacement_danger
 from worldsize.trust.owners import danger_of, is_believed, user_name
 
@@ -148,7 +148,9 @@ def judge_project_file(
         return TrustVerdict(False, _exclusion(file, f"{TRUST_VARIABLE} is 0"))
     answer = ask(TrustQuestion(file.path, said)) if ask else None
     if answer is not None:
-        _write_answer(file, answer, environ)
+        from worldsize.trust.decisions import try_write_decision
+
+        try_write_decision(file.path, answer, environ, file.data)  # or else it is asked again
     if ask and not answer:
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:
@@ -166,15 +168,6 @@ def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
     from worldsize.trust.decisions import decision_about_file
 
     return decision_about_file(file.path, file.data, environ)
-
-
-def _write_answer(file: ConfigFile, answer: bool, environ: Mapping[str, str]) -> None:
-    from worldsize.trust.decisions import write_decision
-
-    try:
-        write_decision(file.path, answer, environ, file.data)
-    except (OSError, UsageError):
-        pass  # it is asked again
 
 
 def _exclusion(file: ConfigFile, why: str = "") -> str:

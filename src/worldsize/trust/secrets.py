@@ -156,9 +156,17 @@ class _Masking:
 _ALL, _SPARING = _Masking(sparing=False), _Masking(sparing=True)
 
 
-def mask(name: str, value: str) -> str:
-    """The value as it may be written down: `***` where the name is a secret's, else with its secrets masked."""
-    return _ALL.value(name, value)
+mask = _ALL.value
+"""The value of a name as it may be written down: `***` where the name is a secret's, else with its secrets masked."""
+
+mask_text = _ALL.text
+"""Free text with what looks like a secret in it masked."""
+
+mask_channel = _ALL.channel
+"""A channel of conda's, by name or address, or text about one."""
+
+mask_argv = _ALL.argv
+"""A command line: also the value that stands after `--api-key`."""
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -167,26 +175,11 @@ def is_secret(name: str, value: str) -> bool:
     return _SPARING.value(name, value) != value
 
 
-def mask_text(text: str) -> str:
-    """Free text with what looks like a secret in it masked."""
-    return _ALL.text(text)
-
-
-def mask_channel(text: str) -> str:
-    """A channel of conda's, by name or address, or text about one."""
-    return _ALL.channel(text)
-
-
 def mask_tokens_in_paths(text: str) -> str:
     """Addresses in `text` without what conda's servers take for a password, and otherwise as they are."""
     if "://" in text and has_one(text.lower(), _TOKEN_MARKS):
         return re.sub(_ADDRESS, _without_token, text)
     return text
-
-
-def mask_argv(argv: Iterable[str]) -> list[str]:
-    """A command line: also the value that stands after `--api-key`."""
-    return _ALL.argv(argv)
 
 
 def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:

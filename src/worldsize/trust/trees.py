@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
+from worldsize.common.atomic_files import Descriptor
 from worldsize.errors import StorageError
 from worldsize.trust.directories import real_path
 from worldsize.trust.owners import is_ours, user_name
@@ -20,8 +21,7 @@ def remove_tree(path: str) -> None:
     Raises StorageError where it is another's; OSError."""
     import shutil
 
-    directory = os.open(path, _FLAGS)
-    try:
+    with Descriptor(os.open(path, _FLAGS)) as directory:
         status = os.fstat(directory)
         if not is_ours(status):
             raise StorageError(f"is not removed: it belongs to {user_name(status.st_uid)}", path)
@@ -31,8 +31,6 @@ def remove_tree(path: str) -> None:
                 inner = os.stat(name, dir_fd=within, follow_symlinks=False)
                 if stat.S_ISDIR(inner.st_mode) and is_ours(inner) and inner.st_mode & 0o700 != 0o700:
                     os.chmod(name, 0o700, dir_fd=within)
-    finally:
-        os.close(directory)
     shutil.rmtree(path)
 
 

@@ -177,7 +177,7 @@ def test_nodes_and_partitions(slurm: Cluster, run: SlurmRunner) -> None:
     assert list(nodes) == ["node1", "node2", "node3", "node4"]
     assert [row.gpus_free for row in nodes.values()] == [1, 1, 4, 4]
     assert (nodes["node1"].state, nodes["node1"].gpu_type, nodes["node1"].gpus) == ("mixed", "h100", 4)
-    assert "main" in nodes["node1"].partitions
+    assert "main" in nodes["node1"].groups
     run(["scontrol", "update", "nodename=node4", "state=drain", "reason=bad cable | x, y"])
     try:
         node4 = next(row for row in slurm_cluster.nodes(run) if row.name == "node4")

@@ -22,7 +22,8 @@ from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.keys import job as keys
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.reading.set_option import apply_overrides
 
 KEYS = sorted({*keys.JOB, *keys.INPUT, *keys.RESOURCES, "inputs.a", "a", "x y", "1", "null", "*a", "<<"})
 SIGNS = list(":-[]{},'\"|>#?%0~@\ufeff\x85\t")

@@ -19,7 +19,7 @@ from worldsize.snapshot import object_store, snapshot
 from worldsize.snapshot import snapshot as index
 from worldsize.snapshot.code_files import CodeFiles
 from worldsize.snapshot.ignore_rules import IgnoreRules
-from worldsize.snapshot.scan import SnapshotLimits, scan
+from worldsize.snapshot.scan import scan
 from worldsize.snapshot.snapshot import materialize, take_snapshot
 from worldsize.store.runs import create_run, objects_dir
 
@@ -41,9 +41,9 @@ class Place:
         os.chmod(path, mode)
         return path
 
-    def take(self, limits: SnapshotLimits | None = None, excluded=()):
+    def take(self, excluded=()):
         paths = create_run(self.home)
-        return paths, take_snapshot(self.code, paths, self.objects, limits, (self.home, *excluded))
+        return paths, take_snapshot(self.code, paths, self.objects, (self.home, *excluded))
 
     def stored(self) -> list[str]:
         found = [os.path.join(d, n) for d, _, names in os.walk(self.objects) for n in names]
@@ -280,25 +280,28 @@ def test_limits_stop_the_walk(place, monkeypatch):
     for number in range(30):
         place.write("data/deep/%d" % number)
         place.write("far/%d/%d" % (number, number))
+    monkeypatch.setattr("worldsize.snapshot.scan.MAX_ENTRIES", 20)
     with pytest.raises(SnapshotError) as caught:
-        scan(place.code, SnapshotLimits(files=20))
+        scan(place.code)
     assert "more than 20 files" in caught.value.what and "/ (" in caught.value.what
     assert ".amlignore" in str(caught.value) and "--code" in str(caught.value)
     visited: list[str] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: visited.append(path) or scandir(path))
+    monkeypatch.setattr("worldsize.snapshot.scan.MAX_ENTRIES", 5)
     with pytest.raises(SnapshotError):
-        scan(place.code, SnapshotLimits(files=5))
+        scan(place.code)
     assert len(visited) < 12
 
 
-def test_the_size_limit_names_the_largest(place):
+def test_the_size_limit_names_the_largest(place, monkeypatch):
     with open(place.write("train.py"), "ab"):
         pass
     os.truncate(place.write("data/big.bin"), 3 << 30)
     with pytest.raises(SnapshotError, match=r"more than 1 GiB; largest so far: data/ \(3 GiB, 2 entries\)"):
         scan(place.code)
-    assert len(scan(place.code, SnapshotLimits(bytes=4 << 30)).files) == 2
+    monkeypatch.setattr("worldsize.snapshot.scan.MAX_BYTES", 4 << 30)
+    assert len(scan(place.code).files) == 2
 
 
 def test_missing_code_directory(tmp_path):

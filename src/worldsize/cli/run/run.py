@@ -160,7 +160,7 @@ def _run_with_options(
     options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False
 ) -> int:
     if options.sets:
-        from worldsize.jobspec.reading.overrides import apply_overrides
+        from worldsize.jobspec.reading.set_option import apply_overrides
 
         job = apply_overrides(job, options.sets)
     if again:
@@ -173,7 +173,7 @@ def _run_with_options(
 
         job = with_world(job, options.world)
     if options.data_parallel:
-        from worldsize.jobspec.reading.overrides import apply_overrides
+        from worldsize.jobspec.reading.set_option import apply_overrides
 
         job = apply_overrides(job, ["data_parallel=" + options.data_parallel])
     if options.name:
@@ -232,7 +232,7 @@ def _key_origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigin
     if options.virtual_gpus is not None:
         said["virtual_gpus"] = "--virtual-gpus"
     if options.sets:
-        from worldsize.jobspec.reading.overrides import override_origins
+        from worldsize.jobspec.reading.set_option import override_origins
 
         said.update(override_origins(options.sets))
     return KeyOrigins(job.source, lines, said)

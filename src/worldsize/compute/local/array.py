@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix import processes
@@ -33,13 +32,10 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
 
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
     """Of a run that had not been started when its handle was read. `said` keeps what was found out of each queue."""
-    if handle["host"] != socket.gethostname():
+    if handle["host"] != processes.host_name():
         return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):
-        what = "the process that was to start it ({}) is gone".format(
-            handle["pid"],
-        )
-        return Observation("absent", message=what, over=True)
+        return Observation("absent", message=f"the process that was to start it ({handle['pid']}) is gone", over=True)
     root = handle["queue"]
     if root not in said:
         waits = _unfinished_dependencies(root)

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP_NOW
 from worldsize.common.numbers import parse_digits
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import (
+    CheckResult,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+    load_node_commands,
+)
 from worldsize.compute.local import leftovers
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -122,14 +130,10 @@ class LocalCompute:
         return nodes()
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.capabilities import load_node_commands
-
         stream: NodeCommandStream = load_node_commands("local").execute(handle, command, self._environ)
         return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.capabilities import load_node_commands
-
         code: int = load_node_commands("local").open_shell(handle, command)
         return code
 
@@ -147,17 +151,13 @@ class LocalCompute:
         return gpu_count() if job.visible_devices or job.data_parallel else None
 
     def _start(self, submission: Submission) -> Handle:
-        if _thread_count() == 1:
-            from worldsize.agent.local.conductor import fork_conductor
+        from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 
+        if _thread_count() == 1:
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
-            from worldsize.agent.local.conductor import spawn_conductor
-
-            pid = spawn_conductor(
-                submission.paths,
-                without_variables(self._environ, withheld_variables(submission.plan.secrets, self._environ)),
-            )
+            withheld = withheld_variables(submission.plan.secrets, self._environ)
+            pid = spawn_conductor(submission.paths, without_variables(self._environ, withheld))
         leftovers.remember_child(pid)
         return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
 
@@ -172,15 +172,11 @@ class LocalCompute:
             return Observation("running")
         started = handle["start_time"]
         over = started is not None and not leftovers.living_agents(handle["pid"], started, handle["run_dir"])
-        what = "its conductor (process {}) is gone".format(
-            handle["pid"],
-        )
+        conductor = f"its conductor (process {handle['pid']})"
         if over and not leftovers.has_begun(handle["run_dir"]):
-            what = "its conductor (process {}) was killed before any agent had begun".format(
-                handle["pid"],
-            )
+            what = f"{conductor} was killed before any agent had begun"
             return Observation("absent", Reason.NODE_FAILURE, message=what, over=True)
-        return Observation("absent", message=what, over=over)
+        return Observation("absent", message=f"{conductor} is gone", over=over)
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
@@ -191,33 +187,27 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
     found = []
     processes_needed = len(plan.nodes) + plan.world_size
-    allowed = min(_finite_limit(resource.getrlimit(resource.RLIMIT_NPROC)[1]), _pid_max(), _memory_limit())
+    at_a_mebibyte_each = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20  # less than any of them takes
+    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), at_a_mebibyte_each)
+    allowed = min(limit for limit in limits if limit >= 0)
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
         values = (plan.world_size, len(plan.nodes), processes_needed, allowed)
         found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
-    files = _finite_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    if len(plan.nodes) + OPEN_FILES > files:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= files < len(plan.nodes) + OPEN_FILES:
         what = f"{len(plan.nodes)} nodes need as many open files, and {files} are allowed (ulimit -Hn)"
         found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
     return found
 
 
-def _finite_limit(limit: int) -> int:
-    return limit if limit >= 0 else 1 << 62
-
-
 def _pid_max() -> int:
+    """-1 where the system does not tell."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())
     except OSError:
-        return 1 << 62
-
-
-def _memory_limit() -> int:
-    """Processes at 1 MiB each, which is less than any of them takes."""
-    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
+        return -1
 
 
 def _thread_count() -> int:

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from worldsize.compute.slurm.job_rows import format_option, number_of, seconds_of, values_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.capabilities import ComputeNode
+
 _SINFO = ("sinfo", "--noheader", "--all", "--noconvert", "--local")
 _NODE_COLUMNS = (
     "nodelist", "statelong", "partitionname", "cpusstate", "memory", "allocmem", "gres", "gresused", "reason",
-    "features",
 )  # fmt: skip
-_PARTITION_COLUMNS = (
-    "partition", "available", "time", "defaulttime", "size", "nodes", "cpus", "memory", "gres", "groups",
-)  # fmt: skip
+_PARTITION_COLUMNS = ("partition", "available", "time", "size", "nodes", "gres")
 _MARKS = {
     "*": "not responding",
     "~": "powered down",
@@ -35,70 +36,29 @@ _MARKS = {
 _USABLE = frozenset(("idle", "mixed", "allocated", "completing", "planned", "power_down", "power_up"))
 _UNUSABLE_MARKS = frozenset("*$@^%")
 _GRES = re.compile(r"(?:gres[:/])?([A-Za-z][\w-]*)[:=](?:(\(null\)|[^:,()=]+)[:=])?(\d+)[KMGT]?(?:\([^)]*\))?(?:,|$)")
-_FIRST_NUMBER = re.compile(r"\d+")
 _NOTHING = frozenset(("(null)", "none", "n/a", "None", "N/A", ""))
 
 
-class NodeRow(NamedTuple):
-    """One node. Memory is in MiB.
-
-    state       Slurm's word without its mark: "idle", "mixed", "allocated", "drained", "down", …
-    note        what the mark adds: "not responding", "powered down", …; "" for none
-    usable      whether Slurm starts jobs on it now, or once others end
-    reason      why it is down or drained, as its administrator, or Slurm, put it
-    gpu_type    as gres.conf names it: "h100"; several: "a100,a30"; "" for none
-    gpus_used   of its GPUs, those that jobs hold
-    """
-
-    name: str
-    state: str
-    note: str
-    usable: bool
-    reason: str
-    partitions: tuple[str, ...]
-    cpus: int
-    cpus_used: int
-    memory: int
-    memory_used: int
-    gpu_type: str
-    gpus: int
-    gpus_used: int
-    features: str
-
-    @property
-    def gpus_free(self) -> int:
-        return max(self.gpus - self.gpus_used, 0) if self.usable else 0
-
-    @property
-    def cpus_free(self) -> int:
-        return max(self.cpus - self.cpus_used, 0) if self.usable else 0
-
-
 class PartitionRow(NamedTuple):
-    """One partition. Memory is in MiB, times in seconds; None for no limit.
+    """One partition; `max_time` in seconds.
 
     up             it takes and starts jobs
-    max_nodes      that one job may have; None for no limit
-    gpus_per_node  the most that one of its nodes has; so for CPUs and memory
-    groups         Unix groups that may use it: "all" or names
+    max_time, max_nodes   that one job may have; None for no limit
+    gpus_per_node  the most that one of its nodes has
     """
 
     name: str
     default: bool
     up: bool
     max_time: int | None
-    default_time: int | None
     max_nodes: int | None
     nodes: int
-    cpus_per_node: int
-    memory_per_node: int
     gpus_per_node: int
-    gpu_type: str
-    groups: str
 
 
-def nodes(run: Callable[[Sequence[str]], str]) -> list[NodeRow]:
-    """Every node, once, in sinfo's order; raises as `run` does."""
+def nodes(run: Callable[[Sequence[str]], str]) -> list[ComputeNode]:
+    """Every node, once, in sinfo's order; raises as `run` does. Its `state` is Slurm's word without the mark, its
+    `reason` is the administrator's, or Slurm's."""
     return node_rows(run([*_SINFO, "--Node", format_option(_NODE_COLUMNS)]))
 
 
@@ -107,15 +67,15 @@ def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
     return partition_rows(run([*_SINFO, format_option(_PARTITION_COLUMNS)]))
 
 
-def node_rows(text: str) -> list[NodeRow]:
+def node_rows(text: str) -> list[ComputeNode]:
     """sinfo --Node prints a node once for each of its partitions."""
-    found: dict[str, NodeRow] = {}
+    found: dict[str, ComputeNode] = {}
     for value in values_of(text, _NODE_COLUMNS):
-        row = _node(value)
-        seen = found.get(row.name)
+        node = _node(value)
+        seen = found.get(node.name)
         if seen:
-            row = seen._replace(partitions=tuple(dict.fromkeys((*seen.partitions, *row.partitions))))
-        found[row.name] = row
+            node = seen._replace(groups=tuple(dict.fromkeys((*seen.groups, *node.groups))))
+        found[node.name] = node
     return list(found.values())
 
 
@@ -126,13 +86,8 @@ def partition_rows(text: str) -> list[PartitionRow]:
         row = _partition(value)
         seen = found.get(row.name)
         if seen:
-            row = row._replace(
-                nodes=seen.nodes + row.nodes,
-                cpus_per_node=max(seen.cpus_per_node, row.cpus_per_node),
-                memory_per_node=max(seen.memory_per_node, row.memory_per_node),
-                gpus_per_node=max(seen.gpus_per_node, row.gpus_per_node),
-                gpu_type=",".join(sorted(({*seen.gpu_type.split(","), *row.gpu_type.split(",")}) - {""})),
-            )
+            most = max(seen.gpus_per_node, row.gpus_per_node)
+            row = row._replace(nodes=seen.nodes + row.nodes, gpus_per_node=most)
         found[row.name] = row
     return list(found.values())
 
@@ -152,50 +107,45 @@ def gpus_of(gres: str) -> tuple[str, int]:
     return ",".join(dict.fromkeys(types)), count
 
 
-def _node(value: dict[str, str]) -> NodeRow:
+def _node(value: dict[str, str]) -> ComputeNode:
+    from worldsize.compute.capabilities import ComputeNode
+
     state, mark = value["statelong"].lower(), ""
     if state[-1:] in _MARKS:
         state, mark = state[:-1], state[-1]
-    used, _, _, total = (number_of(part) for part in (value["cpusstate"] + "///").split("/")[:4])
+    usable = state in _USABLE and mark not in _UNUSABLE_MARKS
+    cpus_used, _, _, cpus = (number_of(part) for part in (value["cpusstate"] + "///").split("/")[:4])
+    memory = number_of(value["memory"])
     gpu_type, gpus = gpus_of(value["gres"])
-    return NodeRow(
-        value["nodelist"],
-        state,
-        _MARKS.get(mark, ""),
-        state in _USABLE and mark not in _UNUSABLE_MARKS,
-        "" if value["reason"] in _NOTHING else value["reason"],
-        (value["partitionname"],) if value["partitionname"] else (),
-        total,
-        used,
-        number_of(value["memory"]),
-        number_of(value["allocmem"]),
-        gpu_type,
-        gpus,
-        gpus_of(value["gresused"])[1],
-        "" if value["features"] in _NOTHING else value["features"],
+
+    def free(total: int, used: int) -> int:
+        return max(total - used, 0) if usable else 0
+
+    return ComputeNode(
+        name=value["nodelist"],
+        state=state,
+        note=_MARKS.get(mark, ""),
+        usable=usable,
+        reason="" if value["reason"] in _NOTHING else value["reason"],
+        groups=(value["partitionname"],) if value["partitionname"] else (),
+        cpus=cpus,
+        cpus_free=free(cpus, cpus_used),
+        memory=memory,
+        memory_free=free(memory, number_of(value["allocmem"])),
+        gpu_type=gpu_type,
+        gpus=gpus,
+        gpus_free=free(gpus, gpus_of(value["gresused"])[1]),
     )
 
 
 def _partition(value: dict[str, str]) -> PartitionRow:
-    gpu_type, gpus = gpus_of(value["gres"])
     most = value["size"].partition("-")[2] or value["size"]
     return PartitionRow(
-        value["partition"].rstrip("*"),
-        value["partition"].endswith("*"),
-        value["available"] == "up",
-        seconds_of(value["time"]),
-        seconds_of(value["defaulttime"]),
-        int(most) if most.isdecimal() else None,
-        number_of(value["nodes"]),
-        _first_number(value["cpus"]),
-        _first_number(value["memory"]),
-        gpus,
-        gpu_type,
-        value["groups"],
+        name=value["partition"].rstrip("*"),
+        default=value["partition"].endswith("*"),
+        up=value["available"] == "up",
+        max_time=seconds_of(value["time"]),
+        max_nodes=int(most) if most.isdecimal() else None,
+        nodes=number_of(value["nodes"]),
+        gpus_per_node=gpus_of(value["gres"])[1],
     )
-
-
-def _first_number(text: str) -> int:
-    """ "8+": nodes differ, and 8 is the least."""
-    match = _FIRST_NUMBER.match(text)
-    return int(match.group()) if match else 0

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import (
+    CheckResult,
+    Compute,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+    load_node_commands,
+)
 from worldsize.compute.slurm import options
 from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
@@ -22,7 +31,7 @@ from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.plan.launchers import launcher_facts
-from worldsize.plan.plan import ArrayElement, Plan
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.registry import find_module, load_module
@@ -82,20 +91,16 @@ class SlurmCompute:
         missing = list(preflight.check_programs(self._environ))
         if missing:
             return missing
+        said, gpus = self._options(job, plan), options.gpus_per_node(self._merged_options(job))
+        environ = without_variables(self._environ, plan.secrets)
+        found = preflight.check_slurm(said, gpus, environ, self._run)
         return [
             *self.check_locations(job),
-            *preflight.check_secrets(plan, self._options(job, plan)),
-            *(self._with_settings_key(found, job) for found in self._check_slurm(job, plan)),
+            *preflight.check_secrets(plan, said),
+            *(self._with_settings_key(each, job) for each in found),
             *preflight.check_grace(plan.grace, self._run),
             *(preflight.check_pmix(self._run) if launcher_facts(plan.launcher).step_program else ()),
         ]
-
-    def _check_slurm(self, job: Job, plan: Plan) -> Iterator[CheckResult]:
-        from worldsize.compute.slurm import preflight
-
-        gpus = options.gpus_per_node(self._merged_options(job))
-        environ = without_variables(self._environ, plan.secrets)
-        return preflight.check_slurm(self._options(job, plan), gpus, environ, self._run)
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
         """The compute's own table, where it said what the job did not."""
@@ -109,7 +114,8 @@ class SlurmCompute:
 
         given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
         inputs = {name: path for name, path in given.items() if path and not is_remote(path)}
-        return [*preflight.check_directories(self._runs_dir, inputs), *preflight.check_python(self.python)]
+        runs_dir = self._settings.own_runs_dir or self._home
+        return [*preflight.check_directories(runs_dir, inputs), *preflight.check_python(self.python)]
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         asked = self._merged_options(job)
@@ -125,7 +131,6 @@ class SlurmCompute:
             paths=paths,
             options=said,
             python=python,
-            named=plan.named,
             code=code,
             links=links,
             files=files(),
@@ -148,7 +153,9 @@ class SlurmCompute:
         name = place.run_id if place else first.plan.run_id
         log = (first.paths.root.removesuffix("0") + "%a" if place else first.paths.root) + "/batch.log"
         argv = ["sbatch", "--parsable", "--open-mode=append", "--output=" + log]
-        argv += [*_array_option(place), *_dependency_option(first)]
+        if place:
+            argv.append(f"--array=0-{place.elements - 1}" + (f"%{place.at_once}" if place.at_once else ""))
+        argv += _dependency_option(first)
         environ = without_variables(self._environ, first.plan.secrets)
         job = submit_once(argv, payload.script, name, environ, first.plan.umask)
         jobs = [f"{job}_{element}" for element in range(len(submissions))] if place else [job]
@@ -200,8 +207,6 @@ class SlurmCompute:
         return found
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        from worldsize.compute.capabilities import load_node_commands
-
         commands = load_node_commands("slurm")
         stream: NodeCommandStream = (
             commands.execute(handle, command, self._environ)
@@ -211,8 +216,6 @@ class SlurmCompute:
         return stream
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.compute.capabilities import load_node_commands
-
         code: int = load_node_commands("slurm").open_shell(handle, command, self._environ)
         return code
 
@@ -249,17 +252,6 @@ class SlurmCompute:
     def python(self) -> str:
         """What runs the agents on the nodes."""
         return self._settings.python or sys.executable
-
-    @property
-    def _runs_dir(self) -> str:
-        return self._settings.own_runs_dir or self._home
-
-
-def _array_option(place: ArrayElement | None) -> list[str]:
-    if place is None:
-        return []
-    most = f"%{place.at_once}" if place.at_once else ""
-    return [f"--array=0-{place.elements - 1}{most}"]
 
 
 def _dependency_option(submission: Submission) -> list[str]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from worldsize.common.numbers import span_words
+from worldsize.common.numbers import parse_digits, span_words
 from worldsize.plan.hostlist import MAX_NAMES
+from worldsize.state.exit_records import signal_name
 
 SEPARATOR = "\x1f"
 """Between columns: a character that no name, reason or comment holds, unlike `|`."""
@@ -156,8 +157,7 @@ def has_no_output(text: str) -> bool:
 
 def number_of(text: str) -> int:
     """A count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
-    text = text.strip()
-    return int(text) if text.isdecimal() else 0
+    return parse_digits(text.strip()) or 0
 
 
 def ids_of(job: str) -> Iterator[str]:
@@ -185,14 +185,19 @@ def ids_of(job: str) -> Iterator[str]:
 
 def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
     """The base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one list."""
+    return _batches(dict.fromkeys(job.split("_")[0] for job in jobs), _LONGEST_LIST)
+
+
+def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
+    """All of them, in lists that have at most so many characters once they are joined."""
     some: list[str] = []
     length = 0
-    for base in dict.fromkeys(job.split("_")[0] for job in jobs):
-        if some and length + len(base) + 1 > _LONGEST_LIST:
+    for word in words:
+        if some and length + len(word) + 1 > most:
             yield some
             some, length = [], 0
-        some.append(base)
-        length += len(base) + 1
+        some.append(word)
+        length += len(word) + 1
     if some:
         yield some
 
@@ -207,20 +212,9 @@ def fold_job_ids(jobs: Iterable[str]) -> list[str]:
             arrays.setdefault(array, []).append(int(element))
         else:
             alone.append(job)
-    return [
-        *alone,
-        *(word for array, numbers in arrays.items() for word in _element_lists(array, sorted(set(numbers)))),
-    ]
-
-
-def _element_lists(array: str, numbers: Sequence[int]) -> Iterator[str]:
-    listed = ""
-    for part in span_words(numbers):
-        if listed and len(listed) + len(part) > _MOST:
-            yield f"{array}_[{listed}]"
-            listed = ""
-        listed += ("," if listed else "") + part
-    yield f"{array}_[{listed}]"
+    for array, numbers in arrays.items():
+        alone += [f"{array}_[{','.join(some)}]" for some in _batches(span_words(sorted(set(numbers))), _MOST)]
+    return alone
 
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -238,19 +232,5 @@ def span(seconds: float) -> str:
 
 def signal_text(number: int) -> str:
     """ "9 (KILL)"; the number alone where it has no name."""
-    import signal
-
-    try:
-        return f"{number} ({signal.Signals(number).name[3:]})"
-    except ValueError:
-        return str(number)
-
-
-def login_name(uid: int) -> str:
-    """The login name; "uid 1000" where this machine knows none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
+    name = signal_name(128 + number)
+    return f"{number} ({name[3:]})" if name else str(number)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from worldsize.compute.slurm.job_rows import (
     ACCOUNTS,
     NOWHERE,
@@ -11,13 +9,13 @@ from worldsize.compute.slurm.job_rows import (
     JobRow,
     code_of,
     has_no_output,
-    login_name,
     signal_text,
     span,
 )
 from worldsize.compute.slurm.reasons import wait_reason
 from worldsize.compute.slurm.states import SlurmState, state_of
 from worldsize.state.records import Observation, Reason
+from worldsize.trust.owners import login_name
 
 _SIGNAL_RESOLUTION = 60
 """--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
@@ -40,18 +38,11 @@ _REQUEUE_TEXTS = {
 }
 
 
-def observation(
-    row: JobRow,
-    *,
-    name: str | None = None,
-    signal_before: int | None = None,
-    who: Callable[[int], str] = login_name,
-) -> Observation:
+def observation(row: JobRow, *, name: str | None = None, signal_before: int | None = None) -> Observation:
     """What `row` says of the run.
 
     name           the job's name; a row of another one is another job that was given the number again: absent
     signal_before  the seconds before the limit at which the job asked for a signal (--signal)
-    who            a user's name by uid
     """
     if row.seen == UNANSWERED:
         return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
@@ -62,7 +53,7 @@ def observation(
         return Observation("absent", message=f"Slurm's job {row.job} is another one now, named {row.name}")
     state = state_of(row.state)
     if state.phase == "ended":
-        return _end_observation(row, state, signal_before, who)
+        return _end_observation(row, state, signal_before)
     if row.seen == ACCOUNTS:
         what = f"Slurm's queue no longer holds job {row.job}, and its accounting has not noted the end"
         return Observation("absent", message=what, restarts=row.restarts, started=row.started)
@@ -92,9 +83,7 @@ def waiting_words(row: JobRow) -> str:
     return words + (": " + advice.replace("JOB", row.job) if advice and (state.stuck or wait.stuck) else "")
 
 
-def _end_observation(
-    row: JobRow, state: SlurmState, signal_before: int | None, who: Callable[[int], str]
-) -> Observation:
+def _end_observation(row: JobRow, state: SlurmState, signal_before: int | None) -> Observation:
     code = code_of(row.exit_code)
     reason, message = state.reason, ""
     if row.state == "COMPLETED":
@@ -104,7 +93,7 @@ def _end_observation(
     elif row.state == "FAILED":
         reason, message = _failure(row, code, signal_before)
     elif row.state == "CANCELLED":
-        message = _cancellation_message(row, who)
+        message = _cancellation_message(row)
     else:
         message = _kill_message(row, state)
     return Observation(
@@ -138,13 +127,13 @@ def _no_output_message(row: JobRow) -> str:
     return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
 
-def _cancellation_message(row: JobRow, who: Callable[[int], str]) -> str:
+def _cancellation_message(row: JobRow) -> str:
     if row.cancelled_by is None:
         by = ""
     elif row.cancelled_by == 0:
         by = " by root: an administrator, or Slurm itself"
     else:
-        by = " by " + who(row.cancelled_by)
+        by = " by " + (login_name(row.cancelled_by) or f"uid {row.cancelled_by}")
     return "Slurm: cancelled{}{}".format(by, f" ({row.reason})" if row.reason else "")
 
 

@@ -81,27 +81,22 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
     """In the order of the script. Raises JobError for what is not to be said this way."""
-    options: list[Option] = [
-        ("job-name", plan.array.run_id if plan.array else plan.run_id),
-        ("nodes", str(len(plan.nodes))),
-        ("ntasks-per-node", str(max(len(node.ranks) for node in plan.nodes))),
-    ]
-    if "cpus_per_rank" in asked:
-        options.append(("cpus-per-task", str(asked["cpus_per_rank"])))
-    options += [(key.replace("_", "-"), _comma_list(asked[key])) for key in _TEXTS if _is_set(asked, key)]
-    limit = asked.get("time") or _time_of(plan)
-    if limit:
-        options.append(("time", limit))
-    if asked.get("exclusive", "false") != "false":
-        options.append(("exclusive", None if asked["exclusive"] == "true" else asked["exclusive"]))
-    if "requeue" in asked:
-        options.append(("requeue" if asked["requeue"] else "no-requeue", None))
-    if plan.spare:
-        options.append(("no-kill", None))
-    if "dependency" in asked:
-        options.append(("dependency", asked["dependency"]))
-    if "signal" in asked:
-        options.append(("signal", "{}@{}".format(*signal_of(asked["signal"]))))
+    exclusive = asked.get("exclusive", "false")
+    said = {
+        "job-name": plan.array.run_id if plan.array else plan.run_id,
+        "nodes": str(len(plan.nodes)),
+        "ntasks-per-node": str(max(len(node.ranks) for node in plan.nodes)),
+        "cpus-per-task": asked.get("cpus_per_rank"),
+        **{key.replace("_", "-"): _comma_list(asked[key]) for key in _TEXTS if _is_set(asked, key)},
+        "time": asked.get("time") or _time_of(plan),
+        "exclusive": {"true": True, "false": False}.get(exclusive, exclusive),
+        "requeue": asked.get("requeue") is True,
+        "no-requeue": asked.get("requeue") is False,
+        "no-kill": bool(plan.spare),
+        "dependency": asked.get("dependency"),
+        "signal": "{}@{}".format(*signal_of(asked["signal"])) if "signal" in asked else None,
+    }
+    options = [(name, None if value is True else str(value)) for name, value in said.items() if value]
     return options + list(_extra_options(asked.get("sbatch_options", {})))
 
 

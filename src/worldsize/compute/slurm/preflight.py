@@ -124,9 +124,7 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
     impossible that only has to wait."""
     names = {row.name for row in rows}
     try:
-        return fold_hostlist(
-            node.name for node in nodes(run) if not node.usable and names.intersection(node.partitions)
-        )
+        return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
     except WorldsizeError:
         return ""
 
@@ -174,10 +172,6 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
             return
 
 
-def _is_below(path: str, directories: Sequence[str]) -> bool:
-    return any(path == directory or path.startswith(directory + os.sep) for directory in directories)
-
-
 def _file_system_type(path: str) -> str:
     """The type of the file system that holds `path`, or its nearest parent that exists."""
     try:
@@ -185,7 +179,7 @@ def _file_system_type(path: str) -> str:
             mounts = [line.split()[1:3] for line in file]
     except OSError:
         return ""
-    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or _is_below(path, [mount])]
+    holding = [(len(mount), kind) for mount, kind in mounts if mount == "/" or f"{path}/".startswith(mount + "/")]
     return max(holding, default=(0, ""))[1]
 
 

@@ -70,7 +70,6 @@ class BatchScriptParts(NamedTuple):
     """What a batch script is made of.
 
     python   the interpreter that runs the agents
-    named    directories of programs that the ranks execute, as the login node names them
     code     the directory that a script submitted by hand runs in, or None
     links    where a script submitted by hand makes its run known: the home's runs
     files    what travels: content by name in the run directory
@@ -83,7 +82,6 @@ class BatchScriptParts(NamedTuple):
     paths: RunPaths
     options: Sequence[Option]
     python: str
-    named: Sequence[str]
     code: str | None
     links: str
     files: Mapping[str, bytes]
@@ -132,7 +130,7 @@ def _path_lines(script: BatchScriptParts) -> list[str]:
         f"RUNS={shlex.quote(runs)}",
         "ID={}".format(f"{script.plan.array.run_id}_$SLURM_ARRAY_TASK_ID" if script.plan.array else paths.run_id),
         f"PYTHON={python}",
-        f"NAMED=({' '.join(map(shlex.quote, script.named))})",
+        f"NAMED=({' '.join(map(shlex.quote, script.plan.named))})",
         "RUN=$RUNS/$ID",
         *_runs_directory_lines(script),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from worldsize.compute.slurm.commands import run_slurm
@@ -25,16 +25,14 @@ def submit_once(
     script: str,
     name: str,
     environ: Mapping[str, str],
-    umask: int = -1,
-    now: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    umask: int,
 ) -> str:
     """The job's number; `umask` is the job's. After an answer that was lost the job is looked for by its name, twice,
     before it is tried again: slurmctld may still be making it.
 
     SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
     """
-    deadline, pause = now() + PATIENCE, _FIRST_PAUSE
+    deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
     ask = partial(run_slurm, environ=environ)
     looks = 0
     while True:
@@ -48,7 +46,7 @@ def submit_once(
             if found:
                 return found[0]
         except SubmitAgain:
-            if now() > deadline:
+            if time.monotonic() > deadline:
                 raise
-        sleep(pause)
+        time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

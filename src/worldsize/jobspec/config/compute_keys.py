@@ -6,8 +6,9 @@ both the `compute` and the `settings` of `ComputeType`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 
 from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings
 from worldsize.jobspec.keys.job import MAX_SECONDS
@@ -54,8 +55,7 @@ _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
 def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
     """What a function of the type's settings returns, `otherwise` where they have none of this name. ConfigError for
     whatever the code of another package raises, or returns that it may not."""
-    module = _find_settings(kind)
-    called = getattr(module, function, None)
+    called = getattr(_find_settings(kind), function, None)
     if called is None:
         return otherwise
     if kind in COMPUTE_TYPES:
@@ -134,14 +134,6 @@ def type_key(said: object) -> Key:
 
 def is_harmless(name: str) -> bool:
     """Whether a project's file may set this key of a compute without being trusted. What only types of other packages
-    have is not."""
-    return any(name in keys and keys[name].harmless for keys in _own_keys())
-
-
-def _own_keys() -> Iterator[Keys]:
-    """The tables that need no import come first."""
-    yield COMPUTE_KEYS
-    yield from _OWN_KEYS.values()
-    for kind, each in COMPUTE_TYPES.items():
-        if each.settings:
-            yield keys_of_type(kind) or {}
+    have is not. A module is imported only for a key that no table before it has."""
+    tables = chain((COMPUTE_KEYS,), (keys_of_type(kind) or {} for kind in COMPUTE_TYPES))
+    return any(name in keys and keys[name].harmless for keys in tables)

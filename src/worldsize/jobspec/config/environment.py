@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.environment import read_environment
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode
-from worldsize.jobspec.reading.values import mapping_of, read_keys, read_text
+from worldsize.jobspec.reading.values import read_keys, read_text
 
 CONDA: Keys = {
     "channels": Key("texts", "The channels of environments that name none.", blank=False),
@@ -19,19 +18,7 @@ CONDA: Keys = {
     ),
 }
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ANY = Key("text", "", blank=False)
-
-
-def flatten(table: str, node: YamlNode, report: Problems) -> dict[tuple[str, ...], YamlNode]:
-    """One setting for each name in a table, so that the nearest file wins name by name."""
-    entries = mapping_of(node, table, report) or {}
-    if table == "environment":
-        for name, item in entries.items():
-            if not _NAME.fullmatch(name):
-                hint = "use letters, digits, '-', '_' and '.'"
-                report.add(item, f"environment.{name[:60]}", "is not an environment's name", hint)
-    return {(table, name): item for name, item in entries.items()}
 
 
 def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:

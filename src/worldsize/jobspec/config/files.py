@@ -43,7 +43,18 @@ TOP_KEYS: Keys = {
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAMES = {
+    "compute": (
+        r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+        "is not a compute's name",
+        "use letters, digits, '-' and '_'",
+    ),
+    "environment": (
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}",
+        "is not an environment's name",
+        "use letters, digits, '-', '_' and '.'",
+    ),
+}
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)$")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
@@ -185,25 +196,21 @@ def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ..
 
 
 def _flatten(root: YamlNode, report: Problems) -> Settings:
-    """One entry per setting, and one per compute's table."""
+    """One entry per setting, one per name in a table, so that the nearest file wins name by name, and one per key of a
+    compute's table."""
     settings: Settings = {}
-    for name, node in root.value.items():
-        if name in ENVIRONMENT_TABLES:
-            from worldsize.jobspec.config.environment import flatten
-
-            settings.update(flatten(name, node, report))
+    for table, node in root.value.items():
+        if table != "compute" and table not in ENVIRONMENT_TABLES:
+            settings[(table,)] = node
             continue
-        if name != "compute":
-            settings[(name,)] = node
-            continue
-        for compute, table in (mapping_of(node, name, report) or {}).items():
-            path = f"compute.{compute[:60]}"
-            if not _NAME.fullmatch(compute):
-                report.add(table, path, "is not a compute's name", "use letters, digits, '-' and '_'")
-                continue
-            settings[(name, compute)] = table
-            entries = mapping_of(table, path, report) or {}
-            settings.update({(name, compute, key): item for key, item in entries.items()})
+        for name, item in mapping_of(node, table, report).items():
+            path = f"{table}.{name[:60]}"
+            settings[(table, name)] = item
+            if table in _NAMES and not re.fullmatch(_NAMES[table][0], name):
+                report.add(item, path, *_NAMES[table][1:])
+            elif table == "compute":
+                entries = mapping_of(item, path, report)
+                settings.update({(table, name, key): entry for key, entry in entries.items()})
     return settings
 
 

@@ -1,14 +1,16 @@
 """Which configuration holds in a directory: of the site, of the user, of the projects above it, and of the environment.
 
-Finding that there is no file costs a few system calls, no import.
+Finding that there is no file costs a few system calls, no import that other commands do without.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.trust.keys import config_home, user_home
+from worldsize.trust.links import with_parents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) ->
 
 def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> Config:
     origins = {**_DEFAULTS, **config.origins}
-    home = config.home or os.path.join(_user_home(environ), ".worldsize")
+    home = config.home or os.path.join(user_home(environ), ".worldsize")
     default_compute = config.default_compute
     if environ.get("WORLDSIZE_HOME"):
         home = os.path.abspath(os.path.join(cwd, os.path.expanduser(environ["WORLDSIZE_HOME"])))
@@ -59,23 +61,10 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
     return config._replace(home=home, default_compute=default_compute, origins=origins)
 
 
-def _user_home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
-
-
 def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
     """The files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
-    config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(_user_home(environ), ".config")
     site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
-    own: str | None = os.path.join(config_home, "worldsize", FILE_NAME)
-    projects = [path for path in _config_paths_above(cwd) if path not in (site, own) and os.path.isfile(path)]
+    own: str | None = os.path.join(config_home(environ), FILE_NAME)
+    above = [os.path.join(directory, FILE_NAME) for directory in with_parents(cwd)]
+    projects = [path for path in above if path not in (site, own) and os.path.isfile(path)]
     return site if os.path.isfile(site or "") else None, own if os.path.isfile(own or "") else None, projects
-
-
-def _config_paths_above(directory: str) -> Iterator[str]:
-    while True:
-        yield os.path.join(directory, FILE_NAME)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return
-        directory = parent

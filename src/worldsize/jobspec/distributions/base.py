@@ -47,8 +47,7 @@ def ignore_unknown_keywords(kind: Kind) -> Kind:
         if unknown:
             import warnings
 
-            what = f"{cls.__name__} has no {', '.join(sorted(unknown))}: ignored"
-            warnings.warn(what, stacklevel=2)
+            warnings.warn(f"{cls.__name__} has no {', '.join(sorted(unknown))}: ignored", stacklevel=2)
         return exact(cls, *values, **{name: value for name, value in named.items() if name not in unknown})
 
     kind.__new__ = create  # type: ignore[assignment]
@@ -56,8 +55,8 @@ def ignore_unknown_keywords(kind: Kind) -> Kind:
 
 
 def count_key(doc: str, minimum: int = 1) -> Key:
+    from worldsize.jobspec.job import MAX_RANKS
     from worldsize.jobspec.keys.key import Key
-    from worldsize.jobspec.max_ranks import MAX_RANKS
 
     return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
 

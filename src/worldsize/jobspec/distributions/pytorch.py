@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.base import Arrangement, count_key, ignore_unknown_keywords, processes_key
+from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import node_major_layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.errors import PlanError
-    from worldsize.jobspec.keys.key import Keys
 
 
 @ignore_unknown_keywords
@@ -32,9 +29,6 @@ class PyTorchDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import count_key, processes_key
-        from worldsize.jobspec.keys.key import Key
-
         launcher = "direct: ranks are started with torch's variables set; torchrun: one torchrun per node starts them."
         restarts = "torchrun's: so often all ranks are started again when one of them fails."
         return {
@@ -62,12 +56,11 @@ class PyTorchDistribution(NamedTuple):
         if self.rdzv_backend != "c10d":
             said["rdzv_backend"] = self.rdzv_backend
         if said and not said.keys() <= set(launcher_facts(self.launcher).options):
-            raise _plan_error(
-                f"{', '.join(said).replace('min_nodes', 'nodes')}: torchrun's alone", "launcher: torchrun"
-            )
+            names = ", ".join(said).replace("min_nodes", "nodes")
+            raise PlanError(f"{names}: torchrun's alone", "distribution.launcher", "launcher: torchrun")
         if instances > 1 and "rdzv_backend" in said and len(said) > 1:
             what = "with static rendezvous each node would start its own ranks again, and not the others'"
-            raise _plan_error(what, "rdzv_backend: c10d", "rdzv_backend")
+            raise PlanError(what, "distribution.rdzv_backend", "rdzv_backend: c10d")
         return said
 
 
@@ -75,15 +68,9 @@ def _min_nodes(nodes: str, instances: int) -> int:
     """MIN of "MIN:MAX", or of one number for both."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
-        raise _plan_error(f"{nodes!r:.40} is no range of nodes", "write MIN:MAX, such as 1:2", "nodes")
+        raise PlanError(f"{nodes!r:.40} is no range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")
     least, most = int(found[1]), int(found[2] or found[1])
     if not least <= instances <= most:
         what = f"nodes is {nodes}, but the run starts on {instances}"
-        raise _plan_error(what, f"resources.instance_count: {most}", "nodes")
+        raise PlanError(what, "distribution.nodes", f"resources.instance_count: {most}")
     return least
-
-
-def _plan_error(what: str, hint: str, key: str = "launcher") -> PlanError:
-    from worldsize.errors import PlanError
-
-    return PlanError(what, "distribution." + key, hint)

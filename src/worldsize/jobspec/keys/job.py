@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from worldsize.jobspec.distributions.base import count_key
 from worldsize.jobspec.keys.hpcpack import HPCPACK
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM
-from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_variables import CONVENTIONS
 
@@ -17,10 +17,6 @@ SERVICE_TYPES_OF_THE_SERVICE = ("TensorBoard", "VSCode", "JupyterLab", "RayDashb
 IDENTITY_TYPES = ("managed", "user_identity", "aml_token")
 IDENTITY_TYPES_OF_THE_SERVICE = ("managed_identity", "ManagedIdentity", "UserIdentity", "AMLToken")
 MAX_SECONDS = 10 * 365 * 86400
-
-
-def _count(doc: str, minimum: int = 1) -> Key:
-    return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
 
 
 INPUT: Keys = {
@@ -41,12 +37,12 @@ OUTPUT: Keys = {
     "description": Key("text", "What this output is."),
 }
 RESOURCES: Keys = {
-    "instance_count": _count("Number of nodes."),
+    "instance_count": count_key("Number of nodes."),
     "instance_type": Key("text", "The service's machine size."),
     "shm_size": Key("as_text", "Shared memory of the service's container, such as 2g."),
     "docker_args": Key("words", "Extra arguments of the service's container."),
     "locations": Key("texts", "Where the service may place the job."),
-    "max_instance_count": _count("The most nodes the service may use."),
+    "max_instance_count": count_key("The most nodes the service may use."),
     "properties": Key("any", "Properties for the service."),
 }
 LIMITS: Keys = {

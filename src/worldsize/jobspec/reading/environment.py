@@ -112,7 +112,7 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
         where = f"{path}[{index}]"
         count = len(report.problems)
         values = read_object(item, where, key, report)
-        if values is None or len(report.problems) > count:
+        if len(report.problems) > count:
             continue
         for name, what in _NEEDED.items():
             if name not in values:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
-from worldsize.jobspec.job import Input, InputValue, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key
-from worldsize.jobspec.max_ranks import MAX_RANKS
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, value_description
@@ -26,7 +25,7 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     Raises JobError at once for what is not a command job at all, where telling more would be noise.
     """
     nodes = mapping_of(node, "", report)
-    if nodes is None or not _is_command_job(nodes, report):
+    if report.problems or not _is_command_job(nodes, report):
         report.check()
         return Job()
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
@@ -93,12 +92,11 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
     if node.value is None:
         return None
     nodes = mapping_of(node, path, report)
-    if nodes is None:
+    if not isinstance(node.value, dict):
         return None
     kind = nodes.get("type")
     if kind is None or kind.value is None:
-        hint = f"one of: {', '.join(DISTRIBUTIONS)}"
-        report.add(kind or node, join(path, "type"), "is missing", hint)
+        report.add(kind or node, join(path, "type"), "is missing", f"one of: {', '.join(DISTRIBUTIONS)}")
         return None
     name = read_text(kind, join(path, "type"), Key("text", "", choices=kind_names(kind.text)), report)
     if name is None:
@@ -113,7 +111,7 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
     """The entries of inputs or outputs whose names can stand in ${{…}} and in a variable's name."""
-    nodes = mapping_of(node, path, report) or {}
+    nodes = mapping_of(node, path, report)
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():
         if not _NAME.fullmatch(name):
@@ -154,7 +152,7 @@ def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     outputs = {}
     for name, item in _named_entries(node, path, report).items():
         nodes = {} if item.value is None else mapping_of(item, join(path, name), report)
-        outputs[name] = Output(**read_keys(nodes or {}, join(path, name), OUTPUT, report))
+        outputs[name] = Output(**read_keys(nodes, join(path, name), OUTPUT, report))
     return outputs
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Input, Job, Literal, is_array_job
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
-from worldsize.jobspec.reading.set_option import read_setting
 from worldsize.jobspec.reading.tree import YamlNode, value_description
 from worldsize.jobspec.reading.values import join, mapping_of, text_fault
 from worldsize.plan.array import MAX_ELEMENTS
 
 
 def read_matrix(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, tuple[Literal, ...]]:
-    nodes = mapping_of(node, path, report) or {}
+    nodes = mapping_of(node, path, report)
     return {name: tuple(_read_values(item, join(path, name), report)) for name, item in nodes.items()}
 
 
@@ -42,7 +42,7 @@ def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> No
     if job.matrix and job.count is not None:
         hint = "keep one of them; equal runs of each combination need an input more, such as repeat: [1, 2, 3]"
         report.add(nodes.get("count", nodes["matrix"]), "count", "stands beside matrix", hint)
-    number = _combination_count(job.matrix)
+    number = prod(map(len, job.matrix.values()))
     if number > MAX_ELEMENTS:
         report.add(nodes["matrix"], "matrix", *_limit_problem(number))
     if job.at_once is not None and not is_array_job(job):
@@ -55,13 +55,6 @@ def _find_input_problems(job: Job, name: str) -> Iterator[tuple[str, str | None]
         yield "names none of the job's inputs", did_you_mean(name, literals, "they are") or "declare it under inputs"
     elif isinstance(job.inputs[name], Input):
         yield "is data with a path, and a matrix varies literals", "make it a literal: the path as text"
-
-
-def _combination_count(matrix: Mapping[str, Sequence[Literal]]) -> int:
-    number = 1
-    for values in matrix.values():
-        number *= len(values)
-    return number
 
 
 def _limit_problem(number: int) -> tuple[str, str]:
@@ -90,7 +83,7 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
     for name in matrix:
         for what, hint in _find_input_problems(changed, name):
             raise JobError(what, f"--matrix {name}", hint)
-    number = _combination_count(matrix)
+    number = prod(map(len, matrix.values()))
     if number > MAX_ELEMENTS:
         what, hint = _limit_problem(number)
         raise JobError(what, "--matrix", hint)
@@ -98,6 +91,8 @@ def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
 
 
 def _read_value_list(text: str, where: str) -> YamlNode:
+    from worldsize.jobspec.reading.yaml import read_setting
+
     if text.lstrip().startswith("["):
         return read_setting(text.strip(), where)
     if "'" in text or '"' in text:

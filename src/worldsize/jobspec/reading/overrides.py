@@ -1,13 +1,10 @@
-"""What the command line changes in a job: `-w NxM` and `--set key=value`."""
+"""What `-w NxM` changes in a job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
-from worldsize.jobspec.job import Job
-from worldsize.jobspec.max_ranks import MAX_RANKS
+from worldsize.jobspec.job import MAX_RANKS, Job
 
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:
@@ -44,38 +41,3 @@ def _with_processes(job: Job, processes: int, where: str) -> Job:
         what = f"a {distribution.type} job lays out roles, so processes per node cannot be set"
         raise JobError(what, where, "set the nodes alone, such as -w 2")
     return job._replace(distribution=distribution._replace(process_count_per_instance=processes))
-
-
-def apply_overrides(job: Job, settings: Iterable[str], warnings: list[str] | None = None) -> Job:
-    """`job` with each `key=value` of `settings` applied, in their order, and read again as a whole.
-
-    A key is a YAML path, such as inputs.lr or environment_variables.X; a value is read as a YAML scalar, or as a list
-    or mapping in brackets; where text is expected, it is taken as written. Relative paths start at the current
-    directory. What a reader would warn of is appended to `warnings`.
-
-    Raises JobError that names the setting, for unknown keys with the nearest one. Values stay out of its message's
-    place, since they may be secret.
-    """
-    from worldsize.jobspec.dump import job_tree
-    from worldsize.jobspec.paths import current_directory
-    from worldsize.jobspec.reading.job import read_job
-    from worldsize.jobspec.reading.problems import Problems
-    from worldsize.jobspec.reading.set_option import with_setting
-    from worldsize.jobspec.reading.tree import to_node
-
-    node = to_node(job_tree(job), job.source)
-    for setting in settings:
-        node = with_setting(node, setting)
-    report = Problems(current_directory("--set"))
-    changed = read_job(node, report, job.source)
-    report.check()
-    if warnings is not None:
-        warnings.extend(report.warnings)
-    same_script = changed.batch_script == job.batch_script
-    return changed._replace(batch_source=job.batch_source) if same_script else changed
-
-
-def override_origins(settings: Iterable[str]) -> dict[str, str]:
-    """The YAML paths that `settings` set, each with its place for messages."""
-    names = [setting.partition("=")[0].strip() for setting in settings]
-    return {name: f"--set {name}" for name in names}

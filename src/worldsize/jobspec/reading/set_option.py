@@ -1,20 +1,51 @@
-"""One `--set key=value` applied to a job's tree."""
+"""What `--set key=value` changes in a job."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from worldsize.errors import JobError
+from worldsize.jobspec.dump import job_tree
+from worldsize.jobspec.job import Job
 from worldsize.jobspec.keys.job import JOB
-from worldsize.jobspec.keys.key import Keys
+from worldsize.jobspec.paths import current_directory
+from worldsize.jobspec.reading.job import read_job
 from worldsize.jobspec.reading.nearest import did_you_mean
-from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode, to_node
+from worldsize.jobspec.reading.yaml import read_setting
 
 _OPEN_MAPS = ("text_map", "labels")
 _DECLARED = ("inputs", "outputs")
 
 
-def with_setting(root: YamlNode, setting: str) -> YamlNode:
+def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
+    """`job` with each `key=value` of `settings` applied, in their order, and read again as a whole.
+
+    A key is a YAML path, such as inputs.lr or environment_variables.X; a value is read as a YAML scalar, or as a list
+    or mapping in brackets; where text is expected, it is taken as written. Relative paths start at the current
+    directory.
+
+    Raises JobError that names the setting, for unknown keys with the nearest one. Values stay out of its message's
+    place, since they may be secret.
+    """
+    node = to_node(job_tree(job), job.source)
+    for setting in settings:
+        node = _with_setting(node, setting)
+    report = Problems(current_directory("--set"))
+    changed = read_job(node, report, job.source)
+    report.check()
+    same_script = changed.batch_script == job.batch_script
+    return changed._replace(batch_source=job.batch_source) if same_script else changed
+
+
+def override_origins(settings: Iterable[str]) -> dict[str, str]:
+    """The YAML paths that `settings` set, each with its place for messages."""
+    names = [setting.partition("=")[0].strip() for setting in settings]
+    return {name: f"--set {name}" for name in names}
+
+
+def _with_setting(root: YamlNode, setting: str) -> YamlNode:
     """A copy of `root` with the setting in it. Raises JobError for what is no setting or has no place in a job."""
     name, equals, text = setting.partition("=")
     name = name.strip()
@@ -37,8 +68,7 @@ def _split_key(name: str, where: str) -> list[str]:
     if "" in path or len(path) > MAX_DEPTH:
         raise JobError("not a key", where, "write key=value, such as inputs.lr=0.1")
     if first not in JOB:
-        keys: Keys = JOB
-        raise JobError(f"{first!r:.60} is not a key of a job", where, did_you_mean(first, keys))
+        raise JobError(f"{first!r:.60} is not a key of a job", where, did_you_mean(first, JOB))
     return path
 
 
@@ -60,19 +90,3 @@ def _with_leaf(node: YamlNode, path: list[str], leaf: YamlNode, where: str) -> Y
     head, rest = path[0], path[1:]
     child = _with_leaf(children.get(head, leaf._replace(value=None)), rest, leaf, where) if rest else leaf
     return node._replace(value={**children, head: child})
-
-
-def read_setting(text: str, where: str) -> YamlNode:
-    """A value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
-    from worldsize.jobspec.reading.yaml import parse_yaml, plain_scalar
-
-    if text[:1] in ("'", '"', "[", "{"):
-        try:
-            node = parse_yaml(text, where, loose=True)
-        except JobError:
-            node = None
-        if node is not None:
-            quoted = isinstance(node.value, str)
-            return node._replace(line=0, text=node.value if quoted else text)
-    value: Any = plain_scalar(text, where)
-    return YamlNode(value, text, where, 0, True)

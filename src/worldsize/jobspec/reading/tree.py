@@ -32,18 +32,15 @@ class YamlNode(NamedTuple):
     @property
     def kind(self) -> str:
         """What the value is, in a user's words; never the value."""
-        value = self.value
-        if value is None:
-            return "nothing"
-        if isinstance(value, bool):
-            return "a boolean"
         for type_, name in _KINDS:
-            if isinstance(value, type_):
+            if isinstance(self.value, type_):
                 return name
-        return f"a {type(value).__name__} object"
+        return f"a {type(self.value).__name__} object"
 
 
 _KINDS: tuple[tuple[type, str], ...] = (
+    (type(None), "nothing"),
+    (bool, "a boolean"),
     (int, "a whole number"),
     (float, "a number"),
     (str, "text"),

@@ -1,4 +1,4 @@
-"""Readers: one for each kind of key. Each collects what is wrong in the report and returns None for it."""
+"""Readers: one for each kind of key. Each collects what is wrong in the report and leaves it out."""
 
 from __future__ import annotations
 
@@ -111,16 +111,13 @@ def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | t
     return reader(node, path, key, report)
 
 
-def read_any(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
-    return plain_value(node) if mapping_of(node, path, report) is not None else None
+def read_any(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
+    return {name: plain_value(item) for name, item in mapping_of(node, path, report).items()}
 
 
-def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, str] | None:
-    nodes = mapping_of(node, path, report)
-    if nodes is None:
-        return None
+def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, str]:
     values = {}
-    for name, item in nodes.items():
+    for name, item in mapping_of(node, path, report).items():
         if not name or "=" in name or text_fault(name):
             report.add(item, join(path, name), "is not a name")
             continue
@@ -132,24 +129,21 @@ def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     return values
 
 
-def read_object(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
+def read_object(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
+    return read_keys(mapping_of(node, path, report), path, key.keys, report)
+
+
+def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
     nodes = mapping_of(node, path, report)
-    return None if nodes is None else read_keys(nodes, path, key.keys, report)
+    return {name: read_object(item, join(path, name), key, report) for name, item in nodes.items()}
 
 
-def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    nodes = mapping_of(node, path, report)
-    if nodes is None:
-        return None
-    values = {name: read_object(item, join(path, name), key, report) for name, item in nodes.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode] | None:
+def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
+    """The entries of a mapping; none of what is no mapping, which the report tells."""
     if isinstance(node.value, dict):
         return node.value
     report.add(node, path, f"expected a mapping of keys, found {value_description(node)}")
-    return None
+    return {}
 
 
 ValueReader = Callable[[YamlNode, str, Key, Problems], Any]

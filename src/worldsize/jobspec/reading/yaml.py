@@ -85,7 +85,7 @@ class _TreeBuilder:
         if self.count > MAX_NODES:
             raise self.error(item, f"its aliases expand to more than {MAX_NODES} values")
         if isinstance(item, yaml.ScalarNode):
-            return self.scalar(item)
+            return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
         if any(item is other for other in self.open):
             raise self.error(item, "an anchor that contains itself")
         self.open.append(item)
@@ -98,9 +98,6 @@ class _TreeBuilder:
 
     def error(self, item: yaml.Node, what: str, hint: str | None = None) -> JobError:
         return JobError(what, f"{self.origin}:{item.start_mark.line + 1}", hint)
-
-    def scalar(self, item: yaml.ScalarNode) -> YamlNode:
-        return self.make_node(scalar_value(self.loader, item, self.origin), item.value, item)
 
     def sequence(self, item: yaml.Node) -> list[YamlNode]:
         self.check_tag(item, "seq")
@@ -134,8 +131,7 @@ class _TreeBuilder:
         for part in parts:
             if not isinstance(part, yaml.MappingNode):
                 raise self.error(part, "<< takes a mapping, or a list of mappings")
-            node = self.node(part)
-            found = {**node.value, **found}
+            found = {**self.node(part).value, **found}
         return found
 
     def key(self, item: yaml.Node) -> str:
@@ -179,3 +175,15 @@ def plain_scalar(text: str, origin: str) -> Any:
     if tag == _TAG + "yaml":  # a lone *, & or !, which only mean something in a document
         return text
     return scalar_value(loader, yaml.ScalarNode(tag, text), origin)
+
+
+def read_setting(text: str, where: str) -> YamlNode:
+    """A value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
+    if text[:1] in ("'", '"', "[", "{"):
+        try:
+            node = parse_yaml(text, where, loose=True)
+        except JobError:
+            node = None
+        if node is not None:
+            return node._replace(line=0, text=node.value if isinstance(node.value, str) else text)
+    return YamlNode(plain_scalar(text, where), text, where, 0, True)

@@ -69,7 +69,7 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
     name = printable_text(path)
     node = parse_yaml(_read_text(path), name)
     report = Problems(os.path.dirname(path))
-    nodes = mapping_of(node, "", report) or {}
+    nodes = mapping_of(node, "", report)
     known = {key: item for key, item in nodes.items() if key in ENVIRONMENT}
     for key, item in nodes.items():
         meant = (

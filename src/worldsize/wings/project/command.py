@@ -59,7 +59,7 @@ def show_schema(options: argparse.Namespace) -> int:
 
 
 def init(options: argparse.Namespace) -> int:
-    from worldsize.trust.decisions import trust_new_file
+    from worldsize.trust.decisions import try_write_decision
     from worldsize.wings.project import detect
     from worldsize.wings.project.files import config_text, job_text
 
@@ -75,7 +75,7 @@ def init(options: argparse.Namespace) -> int:
     _check(text, job)
     config = config_text(cluster)
     if _write(directory, options.directory, CONFIG, config, options.force):
-        trust_new_file(os.path.join(directory, CONFIG), config.encode(), os.environ)
+        try_write_decision(os.path.join(directory, CONFIG), True, os.environ, config.encode())
     _write(directory, options.directory, SCHEMA, _schema(), force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)

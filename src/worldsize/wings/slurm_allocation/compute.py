@@ -17,7 +17,15 @@ from functools import partial
 
 from worldsize.agent.posix import processes
 from worldsize.common.numbers import parse_digits
-from worldsize.compute.base import CheckResult, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.base import (
+    CheckResult,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+    load_node_commands,
+)
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import preflight
 from worldsize.compute.slurm.commands import run_slurm
@@ -131,8 +139,6 @@ class AllocationCompute:
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         if handle is not None:
             return self._cluster.execute(handle, command)
-        from worldsize.compute.capabilities import load_node_commands
-
         stream: NodeCommandStream = load_node_commands("slurm").execute_in_allocation(
             command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
         )

@@ -29,7 +29,7 @@ def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[Co
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
     defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
     order = {row.name: place for place, row in enumerate(partitions)}
-    return [_node(row, order, defaults) for row in cluster.nodes(run)]
+    return [_with_groups(node, order, defaults) for node in cluster.nodes(run)]
 
 
 def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -> WaitExplanation | None:
@@ -68,22 +68,10 @@ def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> 
     return [_usage(found[job]) for job in jobs]
 
 
-def _node(row: cluster.NodeRow, order: Mapping[str, int], defaults: frozenset[str]) -> ComputeNode:
-    return ComputeNode(
-        name=row.name,
-        state=row.state,
-        note=row.note,
-        usable=row.usable,
-        reason=row.reason,
-        groups=tuple(sorted(row.partitions, key=lambda name: order.get(name, len(order)))),
-        default_groups=tuple(name for name in row.partitions if name in defaults),
-        cpus=row.cpus,
-        cpus_free=row.cpus_free,
-        memory=row.memory,
-        memory_free=max(row.memory - row.memory_used, 0) if row.usable else 0,
-        gpu_type=row.gpu_type,
-        gpus=row.gpus,
-        gpus_free=row.gpus_free,
+def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozenset[str]) -> ComputeNode:
+    return node._replace(
+        groups=tuple(sorted(node.groups, key=lambda name: order.get(name, len(order)))),
+        default_groups=tuple(name for name in node.groups if name in defaults),
     )
 
 

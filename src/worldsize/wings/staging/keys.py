@@ -23,11 +23,8 @@ KEYS: Keys = {
 
 
 def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    nodes = mapping_of(node, path, report)
-    if nodes is None:
-        return None
     count = len(report.problems)
-    values = read_keys(nodes, path, KEYS, report, ENVIRONMENT_READERS)
+    values = read_keys(mapping_of(node, path, report), path, KEYS, report, ENVIRONMENT_READERS)
     if len(report.problems) > count:
         return None
     if "data" in values:

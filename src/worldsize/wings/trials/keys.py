@@ -35,6 +35,5 @@ KEYS: Keys = {
 _READERS: Mapping[str, ValueReader] = {**READERS, "search": read_matrix}
 
 
-def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
-    nodes = mapping_of(node, path, report)
-    return None if nodes is None else read_keys(nodes, path, KEYS, report, _READERS)
+def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
+    return read_keys(mapping_of(node, path, report), path, KEYS, report, _READERS)

@@ -14,14 +14,14 @@ from worldsize.errors import SubmitAgain
 
 NODES = (
     """
-node1|mixed|main|3/5/0/8|16000|300|gpu:h100:4|gpu:h100:2(IDX:0-1)|none|(null)|
-node1|mixed|low|3/5/0/8|16000|300|gpu:h100:4|gpu:h100:2(IDX:0-1)|none|(null)|
-node2|idle|main|0/8/0/8|16000|0|gpu:h100:4(S:0-1)|gpu:h100:0(IDX:N/A)|none|nvme,ib|
-node4|drained|main|0/0/8/8|16000|0|gpu:h100:4|gpu:h100:0(IDX:N/A)|bad cable | "x"|(null)|
-node5|down*|main|0/0/8/8|16000|0|gpu:4|gpu:0|Not responding|(null)|
-node6|idle~|cloud|0/8/0/8|16000|0|gpu:4|gpu:(null):0(IDX:N/A)|none|(null)|
-node7|allocated+|main|8/0/0/8|16000|16000|(null)|gpu:0|none|(null)|
-node8|mixed-|main|1/7/0/8|16000|0|gpu:a100:2,gpu:a30:2,shard:8|gpu:a100:1(IDX:0),gpu:a30:0,shard:0|none|(null)|
+node1|mixed|main|3/5/0/8|16000|300|gpu:h100:4|gpu:h100:2(IDX:0-1)|none|
+node1|mixed|low|3/5/0/8|16000|300|gpu:h100:4|gpu:h100:2(IDX:0-1)|none|
+node2|idle|main|0/8/0/8|16000|0|gpu:h100:4(S:0-1)|gpu:h100:0(IDX:N/A)|none|
+node4|drained|main|0/0/8/8|16000|0|gpu:h100:4|gpu:h100:0(IDX:N/A)|bad cable | "x"|
+node5|down*|main|0/0/8/8|16000|0|gpu:4|gpu:0|Not responding|
+node6|idle~|cloud|0/8/0/8|16000|0|gpu:4|gpu:(null):0(IDX:N/A)|none|
+node7|allocated+|main|8/0/0/8|16000|16000|(null)|gpu:0|none|
+node8|mixed-|main|1/7/0/8|16000|0|gpu:a100:2,gpu:a30:2,shard:8|gpu:a100:1(IDX:0),gpu:a30:0,shard:0|none|
 """.strip()
     .replace("|", "\x1f")
     .replace("cable \x1f", "cable |")
@@ -30,13 +30,13 @@ node8|mixed-|main|1/7/0/8|16000|0|gpu:a100:2,gpu:a30:2,shard:8|gpu:a100:1(IDX:0)
 
 PARTITIONS = (
     """
-main*|up|infinite|n/a|1-infinite|4|8|16000|gpu:h100:4|all|
-short|up|2:00|1:00|1-infinite|4|8|16000|gpu:h100:4|all|
-cpu|up|1:00:00|n/a|1-2|4|8|16000|(null)|all|
-mixed|up|1-00:00:00|n/a|1-16|10|64|512000|gpu:a100:4(S:0-1)|physics,ml|
-mixed|up|1-00:00:00|n/a|1-16|2|128+|1024000+|gpu:a100:8|physics,ml|
-old|down|infinite|n/a|1|0|0|0|(null)|all|
-closed|inact|infinite|n/a|1-infinite|1|8|16000|gpu:2|all|
+main*|up|infinite|1-infinite|4|gpu:h100:4|
+short|up|2:00|1-infinite|4|gpu:h100:4|
+cpu|up|1:00:00|1-2|4|(null)|
+mixed|up|1-00:00:00|1-16|10|gpu:a100:4(S:0-1)|
+mixed|up|1-00:00:00|1-16|2|gpu:a100:8|
+old|down|infinite|1|0|(null)|
+closed|inact|infinite|1-infinite|1|gpu:2|
 """.strip().replace("|", "\x1f")
     + "\n"
 )
@@ -52,12 +52,11 @@ def test_nodes(fake: FakeSlurm) -> None:
     found = {row.name: row for row in nodes(fake.run)}
     assert list(found) == ["node1", "node2", "node4", "node5", "node6", "node7", "node8"]
     first = found["node1"]
-    assert first.partitions == ("main", "low")
+    assert first.groups == ("main", "low")
     assert (first.state, first.usable, first.gpu_type) == ("mixed", True, "h100")
-    assert (first.gpus, first.gpus_used, first.gpus_free) == (4, 2, 2)
-    assert (first.cpus, first.cpus_used, first.cpus_free) == (8, 3, 5)
-    assert (first.memory, first.memory_used, first.reason) == (16000, 300, "")
-    assert found["node2"].features == "nvme,ib"
+    assert (first.gpus, first.gpus_free) == (4, 2)
+    assert (first.cpus, first.cpus_free) == (8, 5)
+    assert (first.memory, first.memory_free, first.reason) == (16000, 15700, "")
     assert found["node2"].gpus_free == 4
     assert [call[0] for call in fake.calls()] == ["sinfo"]
 
@@ -70,7 +69,7 @@ def test_nodes_that_take_no_jobs_have_nothing_free() -> None:
     assert (found["node5"].gpus, found["node5"].gpu_type) == (4, "")
     assert (found["node6"].note, found["node6"].usable, found["node6"].gpus_free) == ("powered down", True, 4)
     assert (found["node7"].note, found["node7"].gpus_free, found["node7"].cpus_free) == ("a job is ending", 0, 0)
-    assert (found["node8"].gpu_type, found["node8"].gpus, found["node8"].gpus_used) == ("a100,a30", 4, 1)
+    assert (found["node8"].gpu_type, found["node8"].gpus, found["node8"].gpus_free) == ("a100,a30", 4, 3)
 
 
 def test_partitions(fake: FakeSlurm) -> None:
@@ -79,8 +78,8 @@ def test_partitions(fake: FakeSlurm) -> None:
     assert "--local" in fake.calls()[0]
     main, short, cpu = found["main"], found["short"], found["cpu"]
     assert (main.default, main.up, main.max_time, main.max_nodes, main.nodes) == (True, True, None, None, 4)
-    assert (main.gpus_per_node, main.gpu_type, main.cpus_per_node, main.memory_per_node) == (4, "h100", 8, 16000)
-    assert (short.default, short.max_time, short.default_time) == (False, 120, 60)
+    assert main.gpus_per_node == 4
+    assert (short.default, short.max_time) == (False, 120)
     assert (cpu.max_time, cpu.max_nodes, cpu.gpus_per_node) == (3600, 2, 0)
     assert not found["old"].up
     assert not found["closed"].up
@@ -88,8 +87,7 @@ def test_partitions(fake: FakeSlurm) -> None:
 
 def test_a_partition_of_different_nodes_tells_the_most() -> None:
     mixed = {row.name: row for row in partition_rows(PARTITIONS)}["mixed"]
-    assert (mixed.nodes, mixed.gpus_per_node, mixed.cpus_per_node, mixed.memory_per_node) == (12, 8, 128, 1024000)
-    assert (mixed.gpu_type, mixed.groups, mixed.max_nodes) == ("a100", "physics,ml", 16)
+    assert (mixed.nodes, mixed.gpus_per_node, mixed.max_nodes) == (12, 8, 16)
 
 
 @pytest.mark.parametrize(

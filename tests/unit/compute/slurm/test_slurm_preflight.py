@@ -10,7 +10,7 @@ from worldsize.plan.time_limit import limit_seconds
 
 
 def partition(name: str = "main", **changes: object) -> PartitionRow:
-    row = PartitionRow(name, name == "main", True, None, None, None, 8, 64, 256_000, 4, "h100", "all")
+    row = PartitionRow(name, name == "main", True, None, None, 8, 4)
     return row._replace(**changes)
 
 

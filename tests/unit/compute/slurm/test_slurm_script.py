@@ -64,7 +64,7 @@ class Place:
         job = Job(command="true", code=str(self.code))
         files = embedded_files(job, plan, str(self.home))
         script = BatchScriptParts(
-            plan, paths, sbatch_options({}, plan), sys.executable, (), str(self.code), str(self.home / "runs"), files
+            plan, paths, sbatch_options({}, plan), sys.executable, str(self.code), str(self.home / "runs"), files
         )
         return render(script._replace(**changes))
 

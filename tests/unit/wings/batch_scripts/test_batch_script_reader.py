@@ -16,7 +16,8 @@ from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.reading.job_file import load_job, parse_job
-from worldsize.jobspec.reading.overrides import apply_overrides, with_world
+from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan

@@ -37,7 +37,7 @@ ROW = JobRow(
 
 
 def partition(name: str, **changes: object) -> PartitionRow:
-    row = PartitionRow(name, False, True, None, None, None, 4, 8, 16000, 4, "h100", "all")
+    row = PartitionRow(name, False, True, None, None, 4, 4)
     return row._replace(**changes)  # type: ignore[arg-type]
 
 

@@ -9,8 +9,7 @@ from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.distributions.plain import PlainDistribution
-from worldsize.jobspec.job import Job, LoadedJob, Resources
-from worldsize.jobspec.max_ranks import MAX_RANKS
+from worldsize.jobspec.job import MAX_RANKS, Job, LoadedJob, Resources
 from worldsize.jobspec.paths import printable_path
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.wings.batch_scripts.script.check import max_tasks_per_node, script_launches

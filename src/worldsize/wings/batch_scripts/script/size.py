@@ -8,7 +8,7 @@ from typing import NamedTuple
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
-from worldsize.jobspec.max_ranks import MAX_RANKS
+from worldsize.jobspec.job import MAX_RANKS
 from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist
 from worldsize.plan.time_limit import limit_seconds
 from worldsize.wings.batch_scripts.script.parse import BLANKS, BatchScript
