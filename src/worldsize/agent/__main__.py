@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from worldsize.agent.arguments import AgentOptions, parse_arguments
 from worldsize.agent.control.address import ADDRESS, own_address
@@ -24,6 +25,7 @@ from worldsize.agent.outcome.node_record import note, write_unstarted_record
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
+from worldsize.common.named_tuple import NoReturn
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.launchers import load_launchers
@@ -33,11 +35,6 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_masked_plan, with_secrets
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import NoReturn
 
 
 def main(argv: list[str]) -> int:

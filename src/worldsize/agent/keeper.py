@@ -11,16 +11,13 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, is_in_step_cgroup
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOOK_EVERY = 5.0
 """Seconds between two looks at who has started this process, where the kernel does not tell of its end."""

@@ -11,11 +11,8 @@ import json
 import os
 import stat
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import StorageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_RECORD_BYTES = 256 << 20

@@ -18,18 +18,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from types import ModuleType
 
 from worldsize.common.json_values import check_fields, read_record, require_version, tuple_of
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import LAUNCHER_PREFIX, RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
-
-    from worldsize.plan.plan import Plan
 
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000

@@ -12,11 +12,8 @@ import os
 import re
 
 from worldsize.common.json_values import read_record
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, List
 
 _JOB = r"[0-9]+(_[0-9]+)?"
 _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int, "queue": str}
@@ -41,11 +38,11 @@ def read_own_handle(paths: RunPaths) -> Any:
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
-def read_handles(root: str, elements: int) -> List[Any] | None:
+def read_handles(root: str, elements: int) -> list[Any] | None:
     """Of all elements of the array in `root`, as they were given; None before. DamagedRun for what is none, OSError."""
     from worldsize.plan.array import element_root, handles_file
 
-    def handles(given: Any) -> List[Any]:
+    def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
             raise ValueError(f"it does not hold the handles of {elements} elements")
         return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
-
 
 LOOPBACK = "127.0.0.1"
 """The address of the head of a run whose nodes are all this machine."""

@@ -8,15 +8,12 @@ import signal
 
 from worldsize.common.atomic_files import read_file
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List
 
-
-def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
+def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
     """A node's events but for a line that is still being written, and those that a full disk cut."""
     try:
         lines = read_file(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
@@ -25,7 +22,7 @@ def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
     return [event for event in map(_event, lines) if event is not None]
 
 
-def _event(line: str) -> Dict[str, Any] | None:
+def _event(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -6,11 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.json_values import tuple_of
-from worldsize.common.named_tuple import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class RunState:

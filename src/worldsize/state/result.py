@@ -6,14 +6,10 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.json_values import check_fields, tuple_of
+from worldsize.common.named_tuple import Any
+from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Failure, RunState, RunWarning, Status
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.plan.array import Array
 
 
 def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:

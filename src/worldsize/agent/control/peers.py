@@ -11,20 +11,13 @@ import time
 from collections.abc import Sequence
 
 from worldsize.agent.control.channel import HELLO, HeadChannel, MemberChannel
-from worldsize.agent.control.endpoint import endpoint_text
-from worldsize.agent.control.link import GONE
+from worldsize.agent.control.endpoint import Endpoint, endpoint_text
+from worldsize.agent.control.link import GONE, Clock
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
+from worldsize.common.named_tuple import Any
 from worldsize.plan.rank_variables import Host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.agent.control.endpoint import Endpoint
-    from worldsize.agent.control.link import Clock
-    from worldsize.agent.control.solo_peers import Standstill
 
 CONNECT_TIMEOUT = 1.0
 _WELCOME_AFTER = 0.5

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.agent.control.rendezvous import leaves_launcher_open
-from worldsize.agent.launchers.rank_process import NodeLaunch
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process, Shares
 from worldsize.common.named_tuple import Protocol
 from worldsize.plan.launchers import LAUNCHERS, launcher_facts, require_launcher
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, Process, Shares
-    from worldsize.state.records import Failure, RunWarning
+from worldsize.state.records import Failure, RunWarning
 
 _FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
 """What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it, and returns the environment

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-    from worldsize.state.records import Failure
+from worldsize.state.records import Failure
 
 
 class DirectLauncher(Launcher):

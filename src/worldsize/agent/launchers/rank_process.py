@@ -6,19 +6,15 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import rank_environment
 from worldsize.plan.rank_variables import RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
-
-    Shares = Sequence[Tuple[int, ...]]
-    """The CPUs of each local rank; empty: ranks are not bound."""
+Shares: TypeAlias = "Sequence[tuple[int, ...]]"
+"""The CPUs of each local rank; empty: ranks are not bound."""
 
 
 class Process(NamedTuple):

@@ -8,16 +8,13 @@ from collections.abc import Mapping
 
 from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.launcher_failures import FailedRank
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, variable_names
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-    from worldsize.state.records import Failure
+from worldsize.state.records import Failure
 
 _BY_RANK = {"rank": "RANK", "local rank": "LOCAL_RANK"}
 _BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "GROUP_RANK"}

@@ -13,11 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from worldsize.agent.posix.signals import hold_signals, ignore_notices, restore_signals
+from worldsize.common.named_tuple import NoReturn
 from worldsize.trust.procfs import set_process_title
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 
 def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:

@@ -21,6 +21,7 @@ from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
 from worldsize.agent.startup.array_element import complete_own_element
 from worldsize.common.atomic_files import access_of, read_json, write_json
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.plan.array import element_root, read_array, write_search_outputs
 from worldsize.plan.run_paths import RunPaths
@@ -30,10 +31,6 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result, status_of
 from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.trust.procfs import withdraw_variables, withheld_variables
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _TICK = 1.0
 _WATCHING_TICK = 0.1

@@ -11,13 +11,10 @@ from collections.abc import Callable
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import write_all, write_json
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _GONE_ERRORS = (errno.ENOENT, errno.ESTALE)

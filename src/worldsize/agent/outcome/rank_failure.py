@@ -8,15 +8,11 @@ import re
 import time
 
 from worldsize.common.atomic_files import read_file
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.plan.plan import Plan
 
 # Compiled when first used: most runs never need it, and every run would wait for it.
 _NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"

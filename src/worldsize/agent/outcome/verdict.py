@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import time
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.state.first_failure import precedence
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 FAILURE = "failure"
 CANCEL = "cancel"

@@ -15,10 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
 from worldsize.common.atomic_files import Umask, open_log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from worldsize.common.named_tuple import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

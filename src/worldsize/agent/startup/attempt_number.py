@@ -17,16 +17,12 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
-
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OVER = 60.0
 """Seconds after the end of the head's agent in which another node may still begin the same attempt."""
 
 
-def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
+def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
     """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
     after it that is new to this node, and is not over.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 
 from worldsize.agent.outcome.node_record import write_unstarted_record
 from worldsize.agent.outcome.verdict import AGENT_CANCELLED_CODE
@@ -22,10 +23,6 @@ from worldsize.plan.secrets_file import read_masked_plan
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Reason, RunState
 from worldsize.state.result import status_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LAG = 10.0
 """Seconds that the records of a run that is over may take to be seen here."""

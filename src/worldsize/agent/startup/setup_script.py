@@ -6,16 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from io import BufferedRandom
 
 from worldsize.agent.posix.processes import signal_group
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.plan.setup_script import bash_command, current_step, failed_step, setup_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 _HIGH = 200
 _LAST_BYTES = 4096
@@ -71,7 +68,7 @@ def environment_after_setup(
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
 
-def _open_unnamed_file() -> BinaryIO:
+def _open_unnamed_file() -> BufferedRandom:
     """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
     is none that setup lines use for files of their own."""
     import fcntl

@@ -12,17 +12,13 @@ from worldsize.agent.launchers.rank_process import EndedProcess, Process, node_s
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import PlanError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Leftover(NamedTuple):

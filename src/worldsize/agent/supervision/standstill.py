@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
@@ -20,10 +20,6 @@ from worldsize.common.numbers import span_words
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.control.solo_peers import Standstill
 
 QUIET_SHARE = 0.05
 QUIET_BYTES = 4096

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from worldsize.agent.control.meeting import make_peers
 from worldsize.agent.control.ports import reserve_ports
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
+from worldsize.agent.control.solo_peers import LeaderTracker
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
 from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
@@ -84,8 +85,6 @@ class Supervisor:
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
         self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
-            from worldsize.agent.control.early_completion import LeaderTracker
-
             self._peers.leading = LeaderTracker(plan)
         self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
