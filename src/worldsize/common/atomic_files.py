@@ -114,13 +114,9 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
 
 def own_umask() -> int:
     """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
-    try:
-        with open("/proc/self/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass
+    for line in read_if_possible("/proc/self/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return int(line.split()[1], 8)
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -199,6 +195,14 @@ def read_file(path: str, most: int = -1) -> bytes:
         if most < 0 and os.fstat(file.fileno()).st_size > MAX_RECORD_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return file.read(most)
+
+
+def read_if_possible(path: str, most: int = -1) -> bytes:
+    """As `read_file`; nothing where it cannot be read."""
+    try:
+        return read_file(path, most)
+    except OSError:
+        return b""
 
 
 def read_tail(path: str, most: int) -> bytes:

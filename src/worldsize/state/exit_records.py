@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from worldsize.common.atomic_files import read_file
+from worldsize.common.atomic_files import read_file, read_if_possible
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number
 from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
@@ -15,10 +15,7 @@ from worldsize.state.records import ExitRecord
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
     """A node's events but for a line that is still being written, and those that a full disk cut."""
-    try:
-        lines = read_file(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
-    except OSError:
-        return []
+    lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 

@@ -10,6 +10,7 @@ from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, variable_names
@@ -107,11 +108,7 @@ def _short_name(name: str) -> str:
 
 def root_cause(log: str) -> FailedRank | None:
     """The first failure, by torchrun's own log; None where that names none."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            _, _, text = file.read().partition(_CAUSE)
-    except OSError:
-        return None
+    _, _, text = read_if_possible(log).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
     if rank is None or said is None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
-from worldsize.common.atomic_files import Umask, open_log
+from worldsize.common.atomic_files import Umask, open_log, read_if_possible
 from worldsize.common.named_tuple import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -247,11 +247,7 @@ def _children_by_parent(pid: int) -> list[int]:
 
 def stat_fields(pid: int) -> list[bytes] | None:
     """Fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None for no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2].split()
-    except OSError:
-        return None
+    return read_if_possible(f"/proc/{pid}/stat").rpartition(b") ")[2].split() or None
 
 
 def command_line(pid: int) -> tuple[str, ...]:
@@ -266,11 +262,7 @@ def variable(pid: int, name: str) -> str:
 
 
 def _read(pid: int, name: str) -> str:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return read_if_possible(f"/proc/{pid}/{name}").decode("utf-8", "replace")
 
 
 def start_time(pid: int) -> int | None:

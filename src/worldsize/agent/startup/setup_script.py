@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from io import BufferedRandom
 
 from worldsize.agent.posix.processes import signal_group
+from worldsize.common.atomic_files import read_tail
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
@@ -87,8 +88,6 @@ def _open_unnamed_file() -> BufferedRandom:
 
 
 def _failure_text(log: str, code: int) -> str:
-    with open(log, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
+    lines = read_tail(log, _LAST_BYTES).decode(errors="replace").split("\n")
     said = [failed for line in lines for failed in (failed_step(line),) if failed]
     return said[-1] if said else f"setup ended with code {code}: {current_step(log)}"

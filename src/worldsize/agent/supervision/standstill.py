@@ -15,6 +15,7 @@ from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import span_words
 from worldsize.plan.plan import Plan
@@ -151,9 +152,5 @@ def process_activity(root: int) -> ProcessActivity:
 
 def _bytes_moved(pid: int) -> int:
     """Bytes; 0 where the process lets nobody know."""
-    try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            fields = file.read().split()
-    except OSError:
-        return 0
+    fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)
