@@ -70,7 +70,7 @@ class Array(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, ARRAY_VERSION, "array")
         try:
-            array = check_fields(tuple_of(cls, {**value, "values": tuple(value["values"])}))
+            array = check_fields(tuple_of(cls, value))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an array: {error}") from None
         if not 0 < array.elements <= MAX_ELEMENTS:

@@ -7,7 +7,7 @@ import os
 import signal
 
 from worldsize.common.atomic_files import read_file, read_if_possible
-from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord
@@ -29,7 +29,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        record = check_fields(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+        record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
     except (OSError, *PARSE_ERRORS):
         return None

@@ -16,6 +16,7 @@ from worldsize.agent.control.link import GONE, Clock
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
+from worldsize.common.json_values import tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.plan.rank_variables import Host
 
@@ -74,7 +75,7 @@ class HeadPeers(Peers):
     def _handle_message(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "verdict":
-            return PeerVerdict(Verdict.of(message))
+            return PeerVerdict(tuple_of(Verdict, message))
         if kind == "idle":
             self.check_standstill = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
@@ -220,10 +221,10 @@ class MemberPeers(Peers):
         elif kind == "order":
             self.order(message["text"])
         elif kind == "verdict":
-            return PeerVerdict(Verdict.of(message), final=True)
+            return PeerVerdict(tuple_of(Verdict, message), final=True)
         elif kind == "end":
             self._ended = True
-            return PeerVerdict(Verdict.of(message["verdict"]), final=True) if message["verdict"] else None
+            return PeerVerdict(tuple_of(Verdict, message["verdict"]), final=True) if message["verdict"] else None
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:

@@ -11,6 +11,7 @@ from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, note
 from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import write_bytes, write_json
+from worldsize.common.json_values import tuple_of
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_result
@@ -80,8 +81,10 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
 
 def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
     try:
-        found = [Verdict.of(event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"]
-    except (KeyError, TypeError):
+        found = [
+            tuple_of(Verdict, event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"
+        ]
+    except (TypeError, ValueError):
         return None
     return found[-1] if found else None
 

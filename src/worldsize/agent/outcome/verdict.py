@@ -41,10 +41,6 @@ class Verdict(NamedTuple):
     def fields(self) -> dict[str, Any]:
         return {"why": self.why, "failure": self.failure._asdict() if self.failure else None}
 
-    @classmethod
-    def of(cls, fields: dict[str, Any]) -> Verdict:
-        return cls(fields["why"], Failure(**fields["failure"]) if fields["failure"] else None)
-
 
 class PeerVerdict(NamedTuple):
     """A verdict from elsewhere. `final`: the head has decided; otherwise it is to be weighed."""
