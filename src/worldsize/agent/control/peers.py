@@ -96,7 +96,7 @@ class HeadPeers(Peers):
         self._done.add(node_rank)
         if self._verdict is not None or len(self.lost_nodes) >= self.spare_nodes:
             known = self._channel.hosts.get(node_rank)
-            return lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else "")
+            return PeerVerdict(lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else ""))
         self.lost_nodes = (*self.lost_nodes, node_rank)
         return None
 
@@ -232,7 +232,7 @@ class MemberPeers(Peers):
         return None
 
     def _head_lost_verdict(self, what: str) -> PeerVerdict:
-        return lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
+        return PeerVerdict(lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else ""))
 
     def send_verdict(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())

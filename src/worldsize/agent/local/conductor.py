@@ -21,12 +21,10 @@ from worldsize.agent.local.run_result import (
     agent_lost_verdict,
     end_orphans,
     kill_descendants,
-    no_agent_verdict,
     no_head_verdict,
-    setup_failed_verdict,
 )
 from worldsize.agent.outcome.node_record import note
-from worldsize.agent.outcome.verdict import CANCEL, Verdict
+from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import (
     STOP,
@@ -45,6 +43,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
+from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables, withheld_variables, without_variables
 
 _ISOLATION = "wings.rehearsal.agent.isolation"
@@ -116,7 +115,9 @@ class Conductor:
         try:
             self._fork_agents(head)
         except OSError as error:  # no more processes for this user
-            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent_verdict(error))
+            what = f"no agent could be started: {error.strerror}"
+            why = failure_verdict(AGENT_LOST, Reason.NODE_FAILURE, what)
+            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), why)
             self._signal_agents(signal.SIGTERM)
         release_signals()
         os.close(self._lifeline)
@@ -135,7 +136,7 @@ class Conductor:
         try:
             environ = environment_after_setup(self.plan, self.paths, self.environ, self._is_stop_requested)
         except SetupFailed as error:
-            return setup_failed_verdict(str(error), error.code)
+            return failure_verdict(FAILURE, Reason.ENVIRONMENT, str(error), code=error.code)
         except OSError as error:
             return no_head_verdict(error)
         if environ is None:

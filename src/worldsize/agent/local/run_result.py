@@ -8,7 +8,7 @@ import time
 from collections.abc import Container, Mapping
 
 from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, note
-from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
+from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, Verdict, failure_verdict, lost_node_verdict
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import write_bytes, write_json
 from worldsize.common.json_values import tuple_of
@@ -16,7 +16,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_result
 from worldsize.state.exit_records import read_events, read_exits, signal_name
-from worldsize.state.records import ExitRecord, Failure, Observation, Reason
+from worldsize.state.records import ExitRecord, Observation, Reason
 from worldsize.state.result import result
 from worldsize.state.run_state import AttemptFacts, fold
 
@@ -100,25 +100,14 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
     how = f"was killed by signal {code - 128} ({name})" if name else "failed (see logs/conductor.log)"
     if silent:
         how = "fell silent (stopped or hung) and was ended"
-    what = "node {}{}: its agent {}".format(node_rank, f" ({host})" if host else "", how)
-    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
-
-
-def no_agent_verdict(error: OSError) -> Verdict:
-    what = f"no agent could be started: {error.strerror}"
-    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
-
-
-def setup_failed_verdict(what: str, code: int) -> Verdict:
-    return Verdict(FAILURE, Failure(Reason.ENVIRONMENT, what, None, None, code, time.time()))
+    return lost_node_verdict(AGENT_LOST, node_rank, "its agent " + how, host, code or 1)
 
 
 def no_head_verdict(error: Exception) -> Verdict:
     """Why not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
-    what = f"the run could not be started: {error}"
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
-    return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
+    return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)
 
 
 def end_orphans(agents: Container[int]) -> None:
