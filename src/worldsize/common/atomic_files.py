@@ -53,12 +53,13 @@ def printable_text(path: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
 
 
-def write_bytes(path: str, data: bytes, private: bool = False) -> None:
+def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "") -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`.
+    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`. `reserved`: a
+    file beside it whose bytes and mode are taken, so that a full disk does not matter; it is gone afterwards.
     """
-    temporary = _write_temporary(path, data, private)
+    temporary = _write_temporary(path, data, private, reserved)
     try:
         os.replace(temporary, path)
     except OSError:
@@ -71,9 +72,9 @@ def write_text(path: str, text: str, private: bool = False) -> None:
     write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
 
 
-def write_json(path: str, value: Any, private: bool = False) -> None:
+def write_json(path: str, value: Any, private: bool = False, reserved: str = "") -> None:
     """`write_bytes` of compact JSON in ASCII; `private`: 0600 wherever it is."""
-    write_bytes(path, _json(value), private)
+    write_bytes(path, _json(value), private, reserved)
 
 
 def file_server_time(directory: str) -> float:
@@ -93,11 +94,10 @@ def file_server_time(directory: str) -> float:
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
     """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
 
-    `reserved`: a file beside it whose bytes are taken, so that a full disk does not matter; it is gone afterwards.
-    Where the file system knows no hard links, an empty `<path>.once` decides who writes.
+    `reserved`: as of `write_bytes`. Where the file system knows no hard links, an empty `<path>.once` decides who
+    writes.
     """
-    data = _json(value)
-    temporary = reserved if reserved and _overwrite_reserved(reserved, data) else _write_temporary(path, data)
+    temporary = _write_temporary(path, _json(value), reserved=reserved)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -253,19 +253,18 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _write_temporary(path: str, data: bytes, private: bool = False) -> str:
+def _write_temporary(path: str, data: bytes, private: bool = False, reserved: str = "") -> str:
+    if reserved and _overwrite_reserved(reserved, data):
+        return reserved
     temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
-            os.fchmod(descriptor, 0o640)
-        write_all(descriptor, data)
-    except OSError:
-        os.close(descriptor)
-        try_unlink(temporary)
-        raise
-    try:
-        os.close(descriptor)  # where a network file system reports what it could not write
+        with open(
+            descriptor, "wb", buffering=0
+        ):  # a network file system may report as late as at its end that it cannot
+            if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
+                os.fchmod(descriptor, 0o640)
+            write_all(descriptor, data)
     except OSError:
         try_unlink(temporary)
         raise
