@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.base import Launcher, rank_failures
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
@@ -47,12 +46,8 @@ class TorchrunLauncher(Launcher):
 
     def failures(self, end: NodeEnd) -> list[Failure]:
         """The failure of the rank that torchrun names; else those of all ranks that it was to start."""
-        process, code, time = end.ended
-        told = process.environment.get("TORCHELASTIC_ERROR_FILE")
-        cause = root_cause(process.log)
-        ranks, code = ((cause.rank,), cause.code) if cause else (process.ranks, code)
-        errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
-        return [rank_failure(rank, end.node_rank, end.host, code, time, error, end.oom) for rank, error in errors]
+        cause = root_cause(end.ended.process.log)
+        return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
 
 LAUNCHER = TorchrunLauncher()

@@ -7,8 +7,8 @@ import signal
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import node_processes, prepare_launch, umask_of
-from worldsize.agent.launchers.rank_process import EndedProcess, Process, node_shares
+from worldsize.agent.launchers.base import find_launcher, prepare_launch, umask_of
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, node_shares
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
@@ -59,10 +59,9 @@ class RankProcesses:
     ) -> Failure | None:
         """Start the node's ranks, in the code; the failure of the first that cannot be started."""
         os.chdir(paths.code)
-        shares = node_shares(plan, node)
         try:
-            environ = prepare_launch(plan, world, node, paths, environ, shares)
-            started = node_processes(plan, world, node, paths, environ, shares)
+            launch = prepare_launch(NodeLaunch(plan, world, node, paths, environ, node_shares(plan, node)))
+            started = find_launcher(plan.launcher).processes(launch)
         except OSError as error:
             return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
         except PlanError as error:
