@@ -10,6 +10,7 @@ from io import BufferedRandom
 
 from worldsize.agent.posix.processes import signal_group
 from worldsize.common.atomic_files import read_tail
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
@@ -75,16 +76,13 @@ def _open_unnamed_file() -> BufferedRandom:
     import fcntl
 
     try:
-        made = os.memfd_create("environment")
+        made: Any = open(os.memfd_create("environment"), "w+b")
     except (AttributeError, OSError):
         import tempfile
 
-        with tempfile.TemporaryFile() as file:
-            return os.fdopen(fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
-    try:
-        return os.fdopen(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
-    finally:
-        os.close(made)
+        made = tempfile.TemporaryFile()
+    with made:
+        return open(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
 
 
 def _failure_text(log: str, code: int) -> str:
