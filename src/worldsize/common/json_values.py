@@ -173,17 +173,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_integer(value: Any) -> bool:
-    return type(value) is int and -_LARGEST < value < _LARGEST
-
-
 def is_number(value: Any) -> bool:
     return type(value) in (int, float) and -_LARGEST < value < _LARGEST
 
 
 _SIMPLE: dict[str, Test] = {
     "str": _is_text,
-    "int": _is_integer,
+    "int": lambda value: type(value) is int and -_LARGEST < value < _LARGEST,
     "float": is_number,
     "bool": lambda value: type(value) is bool,
     "None": lambda value: value is None,

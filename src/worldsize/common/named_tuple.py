@@ -32,13 +32,6 @@ else:
                 given = _ordered_values(cls, given, named)
             return tuple.__new__(cls, given)
 
-        @classmethod
-        def _make(cls, values):
-            made = tuple.__new__(cls, values)
-            if len(made) != len(cls._fields):
-                raise TypeError(f"{cls.__name__} takes {len(cls._fields)} values, not {len(made)}")
-            return made
-
         def _replace(self, **changes):
             values = tuple(map(changes.pop, self._fields, self))
             if changes:

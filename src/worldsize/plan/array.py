@@ -61,13 +61,8 @@ class Array(NamedTuple):
         return json.dumps({"version": ARRAY_VERSION, **said}, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> Array:
-        """Raises ValueError for an array of another version, or what is none."""
-        return cls.from_value(json.loads(text))
-
-    @classmethod
     def from_value(cls, value: Any) -> Array:
-        """The same, of what JSON holds."""
+        """The array that JSON holds. Raises ValueError for one of another version, or what is none."""
         require_version(value, ARRAY_VERSION, "array")
         try:
             array = check_fields(tuple_of(cls, value))

@@ -91,7 +91,8 @@ def launcher_facts(name: str) -> LauncherFacts:
 
         module = find_installed_module(name)
         if module is None:
-            raise _unknown_launcher_error(name)
+            hint = f"these are known: {', '.join(LAUNCHERS)}"
+            raise PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)
         facts = _add(name, module)
     return facts
 
@@ -132,8 +133,3 @@ def _add(name: str, module: ModuleType) -> LauncherFacts:
     facts: LauncherFacts = module.FACTS
     _added[name] = facts._replace(module=module.__name__)
     return _added[name]
-
-
-def _unknown_launcher_error(name: str) -> PlanError:
-    hint = f"these are known: {', '.join(LAUNCHERS)}"
-    return PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import read_file, write_json, write_once
+from worldsize.common.atomic_files import read_file, try_unlink, write_json, write_once
 from worldsize.common.json_values import read_record
 from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
@@ -101,7 +101,4 @@ def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "")
 
 
 def remove_secrets(paths: RunPaths) -> None:
-    try:
-        os.unlink(secrets_file(paths))
-    except OSError:
-        pass
+    try_unlink(secrets_file(paths))

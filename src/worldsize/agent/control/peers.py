@@ -5,7 +5,6 @@ All nodes agree on one verdict: members propose to the head, the head decides, a
 
 from __future__ import annotations
 
-import os
 import selectors
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from worldsize.agent.control.link import GONE, Clock
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
+from worldsize.common.atomic_files import try_unlink
 from worldsize.common.json_values import tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.plan.rank_variables import Host
@@ -69,8 +69,7 @@ class HeadPeers(Peers):
         return self._going
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        found = (self._handle_message(news.node_rank, news.message) for news in self._channel.take())
-        return [heard for heard in found if heard is not None]
+        return [heard for node, message in self._channel.take() if (heard := self._handle_message(node, message))]
 
     def _handle_message(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
@@ -118,8 +117,7 @@ class HeadPeers(Peers):
         for node_rank in silent:
             self._channel.drop(node_rank)
         what = f"its agent has not been heard of for {silence:g} s"
-        heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
-        return [each for each in heard if each is not None]
+        return [heard for node_rank in silent if (heard := self._handle_lost_node(node_rank, what))]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """A node's report counts once: a node that does not repeat it may have gone on since."""
@@ -143,10 +141,7 @@ class HeadPeers(Peers):
     def _remove_socket(self) -> None:
         """Remove the socket's name once all nodes have joined: virtual nodes do not join a second time."""
         if isinstance(self._endpoint, str):
-            try:
-                os.unlink(self._endpoint)
-            except OSError:
-                pass
+            try_unlink(self._endpoint)
 
 
 class MemberPeers(Peers):
@@ -207,8 +202,7 @@ class MemberPeers(Peers):
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
             return [self._head_lost_verdict(_REFUSED % self._address)]
-        found = (self._handle_message(message) for message in self._channel.take())
-        return [heard for heard in found if heard is not None]
+        return [heard for message in self._channel.take() if (heard := self._handle_message(message))]
 
     def _handle_message(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]

@@ -120,7 +120,7 @@ class RunQueue:
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
-            self._conclude_waiting(_dependency_status(refused))
+            self._conclude_waiting(_failed_status(Reason.DEPENDENCY, f"it was to start after {refused}"))
         return not self._dependencies
 
     def _start_due(self) -> None:
@@ -182,10 +182,6 @@ class RunQueue:
 def _cancelled_status() -> Status:
     what = "cancelled before it was started"
     return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what, ended=time.time())
-
-
-def _dependency_status(why: str) -> Status:
-    return _failed_status(Reason.DEPENDENCY, f"it was to start after {why}")
 
 
 def _failed_status(reason: str, what: str) -> Status:

@@ -223,16 +223,11 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
                 found += map(int, file.read().split())
         except FileNotFoundError:
-            if not _kernel_lists_children():
+            if not os.path.exists("/proc/thread-self/children"):  # as in some sandboxes, and no distribution's kernel
                 return _children_by_parent(pid)
         except OSError:
             continue
     return found
-
-
-def _kernel_lists_children() -> bool:
-    """CONFIG_PROC_CHILDREN: true of every distribution's kernel, not of every sandbox."""
-    return os.path.exists("/proc/thread-self/children")
 
 
 def _children_by_parent(pid: int) -> list[int]:

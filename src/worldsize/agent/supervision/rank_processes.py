@@ -130,18 +130,14 @@ class RankProcesses:
             seen = self._seen.setdefault(pid, now)
             if pid not in self._signalled and (at_once or now - seen >= patience):
                 self._signalled.add(pid)
-                self._note(pid)
+                found = leftover_of(pid)
+                self.leftovers += [found] if found else []
                 if not at_once:
                     processes.signal_process(pid, signal.SIGTERM)
                     processes.signal_process(pid, signal.SIGCONT)
             if at_once:
                 processes.signal_process(pid, signal.SIGKILL)
         return not left
-
-    def _note(self, pid: int) -> None:
-        found = leftover_of(pid)
-        if found is not None:
-            self.leftovers.append(found)
 
 
 def leftover_of(pid: int) -> Leftover | None:
