@@ -41,8 +41,6 @@ def main(argv: list[str]) -> int:
     ignore_notices()
     try:
         options = parse_arguments(argv)
-        if options.attempt < 0:
-            raise UsageError(f"{options.attempt} is no attempt: they count from 0", "--attempt")
         if options.queue:
             return _run_queue(options.run_dir)
         plan, paths = _plan(options.run_dir, options.attempt)
@@ -103,12 +101,9 @@ def _node_rank(options: AgentOptions, nodes: int) -> int:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
     number = parse_digits(text)
     if number is None or number >= nodes:
-        raise UsageError(f"{text!r:.40} is no node of this run, which has {_node_range_text(nodes)}", where)
-    return int(text)
-
-
-def _node_range_text(nodes: int) -> str:
-    return "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
+        known = "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
+        raise UsageError(f"{text!r:.40} is no node of this run, which has {known}", where)
+    return number
 
 
 def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions) -> int:

@@ -89,11 +89,6 @@ def hold_signals() -> Iterable[int]:
     return signal.pthread_sigmask(signal.SIG_BLOCK, _CAUGHT_SIGNALS)
 
 
-def restore_signals(held: Iterable[int]) -> None:
-    """Hold back these signals and no others."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
 def release_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _CAUGHT_SIGNALS)
 

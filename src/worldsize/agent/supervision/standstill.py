@@ -100,11 +100,9 @@ class StandstillDetector:
         """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
         if not self._peers.check_standstill:
             return None
-        return hang_failure(self._plan, self._peers.share_standstill(self._own_standstill(living, now)))
-
-    def _own_standstill(self, living: Mapping[int, Process], now: float) -> Standstill:
         seconds = self._idleness.seconds(_sample(self._paths, living, now), living)
-        return [rank for process in living.values() for rank in process.ranks], seconds
+        waiting = [rank for process in living.values() for rank in process.ranks]
+        return hang_failure(self._plan, self._peers.share_standstill((waiting, seconds)))
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
