@@ -23,7 +23,7 @@ from worldsize.agent.local.run_result import (
     kill_descendants,
     no_head_verdict,
 )
-from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.node_record import note, write_or_note
 from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import (
@@ -159,10 +159,9 @@ class Conductor:
 
     def _write_handle(self) -> None:
         """Leave our handle, should our starter have died before it could; and hear of a cancel that found none."""
-        try:
-            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
-        except OSError as error:  # a full disk ends the run, as does a run directory that is gone
-            note(f"no handle written: {error}")
+        handle = processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root)
+        # A full disk ends the run, as does a run directory that is gone.
+        write_or_note(partial(write_json, self.paths.handle, handle), "no handle written")
         if os.path.exists(self.paths.cancel):
             self._cancel()
 

@@ -16,12 +16,11 @@ from functools import partial
 from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.local.dependency import read_dependencies
 from worldsize.agent.local.detached import fork_detached, spawn_detached
-from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.node_record import note, write_or_note
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
 from worldsize.agent.startup.array_element import complete_own_element
 from worldsize.common.atomic_files import access_of, read_json, write_json
-from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.plan.array import element_root, read_array, write_search_outputs
 from worldsize.plan.run_paths import RunPaths
@@ -38,6 +37,7 @@ _LOOK_EVERY = 5.0
 """Seconds after which somebody may have cancelled from another machine, and could not tell us."""
 
 _LOG = "queue.log"
+_NOT_WRITTEN = "not written"
 
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
@@ -152,7 +152,7 @@ class RunQueue:
         except (OSError, ValueError) as error:
             note(f"{paths.plan}: {error}")
             return
-        _guard(partial(write_result, paths, result(plan, status)))
+        write_or_note(partial(write_result, paths, result(plan, status)), _NOT_WRITTEN)
 
     def _start_run(self, paths: RunPaths) -> None:
         try:
@@ -166,17 +166,18 @@ class RunQueue:
         finally:
             release_signals()
         self._running[pid] = paths
-        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id, paths.root)))
+        handle = processes.local_handle(pid, plan.run_id, paths.root)
+        write_or_note(partial(write_json, paths.handle, handle), _NOT_WRITTEN)
 
     def _conclude_array(self) -> None:
         if self.array is None or not self._is_unchanged(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
-        _guard(partial(write_search_outputs, self.paths.root, self.array))
+        write_or_note(partial(write_search_outputs, self.paths.root, self.array), _NOT_WRITTEN)
         results = [read_json(RunPaths(root).result) for root in roots]
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]
-            _guard(partial(write_result, self.paths, array_result(self.array, statuses)))
+            write_or_note(partial(write_result, self.paths, array_result(self.array, statuses)), _NOT_WRITTEN)
 
 
 def _cancelled_status() -> Status:
@@ -187,10 +188,3 @@ def _cancelled_status() -> Status:
 def _failed_status(reason: str, what: str) -> Status:
     now = time.time()
     return Status(RunState.FAILED, reason, 1, what, Failure(reason, what, time=now), ended=now)
-
-
-def _guard(write: partial[Any]) -> None:
-    try:
-        write()
-    except OSError as error:
-        note(f"not written: {error}")

@@ -6,8 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Container, Mapping
+from functools import partial
 
-from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, note
+from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, write_or_note
 from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, Verdict, failure_verdict, lost_node_verdict
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import write_bytes, write_json
@@ -32,10 +33,7 @@ class ResultWriter:
         self.paths = paths
         self.started = time.time()
         self._spare = paths.result + ".spare"
-        try:
-            write_bytes(self._spare, b"\n" * _RESULT_BYTES)
-        except OSError as error:
-            note(f"no room for the result: {error}")
+        write_or_note(partial(write_bytes, self._spare, b"\n" * _RESULT_BYTES), "no room for the result")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
@@ -51,10 +49,7 @@ class ResultWriter:
             settled=True,
         )
         status = fold(facts)
-        try:
-            write_result(self.paths, result(self.plan, status), self._spare)
-        except OSError as error:
-            note(f"no result written: {error}")
+        write_or_note(partial(write_result, self.paths, result(self.plan, status), self._spare), "no result written")
         return status.exit_code or 0
 
     def _all_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
@@ -72,10 +67,8 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
     host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
-    try:
-        write_json(paths.exit_record(node_rank), record.to_json())
-    except OSError as error:
-        note(f"no exit record for node {node_rank}: {error}")
+    write = partial(write_json, paths.exit_record(node_rank), record.to_json())
+    write_or_note(write, f"no exit record for node {node_rank}")
     return record
 
 

@@ -76,6 +76,14 @@ def note(text: str) -> None:
         pass
 
 
+def write_or_note(write: Callable[[], object], trouble: str) -> None:
+    """Calls `write`; where it raises OSError, this process's log says what the trouble is, and why."""
+    try:
+        write()
+    except OSError as error:
+        note(f"{trouble}: {error}")
+
+
 def write_unstarted_record(
     plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
 ) -> ExitRecord:
