@@ -30,7 +30,7 @@ from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import LATE, RunEnd
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.plan.array import is_cancelled
+from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host, RendezvousResult
@@ -105,9 +105,7 @@ class Supervisor:
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.agent.supervision.trial_stop_rule import make_stop_rule
-
-            self._rule = rule = make_stop_rule(plan, paths)
+            self._rule = rule = load_trials("trial").Trial(plan, paths)
             self._parts.append(Part(rule.deadline, lambda now: self._decide(rule.tick(now))))
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.common.named_tuple import Protocol
-from worldsize.plan.array import load_trials
-from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure
 
 
@@ -33,9 +30,3 @@ class StopRule(Protocol):
 
     def write_outputs(self) -> None:
         """Write what is made of it, once the exit record is there."""
-
-
-def make_stop_rule(plan: Plan, paths: RunPaths) -> StopRule:
-    """The rule of a plan's `search`. ConfigError where this installation is without it; OSError, WorldsizeError."""
-    found: StopRule = load_trials("trial").Trial(plan, paths)
-    return found
