@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias as TypeAlias
     from typing import cast as cast
 else:
+    from collections import _tuplegetter  # of their own named tuples
+
     Any = NoReturn = Protocol = TypeAlias = object
 
     def cast(kind, value):
@@ -65,18 +67,6 @@ else:
             raise TypeError(f"{cls.__name__} does not take {', '.join(map(repr, named))}")
         return values
 
-    def _field_reader(index):
-        return property(lambda self: tuple.__getitem__(self, index))
-
-    try:
-        from _collections import _tuplegetter
-    except ImportError:
-        pass
-    else:
-
-        def _field_reader(index):
-            return _tuplegetter(index, None)
-
     def _names(namespace):
         """The annotated names of a class body, in their order.
 
@@ -101,7 +91,7 @@ else:
             namespace["_fields"] = namespace["__match_args__"] = fields
             namespace["__slots__"] = ()
             for index, field in enumerate(fields):
-                namespace[field] = _field_reader(index)
+                namespace[field] = _tuplegetter(index, None)
             return type.__new__(type, name, (_Value,), namespace)
 
     class NamedTuple(metaclass=_Fields):

@@ -50,7 +50,9 @@ def fold_hostlist(names: Iterable[str]) -> str:
         groups.setdefault((prefix, suffix, width), []).append(int(digits or 0))
     for key in [key for key in groups if key[2] > 0]:
         _join_full_numbers(groups, key)
-    return ",".join(text for _, text in sorted(_group_text(*key, numbers) for key, numbers in groups.items()))
+    return ",".join(
+        text for _, text in sorted(_group_text(*key, numbers) for key, numbers in groups.items() if numbers)
+    )
 
 
 def is_node_name(text: str) -> bool:
@@ -133,12 +135,8 @@ def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tu
     """`n08` and `n10` are one group: a number that fills the width looks the same with and without leading zeros."""
     prefix, suffix, width = padded
     plain = groups.get((prefix, suffix, 0), [])
-    full = [number for number in plain if len(str(number)) == width]
-    if full:
-        groups[padded].extend(full)
-        groups[(prefix, suffix, 0)] = [number for number in plain if number not in set(full)]
-        if not groups[(prefix, suffix, 0)]:
-            del groups[(prefix, suffix, 0)]
+    groups[padded] += [number for number in plain if len(str(number)) == width]
+    plain[:] = [number for number in plain if len(str(number)) != width]
 
 
 def _is_padded(digits: str) -> bool:

@@ -56,10 +56,6 @@ class RankContext(NamedTuple):
         return int(self.plan.created) + (self.array.element if self.array else 0)
 
     @property
-    def element(self) -> int | None:
-        return self.array.element if self.array else None
-
-    @property
     def array(self) -> ArrayElement | None:
         return self.plan.array
 
@@ -148,7 +144,8 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: c.plan.rehearsal and c.plan.rehearsal.gpus),
     Variable("WORLDSIZE_HEAD", "worldsize", "run", "in a rehearsal: where its ranks meet",
              lambda c: c.plan.rehearsal and _ENDPOINT % (c.world.address, c.world.port)),
-    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0",
+             lambda c: c.array and c.array.element),
     Variable("WORLDSIZE_ARRAY_COUNT", "worldsize", "array", "in an array: runs in all",
              lambda c: c.array and c.array.elements),
     Variable("WORLDSIZE_HOSTFILE", "worldsize", "run", "with mpi, horovod, deepspeed: a list of the nodes",
@@ -203,7 +200,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("SLURMD_NODENAME", "slurm", "node", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
     Variable("SLURM_ARRAY_JOB_ID", "slurm", "array", "in an array: its integer id",
              lambda c: c.array and int(c.plan.created)),
-    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0",
+             lambda c: c.array and c.array.element),
     Variable("SLURM_ARRAY_TASK_COUNT", "slurm", "array", "in an array: runs in all",
              lambda c: c.array and c.array.elements),
     Variable("SLURM_ARRAY_TASK_MIN", "slurm", "array", "in an array: its first run, 0", lambda c: c.array and 0),

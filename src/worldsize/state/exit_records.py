@@ -47,12 +47,8 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 
 def ranks_start_time(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
-    try:
-        lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
-        found: Any = json.loads(lines[0])["time"] if lines else None
-        return float(found) if is_number(found) else None
-    except (OSError, *PARSE_ERRORS):
-        return None  # a line that is still being written, or that a full disk cut
+    times: list[Any] = [event.get("time") for event in read_events(paths, 0) if event.get("event") == "ranks_started"]
+    return float(times[0]) if times and is_number(times[0]) else None
 
 
 def signal_name(code: int) -> str | None:
