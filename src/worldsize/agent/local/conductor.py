@@ -37,7 +37,7 @@ from worldsize.agent.supervision.deadlines import StoppedAgents
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.common.termination import Termination
-from worldsize.errors import WorldsizeError
+from worldsize.errors import RunFailed, WorldsizeError
 from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK
@@ -130,13 +130,13 @@ class Conductor:
 
     def _set_up(self) -> Verdict | None:
         """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
-        from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
+        from worldsize.agent.startup.setup_script import environment_after_setup
 
         self._write_handle()
         try:
             environ = environment_after_setup(self.plan, self.paths, self.environ, self._is_stop_requested)
-        except SetupFailed as error:
-            return failure_verdict(FAILURE, Reason.ENVIRONMENT, str(error), code=error.code)
+        except RunFailed as error:
+            return failure_verdict(FAILURE, Reason.ENVIRONMENT, str(error), code=error.exit_code)
         except OSError as error:
             return no_head_verdict(error)
         if environ is None:

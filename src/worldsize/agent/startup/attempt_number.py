@@ -14,7 +14,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.state.exit_records import read_exit
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -28,7 +28,7 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
 
     RunFailed for a run that has ended: it stays so.
     """
-    attempt = max(parse_digits(least) or 0, _latest_attempt(paths))
+    attempt = max(parse_digits(least) or 0, latest_attempt(paths).attempt)
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
         attempt += 1
     before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
@@ -38,14 +38,6 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
         ended.exit_code = 0 if succeeded else 1
         raise ended
     return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)
-
-
-def _latest_attempt(paths: RunPaths) -> int:
-    """The latest attempt that any node has begun."""
-    attempt = 0
-    while os.path.exists(RunPaths(paths.root, attempt + 1).events_dir):
-        attempt += 1
-    return attempt
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from worldsize.agent.outcome.node_record import write_unstarted_record
 from worldsize.agent.outcome.verdict import AGENT_CANCELLED_CODE
 from worldsize.agent.posix.signals import STOP, STOP_NOW
-from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
+from worldsize.agent.startup.setup_script import environment_after_setup
 from worldsize.common.atomic_files import access_of, has_same_owner
 from worldsize.common.json_values import PARSE_ERRORS, read_record
 from worldsize.errors import RunFailed
@@ -47,8 +47,8 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
     try:
         found = environment_after_setup(plan, paths, environ, lambda: bool(told), node_rank)
-    except SetupFailed as error:
-        raise _record_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
+    except RunFailed as error:
+        raise _record_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.exit_code) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

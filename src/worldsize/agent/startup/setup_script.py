@@ -11,6 +11,7 @@ from io import BufferedRandom
 from worldsize.agent.posix.processes import signal_group
 from worldsize.common.atomic_files import read_tail
 from worldsize.common.named_tuple import Any
+from worldsize.errors import RunFailed
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
@@ -21,21 +22,13 @@ _LAST_BYTES = 4096
 _PAUSE = 0.02
 
 
-class SetupFailed(Exception):
-    """Says in words which line failed, with which code; `code` is that code."""
-
-    def __init__(self, what: str, code: int) -> None:
-        super().__init__(what)
-        self.code = code
-
-
 def environment_after_setup(
     plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
 ) -> dict[str, str] | None:
     """`environ` as the plan's setup leaves it; what the lines print goes to batch.log, of a node but the first to
     batch-NNNN.log. None once `stopped()`.
 
-    Raises SetupFailed, OSError.
+    Raises OSError; RunFailed, which says which line failed, and has its exit code.
     """
     import subprocess
 
@@ -61,11 +54,11 @@ def environment_after_setup(
         if child.returncode:
             if stopped():  # by a signal that its processes were sent too
                 return None
-            raise SetupFailed(_failure_text(printed, child.returncode), child.returncode)
+            raise RunFailed(_failure_text(printed, child.returncode), child.returncode)
         found.seek(0)
         entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
     if not entries:
-        raise SetupFailed(f"setup ended with code 0: {current_step(printed)}", 1)
+        raise RunFailed(f"setup ended with code 0: {current_step(printed)}", 1)
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
