@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from worldsize.agent.arguments import AgentOptions, parse_arguments
 from worldsize.agent.control.address import ADDRESS, own_address
@@ -24,6 +25,7 @@ from worldsize.agent.outcome.node_record import note, write_unstarted_record
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
+from worldsize.common.named_tuple import NoReturn
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import RendezvousError, UsageError, WorldsizeError
 from worldsize.plan.launchers import load_launchers
@@ -34,18 +36,11 @@ from worldsize.plan.secrets_file import read_masked_plan, with_secrets
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import NoReturn
-
 
 def main(argv: list[str]) -> int:
     ignore_notices()
     try:
         options = parse_arguments(argv)
-        if options.attempt < 0:
-            raise UsageError(f"{options.attempt} is no attempt: they count from 0", "--attempt")
         if options.queue:
             return _run_queue(options.run_dir)
         plan, paths = _plan(options.run_dir, options.attempt)
@@ -106,12 +101,9 @@ def _node_rank(options: AgentOptions, nodes: int) -> int:
             raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
     number = parse_digits(text)
     if number is None or number >= nodes:
-        raise UsageError(f"{text!r:.40} is no node of this run, which has {_node_range_text(nodes)}", where)
-    return int(text)
-
-
-def _node_range_text(nodes: int) -> str:
-    return "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
+        known = "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
+        raise UsageError(f"{text!r:.40} is no node of this run, which has {known}", where)
+    return number
 
 
 def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions) -> int:

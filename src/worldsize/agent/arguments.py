@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import NamedTuple, NoReturn
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Dict, List, NoReturn
 
 _ROLE_OPTIONS = ("--node-rank", "--node-rank-var", "--conduct", "--queue")
 _FLAGS = ("--conduct", "--queue", "--prepare")
@@ -68,9 +64,9 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
     )
 
 
-def _split_options(argv: Sequence[str]) -> tuple[Dict[str, str], List[str]]:
+def _split_options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The options with their values, and the other words."""
-    values: Dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = []
     words = iter(argv)
     for word in words:

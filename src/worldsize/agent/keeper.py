@@ -11,16 +11,14 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, is_in_step_cgroup
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOOK_EVERY = 5.0
 """Seconds between two looks at who has started this process, where the kernel does not tell of its end."""
@@ -115,7 +113,8 @@ class _Keeper:
 
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
-    """KILL to the launcher where a starter was lost on any node: a lost starter tells its launcher nothing."""
+    """KILL to the launcher where a starter was lost on any node: a lost starter tells its launcher nothing. The run's
+    id stands in the launcher's command line."""
     from worldsize.agent.outcome.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)
@@ -124,14 +123,5 @@ def _end_launcher(paths: RunPaths, launcher: int) -> None:
         unheard = unheard or any(name.endswith(_MARK_SUFFIX) for name in os.listdir(paths.exit_dir))
     except OSError:
         pass
-    if unheard and _is_of_run(launcher, paths.run_id):
+    if unheard and paths.run_id.encode() in read_if_possible(f"/proc/{launcher}/cmdline"):
         processes.signal_process(launcher, signal.SIGKILL)
-
-
-def _is_of_run(pid: int, run_id: str) -> bool:
-    """Whether the process says in its command line that it belongs to the run."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return run_id.encode() in file.read()
-    except OSError:
-        return False

@@ -11,11 +11,8 @@ import json
 import os
 import stat
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import StorageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_RECORD_BYTES = 256 << 20
@@ -56,12 +53,13 @@ def printable_text(path: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
 
 
-def write_bytes(path: str, data: bytes, private: bool = False) -> None:
+def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "") -> None:
     """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`.
+    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`. `reserved`: a
+    file beside it whose bytes and mode are taken, so that a full disk does not matter; it is gone afterwards.
     """
-    temporary = _write_temporary(path, data, private)
+    temporary = _write_temporary(path, data, private, reserved)
     try:
         os.replace(temporary, path)
     except OSError:
@@ -74,9 +72,9 @@ def write_text(path: str, text: str, private: bool = False) -> None:
     write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
 
 
-def write_json(path: str, value: Any, private: bool = False) -> None:
+def write_json(path: str, value: Any, private: bool = False, reserved: str = "") -> None:
     """`write_bytes` of compact JSON in ASCII; `private`: 0600 wherever it is."""
-    write_bytes(path, _json(value), private)
+    write_bytes(path, _json(value), private, reserved)
 
 
 def file_server_time(directory: str) -> float:
@@ -96,11 +94,10 @@ def file_server_time(directory: str) -> float:
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
     """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
 
-    `reserved`: a file beside it whose bytes are taken, so that a full disk does not matter; it is gone afterwards.
-    Where the file system knows no hard links, an empty `<path>.once` decides who writes.
+    `reserved`: as of `write_bytes`. Where the file system knows no hard links, an empty `<path>.once` decides who
+    writes.
     """
-    data = _json(value)
-    temporary = reserved if reserved and _overwrite_reserved(reserved, data) else _write_temporary(path, data)
+    temporary = _write_temporary(path, _json(value), reserved=reserved)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -117,13 +114,9 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
 
 def own_umask() -> int:
     """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
-    try:
-        with open("/proc/self/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass
+    for line in read_if_possible("/proc/self/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return int(line.split()[1], 8)
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -217,6 +210,14 @@ def read_file(path: str, most: int = -1) -> bytes:
         return file.read(most)
 
 
+def read_if_possible(path: str, most: int = -1) -> bytes:
+    """As `read_file`; nothing where it cannot be read."""
+    try:
+        return read_file(path, most)
+    except OSError:
+        return b""
+
+
 def read_tail(path: str, most: int) -> bytes:
     """The last `most` bytes of a regular file; none where it cannot be read."""
     try:
@@ -265,19 +266,18 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _write_temporary(path: str, data: bytes, private: bool = False) -> str:
+def _write_temporary(path: str, data: bytes, private: bool = False, reserved: str = "") -> str:
+    if reserved and _overwrite_reserved(reserved, data):
+        return reserved
     temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
-            os.fchmod(descriptor, 0o640)
-        write_all(descriptor, data)
-    except OSError:
-        os.close(descriptor)
-        try_unlink(temporary)
-        raise
-    try:
-        os.close(descriptor)  # where a network file system reports what it could not write
+        with open(
+            descriptor, "wb", buffering=0
+        ):  # a network file system may report as late as at its end that it cannot
+            if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
+                os.fchmod(descriptor, 0o640)
+            write_all(descriptor, data)
     except OSError:
         try_unlink(temporary)
         raise

@@ -7,11 +7,8 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from worldsize.common.named_tuple import Any
 from worldsize.common.termination import Termination
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def terminate_child(process: subprocess.Popen[Any], send: Callable[[int], None], grace: float) -> None:

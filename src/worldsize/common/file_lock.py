@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from worldsize.common.atomic_files import storage_error
+from worldsize.common.atomic_files import read_object, storage_error
 from worldsize.errors import StorageError
 from worldsize.trust.directories import make_directories
 
@@ -71,12 +71,7 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
 
 def read_note(path: str) -> dict[str, Any]:
     """What the holder of the lock said last; {} where nobody holds it, or said anything."""
-    try:
-        with open(path, "rb") as file:
-            value = json.loads(file.read() or b"{}")
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return read_object(path)
 
 
 def is_held(path: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import DamagedRun, NewerFormat
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     Test = Callable[[Any], bool]
+    Maker = Callable[[Any], Any]
     Made = TypeVar("Made")
     Value = TypeVar("Value", bound=tuple[Any, ...])
 
@@ -36,6 +38,7 @@ _NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, er
 _UPDATE_HINT = "update worldsize here: pip install --upgrade worldsize"
 _REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize prune RUN"
 
+_makers: dict[type, list[tuple[str, Maker]]] = {}
 _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
@@ -67,13 +70,41 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
-    """The named tuple that an object of JSON, or the list of its values, stands for; what a newer release has added is
-    left out. ValueError for what is neither; TypeError where a value is missing."""
+    """The named tuple that an object of JSON, or the list of its values, stands for, with the tuples and named tuples
+    that its class declares; what a newer release has added is left out. ValueError for what is neither; TypeError where
+    a value is missing."""
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if isinstance(value, dict):
-        return kind(**{name: value[name] for name in kind._fields if name in value})  # type: ignore[attr-defined]
-    if isinstance(value, (list, tuple)):
-        return kind(*value[: len(kind._fields)])  # type: ignore[attr-defined]
-    raise ValueError(f"{value!r:.60} is no {kind.__name__}")
+        made: Any = kind(**{name: value[name] for name in names if name in value})
+    elif isinstance(value, (list, tuple)):
+        made = kind(*value[: len(names)])
+    else:
+        raise ValueError(f"{value!r:.60} is no {kind.__name__}")
+    makers = _makers_of(kind)
+    whole: Value = made._replace(**{name: make(getattr(made, name)) for name, make in makers}) if makers else made
+    return whole
+
+
+def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
+    """What makes the values of fields that JSON holds in another form, by the names of the fields."""
+    makers = _makers.get(kind)
+    if makers is None:
+        # What typing makes of an annotation holds its text.
+        said = {name: str(getattr(each, "__forward_arg__", each)) for name, each in kind.__annotations__.items()}
+        found = ((name, _maker_of(declared, kind.__module__)) for name, declared in said.items())
+        makers = _makers[kind] = [(name, make) for name, make in found if make is not None]
+    return makers
+
+
+def _maker_of(declared: str, module: str) -> Maker | None:
+    """For an annotation as `_test_of` knows them; None where JSON holds the value as it is."""
+    if declared.startswith("tuple["):
+        make = _maker_of(declared[len("tuple[") : declared.rindex(",")], module)
+        return lambda value: tuple(value if make is None else map(make, value))
+    inner: Any = getattr(sys.modules[module], declared.partition(" ")[0], None)
+    if not hasattr(inner, "_fields"):
+        return None
+    return lambda value: tuple_of(inner, value) if value else None
 
 
 def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
@@ -142,17 +173,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_integer(value: Any) -> bool:
-    return type(value) is int and -_LARGEST < value < _LARGEST
-
-
 def is_number(value: Any) -> bool:
     return type(value) in (int, float) and -_LARGEST < value < _LARGEST
 
 
 _SIMPLE: dict[str, Test] = {
     "str": _is_text,
-    "int": _is_integer,
+    "int": lambda value: type(value) is int and -_LARGEST < value < _LARGEST,
     "float": is_number,
     "bool": lambda value: type(value) is bool,
     "None": lambda value: value is None,

@@ -1,4 +1,4 @@
-"""`NamedTuple`, `Protocol` and `cast` as in typing, without importing typing.
+"""`NamedTuple`, `Protocol`, `cast` and names for annotations, as in typing, without importing typing.
 
 typing takes 3 ms to import and 0.1 ms for each class, which here is a method compiled for each; an agent has two dozen
 of them, and every rank waits for its start. Type checkers see typing's own. Standard library only (Python >= 3.8).
@@ -10,11 +10,16 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any as Any
     from typing import NamedTuple as NamedTuple
+    from typing import NoReturn as NoReturn
     from typing import Protocol as Protocol
+    from typing import TypeAlias as TypeAlias
     from typing import cast as cast
 else:
-    Protocol = object
+    from collections import _tuplegetter  # of their own named tuples
+
+    Any = NoReturn = Protocol = TypeAlias = object
 
     def cast(kind, value):
         return value
@@ -28,13 +33,6 @@ else:
             if named or len(given) != len(cls._fields):
                 given = _ordered_values(cls, given, named)
             return tuple.__new__(cls, given)
-
-        @classmethod
-        def _make(cls, values):
-            made = tuple.__new__(cls, values)
-            if len(made) != len(cls._fields):
-                raise TypeError(f"{cls.__name__} takes {len(cls._fields)} values, not {len(made)}")
-            return made
 
         def _replace(self, **changes):
             values = tuple(map(changes.pop, self._fields, self))
@@ -69,18 +67,6 @@ else:
             raise TypeError(f"{cls.__name__} does not take {', '.join(map(repr, named))}")
         return values
 
-    def _field_reader(index):
-        return property(lambda self: tuple.__getitem__(self, index))
-
-    try:
-        from _collections import _tuplegetter
-    except ImportError:
-        pass
-    else:
-
-        def _field_reader(index):
-            return _tuplegetter(index, None)
-
     def _names(namespace):
         """The annotated names of a class body, in their order.
 
@@ -105,7 +91,7 @@ else:
             namespace["_fields"] = namespace["__match_args__"] = fields
             namespace["__slots__"] = ()
             for index, field in enumerate(fields):
-                namespace[field] = _field_reader(index)
+                namespace[field] = _tuplegetter(index, None)
             return type.__new__(type, name, (_Value,), namespace)
 
     class NamedTuple(metaclass=_Fields):

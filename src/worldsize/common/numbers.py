@@ -5,10 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import List, Tuple
+from collections.abc import Iterator, Sequence
 
 MAX_DIGITS = 15
 """Nobody means a longer number; Python refuses to read one of more than 4300 digits."""
@@ -22,7 +19,7 @@ def parse_digits(text: str | None) -> int | None:
     return int(text)
 
 
-def spans(numbers: Sequence[int]) -> Iterator[Tuple[int, int]]:
+def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The first and the last number of each row without a gap; `numbers` ascend."""
     start = 0
     for i, number in enumerate(numbers):
@@ -31,7 +28,7 @@ def spans(numbers: Sequence[int]) -> Iterator[Tuple[int, int]]:
             start = i + 1
 
 
-def span_words(numbers: Sequence[int]) -> List[str]:
+def span_words(numbers: Sequence[int]) -> list[str]:
     """`0-2` and `5` of 0, 1, 2, 5."""
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
 

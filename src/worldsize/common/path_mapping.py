@@ -5,9 +5,9 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Mapped = tuple[tuple[str, str], ...]
+from worldsize.common.named_tuple import TypeAlias
+
+Mapped: TypeAlias = "tuple[tuple[str, str], ...]"
 """Pairs of directories, absolute and without a slash at their ends: as it is called here, as the nodes call it."""
 
 

@@ -61,15 +61,13 @@ def _run_next_with_imp(path):
 def _write(kind, value, trace):
     # type: (Any, Any, Any) -> None
     import json
-    import linecache
     import time
+    import traceback
 
-    frames = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        line = linecache.getline(code.co_filename, trace.tb_lineno, trace.tb_frame.f_globals).strip()[:_MAX_CODE]
-        frames.append({"file": code.co_filename, "line": trace.tb_lineno, "function": code.co_name, "code": line})
-        trace = trace.tb_next
+    frames = [
+        {"file": each.filename, "line": each.lineno, "function": each.name, "code": (each.line or "")[:_MAX_CODE]}
+        for each in traceback.extract_tb(trace, -_MAX_FRAMES)
+    ]
     name = kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)
     try:
         message = str(value)[:_MAX_TEXT]
@@ -78,7 +76,7 @@ def _write(kind, value, trace):
     report = {
         "type": name,
         "message": message,
-        "frames": frames[-_MAX_FRAMES:],
+        "frames": frames,
         "time": time.time(),
         "pid": os.getpid(),
         "parent": os.getppid(),

@@ -18,18 +18,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from types import ModuleType
 
 from worldsize.common.json_values import check_fields, read_record, require_version, tuple_of
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import LAUNCHER_PREFIX, RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
-
-    from worldsize.plan.plan import Plan
 
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
@@ -66,16 +61,11 @@ class Array(NamedTuple):
         return json.dumps({"version": ARRAY_VERSION, **said}, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> Array:
-        """Raises ValueError for an array of another version, or what is none."""
-        return cls.from_value(json.loads(text))
-
-    @classmethod
     def from_value(cls, value: Any) -> Array:
-        """The same, of what JSON holds."""
+        """The array that JSON holds. Raises ValueError for one of another version, or what is none."""
         require_version(value, ARRAY_VERSION, "array")
         try:
-            array = check_fields(tuple_of(cls, {**value, "values": tuple(value["values"])}))
+            array = check_fields(tuple_of(cls, value))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an array: {error}") from None
         if not 0 < array.elements <= MAX_ELEMENTS:

@@ -12,15 +12,12 @@ import os
 import re
 import stat
 import sys
+from types import ModuleType
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import PlanError, error_text
 from worldsize.plan.run_paths import LAUNCHER_PREFIX
 from worldsize.trust.owners import is_believed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
 
 GROUP = "worldsize.launchers"
 _NEEDED = ("FACTS", "LAUNCHER")
@@ -93,8 +90,6 @@ def launcher_source(name: str) -> bytes:
 
 def load_file(name: str, path: str) -> ModuleType:
     """The launcher whose file travelled to `path`. PlanError for what is not there, somebody else's, or no launcher."""
-    from types import ModuleType
-
     module = ModuleType("worldsize_launcher_" + name)
     module.__file__ = path
     try:

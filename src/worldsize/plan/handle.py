@@ -12,11 +12,9 @@ import os
 import re
 
 from worldsize.common.json_values import read_record
+from worldsize.common.named_tuple import Any
+from worldsize.plan.array import array_of, element_root, handles_file
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, List
 
 _JOB = r"[0-9]+(_[0-9]+)?"
 _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int, "queue": str}
@@ -26,13 +24,9 @@ def read_handle(paths: RunPaths) -> Any:
     """The compute's native id of a run: its own, else the one that it was given as an element of its array. None where
     it has none (yet); DamagedRun for what is none, OSError."""
     own = read_own_handle(paths)
-    if own is not None or "_" not in paths.run_id:
-        return own
-    from worldsize.plan.array import array_of, handles_file
-
-    place = array_of(paths)
+    place = array_of(paths) if own is None else None
     if place is None:
-        return None
+        return own
     return read_record(handles_file(place[0]), lambda given: handle_of(paths, given[place[1]]))
 
 
@@ -41,11 +35,10 @@ def read_own_handle(paths: RunPaths) -> Any:
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
-def read_handles(root: str, elements: int) -> List[Any] | None:
+def read_handles(root: str, elements: int) -> list[Any] | None:
     """Of all elements of the array in `root`, as they were given; None before. DamagedRun for what is none, OSError."""
-    from worldsize.plan.array import element_root, handles_file
 
-    def handles(given: Any) -> List[Any]:
+    def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
             raise ValueError(f"it does not hold the handles of {elements} elements")
         return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
@@ -62,17 +55,9 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
         if value.get(name) is not None and type(value[name]) is not kind:
             raise ValueError(f"{name} is {value[name]!r:.60}, which no compute says")
     if value.get("pid") is not None and value["pid"] < 1:
-        raise ValueError(
-            "pid is {}, which is no process".format(
-                value["pid"],
-            )
-        )
+        raise ValueError("pid is {}, which is no process".format(value["pid"]))
     if "job" in value and not re.fullmatch(_JOB, str(value["job"])):
-        raise ValueError(
-            "job is {!r:.60}, which is no number of a job".format(
-                value["job"],
-            )
-        )
+        raise ValueError("job is {!r:.60}, which is no number of a job".format(value["job"]))
     if value.get("run_id", paths.run_id) != paths.run_id:
         raise ValueError(f"it is the handle of another run, {value['run_id']!s:.60}")
     handle = {**value, "run_dir": paths.root}
@@ -83,8 +68,6 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
 
 def _queue(paths: RunPaths) -> str:
     """Where what is to start the run was told so."""
-    from worldsize.plan.array import array_of
-
     place = array_of(paths)
     return place[0] if place else paths.root
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import spans
 
 MAX_NAMES = 65536
@@ -31,25 +30,12 @@ def expand_hostlist(text: str) -> list[str]:
     Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
     """
     names: list[str] = []
-    position = 0
     text = text.strip()
+    position = -1 if text else 0
     while position < len(text):
-        parts, position = _parse_name(text, position)
-        count = 1
-        for part in parts:
-            count *= len(part)
-        if len(names) + count > MAX_NAMES:
-            raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
-        names.extend(_product(parts))
-        if position == len(text):
-            break
-        if text[position] != ",":
-            raise _hostlist_error(text, position)
-        position += 1
-        while text[position : position + 1].isspace():
-            position += 1
-        if position == len(text):
-            raise _hostlist_error(text, position)
+        found, position = _parse_name(text, position + 1)
+        names += found
+        _require_few(text, len(names))
     return names
 
 
@@ -64,9 +50,9 @@ def fold_hostlist(names: Iterable[str]) -> str:
         groups.setdefault((prefix, suffix, width), []).append(int(digits or 0))
     for key in [key for key in groups if key[2] > 0]:
         _join_full_numbers(groups, key)
-    found = [_Group(prefix, suffix, width, sorted(numbers)) for (prefix, suffix, width), numbers in groups.items()]
-    found.sort(key=lambda group: _natural_key(group.name(group.numbers[0])))
-    return ",".join(group.text() for group in found)
+    return ",".join(
+        text for _, text in sorted(_group_text(*key, numbers) for key, numbers in groups.items() if numbers)
+    )
 
 
 def is_node_name(text: str) -> bool:
@@ -74,29 +60,26 @@ def is_node_name(text: str) -> bool:
     return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
 
 
-def _parse_name(text: str, position: int) -> tuple[list[list[str]], int]:
-    """The parts of one name, each a list of alternatives, and where it ends."""
-    parts: list[list[str]] = []
-    count, length = 1, 0
+def _parse_name(text: str, position: int) -> tuple[list[str], int]:
+    """What one name, which blanks may precede, stands for, and where it ends."""
+    while text[position : position + 1].isspace():
+        position += 1
+    names, start = [""], position
     while position < len(text) and text[position] != ",":
         literal = _LITERAL.match(text, position)
         if literal:
-            parts.append([literal.group()])
-            position = literal.end()
+            part, position = [literal.group()], literal.end()
         elif text[position] == "[":
             part, position = _parse_bracket(text, position + 1)
-            parts.append(part)
-            count *= len(part)
-            if count > MAX_NAMES:
-                raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
         else:
             raise _hostlist_error(text, position)
-        length += max(map(len, parts[-1]))
-        if length > _LONGEST_NAME:
+        _require_few(text, len(names) * len(part))
+        names = [name + each for name in names for each in part]
+        if max(map(len, names)) > _LONGEST_NAME:
             raise ValueError(f"{_shorten(text)!r} holds a name of more than {_LONGEST_NAME} characters")
-    if not parts:
+    if position == start:
         raise _hostlist_error(text, position)
-    return parts, position
+    return names, position
 
 
 def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
@@ -109,8 +92,7 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
         first, last = match.group(1), match.group(2) or match.group(1)
         if int(last) < int(first) or (_is_padded(last) and len(last) != len(first)):
             raise _hostlist_error(text, position)
-        if len(found) + int(last) - int(first) >= MAX_NAMES:
-            raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
+        _require_few(text, len(found) + int(last) - int(first) + 1)
         found.extend(f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
         position = match.end() + 1
         end = text[match.end() : position]
@@ -120,35 +102,21 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
             raise _hostlist_error(text, match.end())
 
 
-def _product(parts: list[list[str]]) -> list[str]:
-    names = [""]
-    for part in parts:
-        names = [name + each for name in names for each in part]
-    return names
+def _require_few(text: str, count: int) -> None:
+    if count > MAX_NAMES:
+        raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
 
 
-class _Group(NamedTuple):
-    """Names that differ in one number. `width` 0: written without leading zeros; _NO_NUMBER: one name without any."""
-
-    prefix: str
-    suffix: str
-    width: int
-    numbers: list[int]
-
-    def name(self, number: int) -> str:
-        return self.prefix + ("" if self.width == _NO_NUMBER else self._digits(number)) + self.suffix
-
-    def text(self) -> str:
-        if len(self.numbers) == 1:
-            return self.name(self.numbers[0])
-        return f"{self.prefix}[{','.join(self._ranges())}]{self.suffix}"
-
-    def _ranges(self) -> Iterator[str]:
-        for first, last in spans(self.numbers):
-            yield self._digits(first) if first == last else self._digits(first) + "-" + self._digits(last)
-
-    def _digits(self, number: int) -> str:
-        return f"{number:0{self.width}d}"
+def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
+    """The text for names that differ in one number, and before it what sorts it. `width` 0: without leading zeros;
+    _NO_NUMBER: one name without any number."""
+    digits = "" if width == _NO_NUMBER else f"{{:0{width}d}}"
+    ranges = [
+        digits.format(first) if first == last else f"{digits.format(first)}-{digits.format(last)}"
+        for first, last in spans(sorted(numbers))
+    ]
+    name = prefix + digits.format(min(numbers)) + suffix
+    return _natural_key(name), name if len(numbers) == 1 else f"{prefix}[{','.join(ranges)}]{suffix}"
 
 
 def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -167,12 +135,8 @@ def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tu
     """`n08` and `n10` are one group: a number that fills the width looks the same with and without leading zeros."""
     prefix, suffix, width = padded
     plain = groups.get((prefix, suffix, 0), [])
-    full = [number for number in plain if len(str(number)) == width]
-    if full:
-        groups[padded].extend(full)
-        groups[(prefix, suffix, 0)] = [number for number in plain if number not in set(full)]
-        if not groups[(prefix, suffix, 0)]:
-            del groups[(prefix, suffix, 0)]
+    groups[padded] += [number for number in plain if len(str(number)) == width]
+    plain[:] = [number for number in plain if len(str(number)) != width]
 
 
 def _is_padded(digits: str) -> bool:

@@ -8,17 +8,12 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
+from types import ModuleType
 
 from worldsize.common.named_tuple import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Dict, List
-
-    from worldsize.errors import PlanError
-    from worldsize.plan.plan import Plan
-    from worldsize.plan.run_paths import RunPaths
+from worldsize.errors import PlanError
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 
 
 class LauncherFacts(NamedTuple):
@@ -83,7 +78,7 @@ LAUNCHERS = {
 }  # fmt: skip
 
 
-_added: Dict[str, LauncherFacts] = {}
+_added: dict[str, LauncherFacts] = {}
 """The launchers of other packages that this process has found."""
 
 
@@ -96,7 +91,8 @@ def launcher_facts(name: str) -> LauncherFacts:
 
         module = find_installed_module(name)
         if module is None:
-            raise _unknown_launcher_error(name)
+            hint = f"these are known: {', '.join(LAUNCHERS)}"
+            raise PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)
         facts = _add(name, module)
     return facts
 
@@ -110,7 +106,7 @@ def require_launcher(name: str) -> None:
         load_module(module[len("worldsize.") :], f"the launcher {name}")
 
 
-def external_launchers(plan: Plan) -> List[str]:
+def external_launchers(plan: Plan) -> list[str]:
     """The names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
     named = dict.fromkeys((plan.launcher, str(plan.options.get("otherwise", plan.launcher))))
     return [name for name in named if name not in LAUNCHERS]
@@ -124,8 +120,6 @@ def load_launchers(plan: Plan, paths: RunPaths) -> None:
 
         file = os.path.join(paths.root, file_name(name))
         if not os.path.lexists(file):
-            from worldsize.errors import PlanError
-
             raise PlanError(f"there is no launcher {name!r:.40}", file)
         _add(name, load_file(name, file))
 
@@ -139,10 +133,3 @@ def _add(name: str, module: ModuleType) -> LauncherFacts:
     facts: LauncherFacts = module.FACTS
     _added[name] = facts._replace(module=module.__name__)
     return _added[name]
-
-
-def _unknown_launcher_error(name: str) -> PlanError:
-    from worldsize.errors import PlanError
-
-    hint = f"these are known: {', '.join(LAUNCHERS)}"
-    return PlanError(f"there is no launcher {name!r:.40}", "distribution.launcher", hint)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worldsize.common.json_values import tuple_of
 from worldsize.common.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.plan.plan import Plan
 
 DIRECTORY_MARK = "@WORLDSIZE_LOCAL@"
@@ -59,15 +56,6 @@ class NodeDiskPlan(NamedTuple):
     read_only: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
     archive: PackedEnvironment | None = None
-
-    @classmethod
-    def from_json(cls, value: Any) -> NodeDiskPlan:
-        local = tuple_of(cls, value)
-        return local._replace(
-            copies=tuple(tuple_of(InputCopy, each) for each in local.copies),
-            read_only=tuple(local.read_only),
-            archive=tuple_of(PackedEnvironment, local.archive) if local.archive else None,
-        )
 
 
 def with_local_variables(plan: Plan) -> Plan:

@@ -46,13 +46,6 @@ class Rehearsal(NamedTuple):
     offline: bool = False
     shared: tuple[str, ...] = ()
 
-    @classmethod
-    def from_json(cls, value: Any) -> Rehearsal | None:
-        if not value:
-            return None
-        rehearsal = tuple_of(cls, value)
-        return rehearsal._replace(shared=tuple(rehearsal.shared))
-
 
 class ArrayElement(NamedTuple):
     """Which one a run is of those that were submitted together.
@@ -194,43 +187,16 @@ class Plan(NamedTuple):
         """The same, of what JSON holds."""
         require_version(value, PLAN_VERSION, "plan")
         try:
-            return tuple_of(cls, _with_tuples(value))
+            plan = tuple_of(cls, {**value, "nodes": (), "local": None})
+            return plan._replace(nodes=_parse_nodes(value["nodes"]), local=_parse_node_disk(value.get("local")))
         except (AttributeError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError(f"not a plan: {error}") from None
 
 
-def _with_tuples(value: dict[str, Any]) -> dict[str, Any]:
-    """JSON's lists as the tuples that they were."""
-    nodes = tuple(
-        NodePlan(node_rank, tuple(tuple_of(RankPlan, rank) for rank in ranks))
-        for node_rank, ranks in enumerate(value["nodes"])
-    )
-    names = (
-        "argv",
-        "leaders",
-        "lingering",
-        "conventions",
-        "path",
-        "named",
-        "setup",
-        "kept",
-        "library_path",
-        "step",
-        "inrank",
-        "secrets",
-        "hidden",
-    )
-    lists = {name: tuple(value[name]) for name in names if name in value}
-    array = value.get("array")
-    return {
-        **value,
-        **lists,
-        "nodes": nodes,
-        "array": tuple_of(ArrayElement, array) if array else None,
-        "batch": BatchPlan.from_json(value.get("batch")),
-        "local": _parse_node_disk(value.get("local")),
-        "rehearsal": Rehearsal.from_json(value.get("rehearsal")),
-    }
+def _parse_nodes(value: Any) -> tuple[NodePlan, ...]:
+    """Of each node JSON holds the ranks alone."""
+    ranks_of_nodes = (tuple(tuple_of(RankPlan, rank) for rank in ranks) for ranks in value)
+    return tuple(NodePlan(node_rank, ranks) for node_rank, ranks in enumerate(ranks_of_nodes))
 
 
 def _parse_node_disk(value: Any) -> NodeDiskPlan | None:
@@ -238,7 +204,7 @@ def _parse_node_disk(value: Any) -> NodeDiskPlan | None:
         return None
     from worldsize.plan.node_disk import NodeDiskPlan
 
-    return NodeDiskPlan.from_json(value)
+    return tuple_of(NodeDiskPlan, value)
 
 
 class BatchPlan(NamedTuple):
@@ -258,13 +224,6 @@ class BatchPlan(NamedTuple):
     @property
     def virtual(self) -> bool:
         return bool(self.hosts)
-
-    @classmethod
-    def from_json(cls, value: Any) -> BatchPlan | None:
-        if value is None:
-            return None
-        batch = tuple_of(cls, value)
-        return batch._replace(hosts=tuple(batch.hosts), indices=tuple(batch.indices))
 
 
 def node_major_layout(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:

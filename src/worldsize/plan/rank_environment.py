@@ -49,13 +49,8 @@ def active_conventions(plan: Plan) -> tuple[str, ...]:
 def convention_variables(context: RankContext) -> dict[str, str]:
     """The table's rows for one rank."""
     wanted = active_conventions(context.plan)
-    rows = {}
-    for variable in VARIABLES:
-        if variable.convention in wanted:
-            value = variable.value(context)
-            if value is not None:
-                rows[variable.name] = str(value)
-    return rows
+    rows = ((row.name, row.value(context)) for row in VARIABLES if row.convention in wanted)
+    return {name: str(value) for name, value in rows if value is not None}
 
 
 def array_variables(plan: Plan) -> dict[str, str]:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Any
-
 
 LOOPBACK = "127.0.0.1"
 """The address of the head of a run whose nodes are all this machine."""
@@ -61,10 +56,6 @@ class RankContext(NamedTuple):
         return int(self.plan.created) + (self.array.element if self.array else 0)
 
     @property
-    def element(self) -> int | None:
-        return self.array.element if self.array else None
-
-    @property
     def array(self) -> ArrayElement | None:
         return self.plan.array
 
@@ -79,11 +70,6 @@ class RankContext(NamedTuple):
         from worldsize.plan.node_names import node_names
 
         return node_names([host.name for host in self.world.hosts])[self.node.node_rank]
-
-    @property
-    def head_port(self) -> int:
-        """One that the head has found free beside the world's."""
-        return self.world.hosts[0].ports[0]
 
     @property
     def nodes_cores(self) -> str:
@@ -107,42 +93,14 @@ class Variable(NamedTuple):
     value: Callable[[RankContext], object]
 
 
-def _if_several_nodes(context: RankContext, value: object) -> object:
-    return value if len(context.plan.nodes) > 1 else None
-
-
-def _if_one_node(context: RankContext, value: object) -> object:
-    return value if len(context.plan.nodes) == 1 else None
-
-
 def _gloo_controller(context: RankContext) -> object:
     """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
     return launcher_facts(context.plan.launcher).horovod_library
 
 
-def _gpus_on_node(context: RankContext) -> object:
-    """Slurm does not set it where a node gives none."""
-    plan = context.plan
-    return (plan.rehearsal.gpus if plan.rehearsal else plan.gpus) or None
-
-
-def _hostfile(context: RankContext) -> object:
-    """As DeepSpeed and Open MPI want the nodes listed."""
-    plan = context.plan
-    return f"{context.run_dir}/attempt-{plan.attempt}/hostfile" if has_hostfile(plan) else None
-
-
 def has_hostfile(plan: Plan) -> bool:
     """Whether the ranks, or what starts them, find the nodes listed in a file."""
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
-
-
-def _tf_config(context: RankContext) -> object:
-    return _framework_values(context).tf_config(context)
-
-
-def _jax_devices(context: RankContext) -> object:
-    return _framework_values(context).jax_devices(context) if context.plan.framework == "jax" else None
 
 
 def _framework_values(context: RankContext) -> ModuleType:
@@ -186,10 +144,12 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: c.plan.rehearsal and c.plan.rehearsal.gpus),
     Variable("WORLDSIZE_HEAD", "worldsize", "run", "in a rehearsal: where its ranks meet",
              lambda c: c.plan.rehearsal and _ENDPOINT % (c.world.address, c.world.port)),
-    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("WORLDSIZE_ARRAY_INDEX", "worldsize", "array", "in an array: which run, from 0",
+             lambda c: c.array and c.array.element),
     Variable("WORLDSIZE_ARRAY_COUNT", "worldsize", "array", "in an array: runs in all",
              lambda c: c.array and c.array.elements),
-    Variable("WORLDSIZE_HOSTFILE", "worldsize", "run", "with mpi, horovod, deepspeed: a list of the nodes", _hostfile),
+    Variable("WORLDSIZE_HOSTFILE", "worldsize", "run", "with mpi, horovod, deepspeed: a list of the nodes",
+             lambda c: f"{c.run_dir}/attempt-{c.plan.attempt}/hostfile" if has_hostfile(c.plan) else None),
     Variable("WORLDSIZE_DATA_PARALLEL", "worldsize", "run", "with `data_parallel`: split or scale",
              lambda c: c.plan.data_parallel),
     Variable("MASTER_ADDR", "torch", "run", "the head's address", lambda c: c.world.address),
@@ -215,9 +175,9 @@ VARIABLES: tuple[Variable, ...] = (
     _number_row("AZUREML_CR_NODE_RANK", "azureml", "node rank", "this node"),
     Variable("AZUREML_PROCESS_NAME", "azureml", "own", "rank_N", lambda c: f"rank_{c.rank.rank}"),
     Variable("AZ_BATCH_MASTER_NODE", "azureml", "run", "the head's address:port (several nodes)",
-             lambda c: _if_several_nodes(c, _ENDPOINT % (c.world.address, c.world.port))),
+             lambda c: _ENDPOINT % (c.world.address, c.world.port) if len(c.plan.nodes) > 1 else None),
     Variable("AZ_BATCHAI_MPI_MASTER_NODE", "azureml", "run", "the head's address (one node)",
-             lambda c: _if_one_node(c, c.world.address)),
+             lambda c: c.world.address if len(c.plan.nodes) == 1 else None),
     Variable("AZ_BATCH_HOST_LIST", "azureml", "run", "the nodes, by comma",
              lambda c: ",".join(h.name for h in c.world.hosts)),
     Variable("SLURM_JOB_ID", "slurm", "run", "an integer id of the run", lambda c: c.job_number),
@@ -233,13 +193,15 @@ VARIABLES: tuple[Variable, ...] = (
     _number_row("SLURM_JOB_NUM_NODES", "slurm", "nodes", "nodes in all"),
     _number_row("SLURM_STEP_NUM_NODES", "slurm", "nodes", "nodes in all"),
     _number_row("SLURM_NTASKS_PER_NODE", "slurm", "local world", "ranks on this node"),
-    Variable("SLURM_GPUS_ON_NODE", "slurm", "node", "GPUs of this node, where their number is known", _gpus_on_node),
+    Variable("SLURM_GPUS_ON_NODE", "slurm", "node", "GPUs of this node, where their number is known",
+             lambda c: (c.plan.rehearsal or c.plan).gpus or None),  # Slurm does not set it where a node gives none
     Variable("SLURM_STEP_NODELIST", "slurm", "run", "the nodes, by comma",
              lambda c: ",".join(h.name for h in c.world.hosts)),
     Variable("SLURMD_NODENAME", "slurm", "node", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
     Variable("SLURM_ARRAY_JOB_ID", "slurm", "array", "in an array: its integer id",
              lambda c: c.array and int(c.plan.created)),
-    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0", lambda c: c.element),
+    Variable("SLURM_ARRAY_TASK_ID", "slurm", "array", "in an array: which run, from 0",
+             lambda c: c.array and c.array.element),
     Variable("SLURM_ARRAY_TASK_COUNT", "slurm", "array", "in an array: runs in all",
              lambda c: c.array and c.array.elements),
     Variable("SLURM_ARRAY_TASK_MIN", "slurm", "array", "in an array: its first run, 0", lambda c: c.array and 0),
@@ -255,7 +217,7 @@ VARIABLES: tuple[Variable, ...] = (
     _number_row("JAX_NUM_PROCESSES", "jax", "world", "ranks in all"),
     _number_row("JAX_PROCESS_ID", "jax", "rank", "this rank"),
     Variable("JAX_LOCAL_DEVICE_IDS", "jax", "own", "with `type: jax`: this rank's share of the node's GPUs",
-             _jax_devices),
+             lambda c: _framework_values(c).jax_devices(c) if c.plan.framework == "jax" else None),
     Variable("CCP_JOBID", "hpcpack", "run", "an integer id of the run", lambda c: c.job_number),
     Variable("CCP_TASKID", "hpcpack", "node", "this node, from 1", lambda c: c.node.node_rank + 1),
     Variable("CCP_TASKINSTANCEID", "hpcpack", "run", "the attempt, from 0", lambda c: c.plan.attempt),
@@ -272,9 +234,10 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("HOROVOD_CPU_OPERATIONS", "horovod", "run", "gloo", _gloo_controller),
     Variable("HOROVOD_GLOO_RENDEZVOUS_ADDR", "horovod", "run", "the head, where Horovod's rendezvous server runs",
              lambda c: c.world.address),
-    Variable("HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "run", "its port, found at start", lambda c: c.head_port),
+    Variable("HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "run", "its port, found at start",
+             lambda c: c.world.hosts[0].ports[0]),
     Variable("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
-             _tf_config),
+             lambda c: _framework_values(c).tf_config(c)),
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")

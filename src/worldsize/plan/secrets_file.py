@@ -12,16 +12,13 @@ import json
 import os
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import read_file, write_json, write_once
+from worldsize.common.atomic_files import read_file, try_unlink, write_json, write_once
 from worldsize.common.json_values import read_record
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.plan.array import array_of
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 VARIABLES = frozenset(("environment", "activated"))
 """The keys of a plan that hold variables: read anew where they are gone."""
@@ -104,7 +101,4 @@ def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "")
 
 
 def remove_secrets(paths: RunPaths) -> None:
-    try:
-        os.unlink(secrets_file(paths))
-    except OSError:
-        pass
+    try_unlink(secrets_file(paths))

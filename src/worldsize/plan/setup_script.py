@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 
-from worldsize.common.atomic_files import read_file
+from worldsize.common.atomic_files import read_if_possible
 
 FAILED_MARK = "worldsize: setup failed"
 ATTEMPT_MARK = "worldsize: attempt "
@@ -71,7 +71,4 @@ def failed_step(line: str) -> str:
 
 def current_step(log: str) -> str:
     """The line of setup that prints to `log` now, or did when its shell ended; "" where all have been executed."""
-    try:
-        return read_file(log + STEP_SUFFIX).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
+    return read_if_possible(log + STEP_SUFFIX).decode("utf-8", "replace").strip()

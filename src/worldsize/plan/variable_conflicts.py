@@ -23,6 +23,8 @@ _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
 """Rank variables of a convention, by their beginnings, that the table leaves unset: no one value is right for all."""
 
 UNSET = "unset"
+_FREE = "TORCHELASTIC_ERROR_FILE"
+"""A job may have it name another file."""
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -35,9 +37,7 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
     unknown = RendezvousResult("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
     found = []
     for variable in VARIABLES:
-        if variable.name not in wanted or variable.convention not in wanted_rows:
-            continue
-        if variable.name == "TORCHELASTIC_ERROR_FILE":
+        if variable.name not in wanted or variable.convention not in wanted_rows or variable.name == _FREE:
             continue
         values = {
             variable.value(RankContext(plan, unknown, node, rank, "\0", "\0"))

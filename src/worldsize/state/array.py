@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from worldsize.common.named_tuple import Any
 from worldsize.plan.array import Array, element_id
 from worldsize.state.records import RunState, Status
 from worldsize.state.result import summary_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _ORDER = (RunState.FAILED, RunState.LOST, RunState.CANCELLED, RunState.SUCCEEDED)
 _SEARCH_ORDER = (RunState.CANCELLED, RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)

@@ -6,26 +6,20 @@ import json
 import os
 import signal
 
-from worldsize.common.atomic_files import read_file
-from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number
+from worldsize.common.atomic_files import read_file, read_if_possible
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List
 
-
-def read_events(paths: RunPaths, node_rank: int) -> List[Dict[str, Any]]:
+def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
     """A node's events but for a line that is still being written, and those that a full disk cut."""
-    try:
-        lines = read_file(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
-    except OSError:
-        return []
+    lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 
-def _event(line: str) -> Dict[str, Any] | None:
+def _event(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -35,7 +29,7 @@ def _event(line: str) -> Dict[str, Any] | None:
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
     try:
-        record = check_fields(ExitRecord.from_json(json.loads(read_file(paths.exit_record(node_rank)))))
+        record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
     except (OSError, *PARSE_ERRORS):
         return None
@@ -53,12 +47,8 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 
 def ranks_start_time(paths: RunPaths) -> float | None:
     """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
-    try:
-        lines = [line for line in read_file(paths.events(0)).split(b"\n") if b'"ranks_started"' in line]
-        found: Any = json.loads(lines[0])["time"] if lines else None
-        return float(found) if is_number(found) else None
-    except (OSError, *PARSE_ERRORS):
-        return None  # a line that is still being written, or that a full disk cut
+    times: list[Any] = [event.get("time") for event in read_events(paths, 0) if event.get("event") == "ranks_started"]
+    return float(times[0]) if times and is_number(times[0]) else None
 
 
 def signal_name(code: int) -> str | None:

@@ -5,12 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.common.json_values import tuple_of
-from worldsize.common.named_tuple import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class RunState:
@@ -118,15 +113,6 @@ class ExitRecord(NamedTuple):
         value["warnings"] = [warning._asdict() for warning in self.warnings]
         value["code"] = value.pop("code")
         return value
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> ExitRecord:
-        value = dict(value)
-        value["ranks"] = tuple(tuple_of(RankExit, rank) for rank in value["ranks"])
-        value["failure"] = tuple_of(Failure, value["failure"]) if value["failure"] else None
-        value["without"] = tuple(value.get("without", ()))
-        value["warnings"] = tuple(tuple_of(RunWarning, warning) for warning in value.get("warnings", ()))
-        return tuple_of(cls, value)
 
 
 class Observation(NamedTuple):

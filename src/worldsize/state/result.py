@@ -6,14 +6,10 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.json_values import check_fields, tuple_of
+from worldsize.common.named_tuple import Any
+from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
-from worldsize.state.records import Failure, RunState, RunWarning, Status
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.plan.array import Array
+from worldsize.state.records import RunState, Status
 
 
 def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
@@ -57,18 +53,9 @@ def status_of(value: dict[str, Any]) -> Status:
     """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
-    failure = tuple_of(Failure, value["failure"]) if value["failure"] else None
-    told = (
-        row["state"],
-        row["reason"],
-        row["exit_code"],
-        value["message"],
-        failure,
-        row.get("started"),
-        row.get("ended"),
-        tuple(tuple_of(RunWarning, warning) for warning in value.get("warnings", ())),
-    )
-    status = check_fields(Status(*told))
+    warnings = value.get("warnings", ())
+    told = {**row, "message": value["message"], "failure": value["failure"], "warnings": warnings}
+    status = check_fields(tuple_of(Status, told))
     if not status.final:
         raise ValueError(f"{status.state!r} is no end of a run")
     if not is_code_of(status.state, status.exit_code):

@@ -23,6 +23,7 @@ from worldsize.agent.outcome.verdict import (
     Verdict,
     stronger_verdict,
 )
+from worldsize.common.json_values import tuple_of
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.first_failure import is_peer_loss
 from worldsize.state.records import Failure, Reason
@@ -75,7 +76,7 @@ def test_of_several_failures_the_order_of_arrival_does_not_matter():
 
 @pytest.mark.parametrize("verdict", [EARLY, CANCELLED, TIMED_OUT])
 def test_a_verdict_travels(verdict):
-    assert Verdict.of(json.loads(json.dumps(verdict.fields()))) == verdict
+    assert tuple_of(Verdict, json.loads(json.dumps(verdict.fields()))) == verdict
 
 
 def error(kind: str, message: str, time: float = 5.0) -> dict:

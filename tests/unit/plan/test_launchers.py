@@ -82,7 +82,8 @@ def test_one_that_is_not_known_is_told_with_those_that_are() -> None:
 
 DIRECT = """
 import sys
-from worldsize.agent.launchers.base import node_processes, prepare_launch
+from worldsize.agent.launchers.base import find_launcher, prepare_launch
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.plan import node_major_layout
@@ -90,8 +91,8 @@ from worldsize.plan.run_paths import RunPaths
 
 plan = Plan("r", "t", "lab", 1.5, 0, node_major_layout(1, 2), ("true",), {})
 given = plan, RendezvousResult("a", 1, (Host("a", 8),)), plan.nodes[0], RunPaths("/none"), {"PATH": "/bin"}, ()
-prepare_launch(*given)
-assert len(node_processes(*given)) == 2
+launch = prepare_launch(NodeLaunch(*given))
+assert len(find_launcher(plan.launcher).processes(launch)) == 2
 print(*sorted(name for name in sys.modules if name.startswith("worldsize.agent.launchers.")))
 """
 

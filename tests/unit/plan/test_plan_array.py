@@ -42,14 +42,14 @@ def make(home: str, elements: int = 3) -> RunPaths:
 
 
 def test_the_file_comes_back_as_it_was() -> None:
-    assert Array.from_json(ARRAY.to_json()) == ARRAY
-    assert Array.from_json(ARRAY._replace(at_once=None, values=()).to_json()).values == ()
+    assert Array.from_value(json.loads(ARRAY.to_json())) == ARRAY
+    assert Array.from_value(json.loads(ARRAY._replace(at_once=None, values=()).to_json())).values == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}', '{"version": 1, "values": []}'])
 def test_what_is_no_array_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        Array.from_json(text)
+        Array.from_value(json.loads(text))
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_search_ends_as_its_first_failing_trial_where_none_was_measured() -> N
     assert array_status(search, failed)[:3] == ("FAILED", "EXIT_CODE", 7)
     assert array_status(search, [failed[0], ended("SUCCEEDED"), failed[2]])[:3] == ("SUCCEEDED", None, 0)
     with pytest.raises(ValueError, match="does not say what is searched"):
-        Array.from_json(ARRAY._replace(search={"metric": 3}).to_json())
-    assert Array.from_json(search.to_json()) == search and "search" not in json.loads(ARRAY.to_json())
+        Array.from_value(json.loads(ARRAY._replace(search={"metric": 3}).to_json()))
+    assert Array.from_value(json.loads(search.to_json())) == search and "search" not in json.loads(ARRAY.to_json())
 
 
 def test_the_whole_ends_as_its_first_failing_element() -> None:

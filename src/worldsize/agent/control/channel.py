@@ -17,19 +17,12 @@ import selectors
 import socket
 import time
 
-from worldsize.agent.control.endpoint import connect
-from worldsize.agent.control.link import GONE, MAX_LINE, Link
+from worldsize.agent.control.endpoint import Endpoint, connect
+from worldsize.agent.control.link import GONE, MAX_LINE, Clock, Link
 from worldsize.agent.control.message_proof import HEAD, MEMBER
 from worldsize.agent.control.rendezvous import STRANGERS
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.rank_variables import Host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.agent.control.endpoint import Endpoint
-    from worldsize.agent.control.link import Clock
 
 HELLO, WELCOME = "hello", "welcome"
 GREETING = 10.0

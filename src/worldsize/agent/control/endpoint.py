@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Tuple, Union
+from worldsize.common.named_tuple import TypeAlias
 
-    Endpoint = Union[str, Tuple[str, int]]
-    """The path of a socket; or an address and a port."""
+Endpoint: TypeAlias = "str | tuple[str, int]"
+"""The path of a socket; or an address and a port."""
 
 
 def listen(path: str, backlog: int) -> socket.socket:

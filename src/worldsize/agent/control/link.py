@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 
 from worldsize.agent.control.message_proof import HEAD, MEMBER, Seal, is_nonce, new_nonce
+from worldsize.common.named_tuple import Any, TypeAlias
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Clock = Callable[[], float]
+Clock: TypeAlias = "Callable[[], float]"
 
 GONE = "gone"
 MAX_LINE = 1 << 20

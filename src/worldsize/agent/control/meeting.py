@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import selectors
+
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import Peers
 from worldsize.plan.rank_variables import Host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import selectors
-
-    from worldsize.agent.control.endpoint import Endpoint
-    from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 
 
 def make_peers(
@@ -18,7 +14,7 @@ def make_peers(
     node_rank: int,
     rendezvous: Rendezvous,
     head: HeadResources | None,
-    endpoint: Endpoint,
+    endpoint: str | tuple[str, int],
     nodes: int,
     selector: selectors.BaseSelector,
 ) -> Peers:

@@ -8,11 +8,7 @@ to its sender does not fit.
 from __future__ import annotations
 
 import os
-
-try:
-    from _operator import _compare_digest as compare_digest
-except ImportError:
-    from hmac import compare_digest  # type: ignore[no-redef]
+from _operator import _compare_digest as compare_digest  # hmac's
 
 try:
     from _sha2 import sha256  # type: ignore[import-not-found]

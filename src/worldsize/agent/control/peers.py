@@ -5,26 +5,20 @@ All nodes agree on one verdict: members propose to the head, the head decides, a
 
 from __future__ import annotations
 
-import os
 import selectors
 import time
 from collections.abc import Sequence
 
 from worldsize.agent.control.channel import HELLO, HeadChannel, MemberChannel
-from worldsize.agent.control.endpoint import endpoint_text
-from worldsize.agent.control.link import GONE
+from worldsize.agent.control.endpoint import Endpoint, endpoint_text
+from worldsize.agent.control.link import GONE, Clock
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
+from worldsize.common.atomic_files import try_unlink
+from worldsize.common.json_values import tuple_of
+from worldsize.common.named_tuple import Any
 from worldsize.plan.rank_variables import Host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.agent.control.endpoint import Endpoint
-    from worldsize.agent.control.link import Clock
-    from worldsize.agent.control.solo_peers import Standstill
 
 CONNECT_TIMEOUT = 1.0
 _WELCOME_AFTER = 0.5
@@ -75,13 +69,12 @@ class HeadPeers(Peers):
         return self._going
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        found = (self._handle_message(news.node_rank, news.message) for news in self._channel.take())
-        return [heard for heard in found if heard is not None]
+        return [heard for node, message in self._channel.take() if (heard := self._handle_message(node, message))]
 
     def _handle_message(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "verdict":
-            return PeerVerdict(Verdict.of(message))
+            return PeerVerdict(tuple_of(Verdict, message))
         if kind == "idle":
             self.check_standstill = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
@@ -102,7 +95,7 @@ class HeadPeers(Peers):
         self._done.add(node_rank)
         if self._verdict is not None or len(self.lost_nodes) >= self.spare_nodes:
             known = self._channel.hosts.get(node_rank)
-            return lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else "")
+            return PeerVerdict(lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else ""))
         self.lost_nodes = (*self.lost_nodes, node_rank)
         return None
 
@@ -124,8 +117,7 @@ class HeadPeers(Peers):
         for node_rank in silent:
             self._channel.drop(node_rank)
         what = f"its agent has not been heard of for {silence:g} s"
-        heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
-        return [each for each in heard if each is not None]
+        return [heard for node_rank in silent if (heard := self._handle_lost_node(node_rank, what))]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """A node's report counts once: a node that does not repeat it may have gone on since."""
@@ -149,10 +141,7 @@ class HeadPeers(Peers):
     def _remove_socket(self) -> None:
         """Remove the socket's name once all nodes have joined: virtual nodes do not join a second time."""
         if isinstance(self._endpoint, str):
-            try:
-                os.unlink(self._endpoint)
-            except OSError:
-                pass
+            try_unlink(self._endpoint)
 
 
 class MemberPeers(Peers):
@@ -213,8 +202,7 @@ class MemberPeers(Peers):
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
             return [self._head_lost_verdict(_REFUSED % self._address)]
-        found = (self._handle_message(message) for message in self._channel.take())
-        return [heard for heard in found if heard is not None]
+        return [heard for message in self._channel.take() if (heard := self._handle_message(message))]
 
     def _handle_message(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
@@ -227,10 +215,10 @@ class MemberPeers(Peers):
         elif kind == "order":
             self.order(message["text"])
         elif kind == "verdict":
-            return PeerVerdict(Verdict.of(message), final=True)
+            return PeerVerdict(tuple_of(Verdict, message), final=True)
         elif kind == "end":
             self._ended = True
-            return PeerVerdict(Verdict.of(message["verdict"]), final=True) if message["verdict"] else None
+            return PeerVerdict(tuple_of(Verdict, message["verdict"]), final=True) if message["verdict"] else None
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
@@ -238,7 +226,7 @@ class MemberPeers(Peers):
         return None
 
     def _head_lost_verdict(self, what: str) -> PeerVerdict:
-        return lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else "")
+        return PeerVerdict(lost_node_verdict(HEAD_LOST, 0, what, self._hosts[0].name if self._hosts else ""))
 
     def send_verdict(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())

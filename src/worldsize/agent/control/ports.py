@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import host_name
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.errors import RendezvousError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
@@ -52,12 +53,8 @@ def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
 
 
 def _ephemeral_range() -> tuple[int, int]:
-    try:
-        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
-            low, high = file.read().split()
-            return int(low), int(high)
-    except (OSError, ValueError):
-        return 32768, 60999
+    low, high = read_if_possible("/proc/sys/net/ipv4/ip_local_port_range").split() or (32768, 60999)
+    return int(low), int(high)
 
 
 def _mark(port: int, key: bytes | None) -> _socket.socket | None:

@@ -8,13 +8,13 @@ A node that cannot learn the head's address fails; there is no fallback to local
 
 from __future__ import annotations
 
-import json
 import os
 import time
+from functools import partial
 
 from worldsize.agent.control.ports import PortReservation
-from worldsize.common.atomic_files import read_file, write_json
-from worldsize.common.json_values import tuple_of
+from worldsize.common.atomic_files import write_json
+from worldsize.common.json_values import read_record, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -113,10 +113,7 @@ def _allow_connections(nodes: int) -> None:
 
 def read_rendezvous(paths: RunPaths) -> Rendezvous | None:
     """What the head published, or None as long as it has not."""
-    try:
-        return tuple_of(Rendezvous, json.loads(read_file(paths.rendezvous)))
-    except FileNotFoundError:
-        return None
+    return read_record(paths.rendezvous, partial(tuple_of, Rendezvous))
 
 
 def wait_for_rendezvous(

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
+from worldsize.common.named_tuple import TypeAlias
+from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
+Standstill: TypeAlias = "tuple[Sequence[int], float]"
+"""The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
 
-    from worldsize.agent.control.early_completion import LeaderTracker
-    from worldsize.agent.control.link import Clock
 
-    Standstill = Tuple[Sequence[int], float]
-    """The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
+class LeaderTracker:
+    """The leaders that the head still waits for: once all have ended with 0 the run is over, since other ranks, such as
+    parameter servers, would never end. Ranks of the plan's `lingering` roles get its grace to end first.
+
+    `complete_at`: when the run is over, in seconds of one monotonic clock; None as long as a leader has not ended.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        ranks = (rank for node in plan.nodes for rank in node.ranks)
+        self._leaders = set(plan.leaders)
+        self._lingering = {rank.rank for rank in ranks if rank.role in plan.lingering} - self._leaders
+        self._grace = plan.grace
+        self.complete_at: float | None = None
+
+    def record_ended(self, ranks: Iterable[int], now: float) -> None:
+        """Record that these ranks have ended with 0, and set `complete_at` once all leaders have."""
+        self._leaders.difference_update(ranks)
+        self._lingering.difference_update(ranks)
+        if not self._leaders:
+            self.complete_at = now if not self._lingering else self.complete_at or now + self._grace
 
 
 class Peers:
@@ -30,7 +47,7 @@ class Peers:
     lost_nodes        those that were, and that the run goes on without
     """
 
-    def __init__(self, own: Host, clock: Clock = time.monotonic) -> None:
+    def __init__(self, own: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self._own = own
         self._clock = clock
         self.check_standstill = False

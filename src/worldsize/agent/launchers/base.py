@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.agent.control.rendezvous import leaves_launcher_open
-from worldsize.agent.launchers.rank_process import NodeLaunch
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+from worldsize.agent.outcome.rank_failure import rank_failure, read_error
 from worldsize.common.named_tuple import Protocol
 from worldsize.plan.launchers import LAUNCHERS, launcher_facts, require_launcher
-from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, Process, Shares
-    from worldsize.state.records import Failure, RunWarning
+from worldsize.state.records import Failure, RunWarning
 
 _FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
 """What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it, and returns the environment
@@ -40,10 +37,13 @@ class Launcher(Protocol):
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """The processes that the node is to start, in the order of its ranks. Pure."""
+        """The processes that the node is to start, in the order of its ranks. Pure. Here: one for each of them."""
+        return list(launch.ranks())
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failures behind the end of one of the launcher's processes with another code than 0: at least one."""
+        """The failures behind the end of one of the launcher's processes with another code than 0: at least one. Here:
+        those of its ranks, by their own words."""
+        return rank_failures(end, end.ended.process.ranks, end.ended.code)
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
         """The warnings about a node whose processes have all ended, `ranks` of them with code 0 by themselves."""
@@ -75,15 +75,20 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
     return plan.launcher if launcher.is_available(plan, environ) else str(plan.options["otherwise"])
 
 
-def prepare_launch(
-    plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str], shares: Shares
-) -> Mapping[str, str]:
-    """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `environ` as the
-    ranks are to inherit it. Raises OSError; PlanError where another package's launcher does not what it owes."""
-    launch = NodeLaunch(plan, world, node, paths, environ, shares)
-    if plan.batch is None:
+def rank_failures(end: NodeEnd, ranks: Sequence[int], code: int) -> list[Failure]:
+    """The failures of these ranks, each with the exception that it has left, and this code."""
+    told = end.ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
+    errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
+    return [rank_failure(rank, end.node_rank, end.host, code, end.ended.time, error, end.oom) for rank, error in errors]
+
+
+def prepare_launch(launch: NodeLaunch) -> NodeLaunch:
+    """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `launch` with the
+    environment that the ranks are to inherit. Raises OSError; PlanError where another package's launcher does not what
+    it owes."""
+    if launch.plan.batch is None:
         launch = launch._replace(environ=_prepare_framework(launch))
-    return find_launcher(plan.launcher).prepare(launch)
+    return launch._replace(environ=find_launcher(launch.plan.launcher).prepare(launch))
 
 
 def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
@@ -111,15 +116,3 @@ def umask_of(plan: Plan) -> int | None:
     """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
     opened its log."""
     return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask
-
-
-def node_processes(
-    plan: Plan,
-    world: RendezvousResult,
-    node: NodePlan,
-    paths: RunPaths,
-    inherited: Mapping[str, str],
-    shares: Shares = (),
-) -> list[Process]:
-    """What this node starts, in rank order. PlanError as of `prepare_launch`."""
-    return find_launcher(plan.launcher).processes(NodeLaunch(plan, world, node, paths, inherited, shares))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 
@@ -52,8 +53,8 @@ def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, 
 
 
 def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
-    siblings = _parse(_read(topology + "thread_siblings_list"))
-    socket = _parse(_read(topology + "physical_package_id"))
+    siblings = _read_numbers(topology + "thread_siblings_list")
+    socket = _read_numbers(topology + "physical_package_id")
     return CpuLocation(numa, socket[0] if socket else 0, siblings[0] if siblings else cpu)
 
 
@@ -64,21 +65,13 @@ def _numa_nodes(system: str) -> dict[int, int]:
         return {}
     found = [parse_digits(name[4:]) for name in names if name.startswith("node")]
     numbers = [number for number in found if number is not None]
-    return {cpu: number for number in numbers for cpu in _parse(_read(f"{system}/node/node{number}/cpulist"))}
+    return {cpu: number for number in numbers for cpu in _read_numbers(f"{system}/node/node{number}/cpulist")}
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _parse(text: str) -> Sequence[int]:
-    """The kernel's lists, such as 0-3,64-67; nothing for what is none."""
+def _read_numbers(path: str) -> Sequence[int]:
+    """One of the kernel's lists, such as 0-3,64-67; nothing for what is none."""
     found: list[int] = []
-    for part in text.split(","):
+    for part in read_if_possible(path).decode("utf-8", "replace").strip().split(","):
         first, dash, last = part.partition("-")
         low, high = parse_digits(first), parse_digits(last if dash else first)
         if low is not None and high is not None:

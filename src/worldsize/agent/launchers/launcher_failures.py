@@ -5,19 +5,14 @@ from __future__ import annotations
 
 import os
 
+from worldsize.agent.launchers.rank_process import NodeEnd
 from worldsize.agent.outcome.rank_failure import read_error
 from worldsize.common.atomic_files import read_tail
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict
-
-    from worldsize.agent.launchers.rank_process import NodeEnd
 
 _LINE = 300
 _LOG_TAIL_BYTES = 20_000
@@ -30,7 +25,7 @@ class FailedRank(NamedTuple):
     code: int
 
 
-def rank_errors(plan: Plan, paths: RunPaths) -> Dict[int, Dict[str, Any]]:
+def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
     """The exceptions that ranks of the plan have left, by rank."""
     left = {name for name in os.listdir(paths.errors_dir) if not name.endswith(".tmp")}
     found = {}

@@ -6,13 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from worldsize.agent.launchers.rank_process import Process
 from worldsize.common.atomic_files import write_bytes
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import Process
 
 
 def write_rank_files(

@@ -6,19 +6,15 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import rank_environment
 from worldsize.plan.rank_variables import RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
-
-    Shares = Sequence[Tuple[int, ...]]
-    """The CPUs of each local rank; empty: ranks are not bound."""
+Shares: TypeAlias = "Sequence[tuple[int, ...]]"
+"""The CPUs of each local rank; empty: ranks are not bound."""
 
 
 class Process(NamedTuple):
@@ -51,8 +47,17 @@ class NodeLaunch(NamedTuple):
     shares: Shares = ()
 
     def ranks(self) -> Iterator[Process]:
-        """The node's ranks, each as a process of its own."""
-        return rank_processes(*self)
+        """Each of the node's ranks as a process of its own, whichever launcher starts it. Threads per rank: the plan's
+        number, else that of the rank's CPUs, else an equal share of the node's."""
+        plan, paths = self.plan, self.paths
+        held = (signal.SIGINT,) if plan.shielded else ()
+        for index, rank in enumerate(self.node.ranks):
+            cpus = self.shares[index] if self.shares else ()
+            context = RankContext(plan, self.world, self.node, rank, paths.root, paths.rank_error(rank.rank))
+            values = rank_environment(context, self.environ, plan.threads or len(cpus) or _even_share(self.node))
+            hook = [paths.inrank, values["PYTHONPATH"]] if values.get("PYTHONPATH") else [paths.inrank]
+            values["PYTHONPATH"] = os.pathsep.join(hook)
+            yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)
 
     def node_process(self) -> Process:
         """One process for all of the node's ranks: as the first would be started, with a log of the launcher's own."""
@@ -88,23 +93,3 @@ def node_shares(plan: Plan, node: NodePlan) -> Shares:
 def _even_share(node: NodePlan) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // len(node.ranks))
-
-
-def rank_processes(
-    plan: Plan,
-    world: RendezvousResult,
-    node: NodePlan,
-    paths: RunPaths,
-    inherited: Mapping[str, str],
-    shares: Shares = (),
-) -> Iterator[Process]:
-    """Each of the node's ranks as a process of its own, whichever launcher starts it. Threads per rank: the plan's
-    number, else that of the rank's CPUs, else an equal share of the node's."""
-    held = (signal.SIGINT,) if plan.shielded else ()
-    for index, rank in enumerate(node.ranks):
-        cpus = shares[index] if shares else ()
-        context = RankContext(plan, world, node, rank, paths.root, paths.rank_error(rank.rank))
-        values = rank_environment(context, inherited, plan.threads or len(cpus) or _even_share(node))
-        hook = [paths.inrank, values["PYTHONPATH"]] if values.get("PYTHONPATH") else [paths.inrank]
-        values["PYTHONPATH"] = os.pathsep.join(hook)
-        yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)

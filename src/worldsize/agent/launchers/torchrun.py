@@ -6,18 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.base import Launcher, rank_failures
 from worldsize.agent.launchers.launcher_failures import FailedRank
-from worldsize.agent.outcome.rank_failure import rank_failure, read_error
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, variable_names
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-    from worldsize.state.records import Failure
+from worldsize.state.records import Failure
 
 _BY_RANK = {"rank": "RANK", "local rank": "LOCAL_RANK"}
 _BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "GROUP_RANK"}
@@ -49,12 +46,8 @@ class TorchrunLauncher(Launcher):
 
     def failures(self, end: NodeEnd) -> list[Failure]:
         """The failure of the rank that torchrun names; else those of all ranks that it was to start."""
-        process, code, time = end.ended
-        told = process.environment.get("TORCHELASTIC_ERROR_FILE")
-        cause = root_cause(process.log)
-        ranks, code = ((cause.rank,), cause.code) if cause else (process.ranks, code)
-        errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
-        return [rank_failure(rank, end.node_rank, end.host, code, time, error, end.oom) for rank, error in errors]
+        cause = root_cause(end.ended.process.log)
+        return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
 
 LAUNCHER = TorchrunLauncher()
@@ -110,11 +103,7 @@ def _short_name(name: str) -> str:
 
 def root_cause(log: str) -> FailedRank | None:
     """The first failure, by torchrun's own log; None where that names none."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            _, _, text = file.read().partition(_CAUSE)
-    except OSError:
-        return None
+    _, _, text = read_if_possible(log).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
     if rank is None or said is None:

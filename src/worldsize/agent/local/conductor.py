@@ -21,12 +21,10 @@ from worldsize.agent.local.run_result import (
     agent_lost_verdict,
     end_orphans,
     kill_descendants,
-    no_agent_verdict,
     no_head_verdict,
-    setup_failed_verdict,
 )
-from worldsize.agent.outcome.node_record import note
-from worldsize.agent.outcome.verdict import CANCEL, Verdict
+from worldsize.agent.outcome.node_record import note, write_or_note
+from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import (
     STOP,
@@ -39,12 +37,13 @@ from worldsize.agent.supervision.deadlines import StoppedAgents
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.atomic_files import access_of, write_json
 from worldsize.common.termination import Termination
-from worldsize.errors import WorldsizeError
+from worldsize.errors import RunFailed, WorldsizeError
 from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
+from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables, withheld_variables, without_variables
 
 _ISOLATION = "wings.rehearsal.agent.isolation"
@@ -116,7 +115,9 @@ class Conductor:
         try:
             self._fork_agents(head)
         except OSError as error:  # no more processes for this user
-            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), no_agent_verdict(error))
+            what = f"no agent could be started: {error.strerror}"
+            why = failure_verdict(AGENT_LOST, Reason.NODE_FAILURE, what)
+            self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), why)
             self._signal_agents(signal.SIGTERM)
         release_signals()
         os.close(self._lifeline)
@@ -129,13 +130,13 @@ class Conductor:
 
     def _set_up(self) -> Verdict | None:
         """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
-        from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
+        from worldsize.agent.startup.setup_script import environment_after_setup
 
         self._write_handle()
         try:
             environ = environment_after_setup(self.plan, self.paths, self.environ, self._is_stop_requested)
-        except SetupFailed as error:
-            return setup_failed_verdict(str(error), error.code)
+        except RunFailed as error:
+            return failure_verdict(FAILURE, Reason.ENVIRONMENT, str(error), code=error.exit_code)
         except OSError as error:
             return no_head_verdict(error)
         if environ is None:
@@ -158,10 +159,9 @@ class Conductor:
 
     def _write_handle(self) -> None:
         """Write the handle of this process, should its starter have died before; notice a cancel that found none."""
-        try:
-            write_json(self.paths.handle, processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root))
-        except OSError as error:  # a full disk ends the run, as does a run directory that is gone
-            note(f"no handle written: {error}")
+        handle = processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root)
+        # A full disk ends the run, as does a run directory that is gone.
+        write_or_note(partial(write_json, self.paths.handle, handle), "no handle written")
         if os.path.exists(self.paths.cancel):
             self._cancel()
 

@@ -8,15 +8,12 @@ import time
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import has_same_owner
 from worldsize.common.json_values import PARSE_ERRORS, read_record
+from worldsize.common.named_tuple import Any
 from worldsize.plan.array import read_after
 from worldsize.plan.handle import read_handle
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import status_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _LAG = 3.0
 """Seconds that a run whose process is gone may take to say how it ended."""

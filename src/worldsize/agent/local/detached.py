@@ -12,12 +12,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from worldsize.agent.posix.signals import hold_signals, ignore_notices, restore_signals
+from worldsize.agent.posix.signals import hold_signals, ignore_notices
+from worldsize.common.named_tuple import NoReturn
 from worldsize.trust.procfs import set_process_title
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 
 def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
@@ -34,7 +31,7 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
         if pid == 0:
             run_as_program(partial(_run_detached, run, log, umask, root))
     finally:
-        restore_signals(held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     gc.unfreeze()
     return pid
 

@@ -16,7 +16,7 @@ from functools import partial
 from worldsize.agent.local.conductor import fork_conductor
 from worldsize.agent.local.dependency import read_dependencies
 from worldsize.agent.local.detached import fork_detached, spawn_detached
-from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.node_record import note, write_or_note
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, hold_signals, release_signals
 from worldsize.agent.startup.array_element import complete_own_element
@@ -31,16 +31,13 @@ from worldsize.state.result import result, status_of
 from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.trust.procfs import withdraw_variables, withheld_variables
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _TICK = 1.0
 _WATCHING_TICK = 0.1
 _LOOK_EVERY = 5.0
 """Seconds after which somebody may have cancelled from another machine, and could not tell us."""
 
 _LOG = "queue.log"
+_NOT_WRITTEN = "not written"
 
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
@@ -123,7 +120,7 @@ class RunQueue:
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
-            self._conclude_waiting(_dependency_status(refused))
+            self._conclude_waiting(_failed_status(Reason.DEPENDENCY, f"it was to start after {refused}"))
         return not self._dependencies
 
     def _start_due(self) -> None:
@@ -155,7 +152,7 @@ class RunQueue:
         except (OSError, ValueError) as error:
             note(f"{paths.plan}: {error}")
             return
-        _guard(partial(write_result, paths, result(plan, status)))
+        write_or_note(partial(write_result, paths, result(plan, status)), _NOT_WRITTEN)
 
     def _start_run(self, paths: RunPaths) -> None:
         try:
@@ -169,17 +166,18 @@ class RunQueue:
         finally:
             release_signals()
         self._running[pid] = paths
-        _guard(partial(write_json, paths.handle, processes.local_handle(pid, plan.run_id, paths.root)))
+        handle = processes.local_handle(pid, plan.run_id, paths.root)
+        write_or_note(partial(write_json, paths.handle, handle), _NOT_WRITTEN)
 
     def _conclude_array(self) -> None:
         if self.array is None or not self._is_unchanged(self.paths):
             return
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
-        _guard(partial(write_search_outputs, self.paths.root, self.array))
+        write_or_note(partial(write_search_outputs, self.paths.root, self.array), _NOT_WRITTEN)
         results = [read_json(RunPaths(root).result) for root in roots]
         if all(results):  # what has none ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]
-            _guard(partial(write_result, self.paths, array_result(self.array, statuses)))
+            write_or_note(partial(write_result, self.paths, array_result(self.array, statuses)), _NOT_WRITTEN)
 
 
 def _cancelled_status() -> Status:
@@ -187,17 +185,6 @@ def _cancelled_status() -> Status:
     return Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what, ended=time.time())
 
 
-def _dependency_status(why: str) -> Status:
-    return _failed_status(Reason.DEPENDENCY, f"it was to start after {why}")
-
-
 def _failed_status(reason: str, what: str) -> Status:
     now = time.time()
     return Status(RunState.FAILED, reason, 1, what, Failure(reason, what, time=now), ended=now)
-
-
-def _guard(write: partial[Any]) -> None:
-    try:
-        write()
-    except OSError as error:
-        note(f"not written: {error}")

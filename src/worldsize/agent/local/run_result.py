@@ -6,16 +6,18 @@ import os
 import signal
 import time
 from collections.abc import Container, Mapping
+from functools import partial
 
-from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, note
-from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict
+from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, write_or_note
+from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, Verdict, failure_verdict, lost_node_verdict
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import write_bytes, write_json
+from worldsize.common.json_values import tuple_of
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import write_result
 from worldsize.state.exit_records import read_events, read_exits, signal_name
-from worldsize.state.records import ExitRecord, Failure, Observation, Reason
+from worldsize.state.records import ExitRecord, Observation, Reason
 from worldsize.state.result import result
 from worldsize.state.run_state import AttemptFacts, fold
 
@@ -31,10 +33,7 @@ class ResultWriter:
         self.paths = paths
         self.started = time.time()
         self._spare = paths.result + ".spare"
-        try:
-            write_bytes(self._spare, b"\n" * _RESULT_BYTES)
-        except OSError as error:
-            note(f"no room for the result: {error}")
+        write_or_note(partial(write_bytes, self._spare, b"\n" * _RESULT_BYTES), "no room for the result")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
         """The result, with what is known of the nodes that left no record; the run's exit code."""
@@ -50,10 +49,7 @@ class ResultWriter:
             settled=True,
         )
         status = fold(facts)
-        try:
-            write_result(self.paths, result(self.plan, status), self._spare)
-        except OSError as error:
-            note(f"no result written: {error}")
+        write_or_note(partial(write_result, self.paths, result(self.plan, status), self._spare), "no result written")
         return status.exit_code or 0
 
     def _all_exits(self, lost: Mapping[int, Verdict]) -> tuple[ExitRecord, ...]:
@@ -71,17 +67,17 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
     host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
-    try:
-        write_json(paths.exit_record(node_rank), record.to_json())
-    except OSError as error:
-        note(f"no exit record for node {node_rank}: {error}")
+    write = partial(write_json, paths.exit_record(node_rank), record.to_json())
+    write_or_note(write, f"no exit record for node {node_rank}")
     return record
 
 
 def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
     try:
-        found = [Verdict.of(event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"]
-    except (KeyError, TypeError):
+        found = [
+            tuple_of(Verdict, event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"
+        ]
+    except (TypeError, ValueError):
         return None
     return found[-1] if found else None
 
@@ -97,25 +93,14 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
     how = f"was killed by signal {code - 128} ({name})" if name else "failed (see logs/conductor.log)"
     if silent:
         how = "fell silent (stopped or hung) and was ended"
-    what = "node {}{}: its agent {}".format(node_rank, f" ({host})" if host else "", how)
-    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, node_rank, None, code or 1, time.time()))
-
-
-def no_agent_verdict(error: OSError) -> Verdict:
-    what = f"no agent could be started: {error.strerror}"
-    return Verdict(AGENT_LOST, Failure(Reason.NODE_FAILURE, what, None, None, 1, time.time()))
-
-
-def setup_failed_verdict(what: str, code: int) -> Verdict:
-    return Verdict(FAILURE, Failure(Reason.ENVIRONMENT, what, None, None, code, time.time()))
+    return lost_node_verdict(AGENT_LOST, node_rank, "its agent " + how, host, code or 1)
 
 
 def no_head_verdict(error: Exception) -> Verdict:
     """Why not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
-    what = f"the run could not be started: {error}"
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
-    return Verdict(AGENT_LOST, Failure(reason, what, 0, None, 1, time.time()))
+    return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)
 
 
 def end_orphans(agents: Container[int]) -> None:

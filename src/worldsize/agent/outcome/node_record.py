@@ -10,14 +10,11 @@ import time
 from collections.abc import Callable
 
 from worldsize.agent.posix.processes import host_name
-from worldsize.common.atomic_files import write_all, write_json
+from worldsize.common.atomic_files import write_all, write_bytes, write_json
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord, Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _GONE_ERRORS = (errno.ENOENT, errno.ESTALE)
@@ -35,7 +32,7 @@ class NodeRecorder:
         self._record = paths.exit_record(node_rank)
         self._spare = self._record + ".spare"
         self._guard(lambda: self._open_events(paths.events(node_rank)))
-        self._guard(lambda: _reserve(self._spare, _BLOCK + ranks * _BYTES_PER_RANK))
+        self._guard(lambda: write_bytes(self._spare, b"\n" * (_BLOCK + ranks * _BYTES_PER_RANK), private=True))
 
     def write_event(self, kind: str, **fields: Any) -> None:
         line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
@@ -44,7 +41,7 @@ class NodeRecorder:
 
     def write_exit_record(self, record: ExitRecord) -> None:
         """Written whole even on a full disk: over the bytes that were reserved at the start."""
-        self._guard(lambda: self._write_exit_record(record))
+        self._guard(lambda: write_json(self._record, record.to_json(), reserved=self._spare))
 
     def is_deleted(self) -> bool:
         """Whether the run directory was removed under us."""
@@ -60,20 +57,6 @@ class NodeRecorder:
 
     def _open_events(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-    def _write_exit_record(self, record: ExitRecord) -> None:
-        try:
-            spare = os.open(self._spare, os.O_WRONLY)
-        except FileNotFoundError:
-            write_json(self._record, record.to_json())
-            return
-        data = json.dumps(record.to_json(), separators=(",", ":")).encode()
-        try:
-            write_all(spare, data)
-            os.ftruncate(spare, len(data))
-        finally:
-            os.close(spare)
-        os.replace(self._spare, self._record)
 
     def _guard(self, write: Callable[[], None]) -> None:
         try:
@@ -91,6 +74,14 @@ def note(text: str) -> None:
         print(text, file=sys.stderr)
     except OSError:
         pass
+
+
+def write_or_note(write: Callable[[], object], trouble: str) -> None:
+    """Calls `write`; where it raises OSError, this process's log says what the trouble is, and why."""
+    try:
+        write()
+    except OSError as error:
+        note(f"{trouble}: {error}")
 
 
 def write_unstarted_record(
@@ -113,11 +104,3 @@ def is_disk_full(directory: str) -> bool:
     except OSError:
         return False
     return room.f_bavail * room.f_frsize < 2 * _BLOCK
-
-
-def _reserve(path: str, size: int) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        write_all(file, b"\n" * size)
-    finally:
-        os.close(file)

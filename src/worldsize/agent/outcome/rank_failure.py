@@ -7,16 +7,12 @@ import os
 import re
 import time
 
-from worldsize.common.atomic_files import read_file
+from worldsize.common.atomic_files import read_file, read_if_possible
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.plan.plan import Plan
 
 # Compiled when first used: most runs never need it, and every run would wait for it.
 _NO_SPACE = r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded"
@@ -180,9 +176,5 @@ def start_failure(
 
 def oom_kills() -> int:
     """How often this machine's kernel has killed for want of memory, or -1 where it does not tell."""
-    try:
-        with open("/proc/vmstat", "rb", buffering=0) as file:
-            _, found, rest = file.read().partition(b"\noom_kill ")
-            return int(rest.split(None, 1)[0]) if found else -1
-    except OSError:
-        return -1
+    _, found, rest = read_if_possible("/proc/vmstat").partition(b"\noom_kill ")
+    return int(rest.split(None, 1)[0]) if found else -1

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from worldsize.agent.outcome.rank_failure import exception_text, read_error
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunWarning
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 EXCEPTION = "uncaught-exception"
 _SHOWN = 80

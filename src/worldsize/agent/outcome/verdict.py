@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import time
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.state.first_failure import precedence
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 FAILURE = "failure"
 CANCEL = "cancel"
@@ -45,10 +41,6 @@ class Verdict(NamedTuple):
     def fields(self) -> dict[str, Any]:
         return {"why": self.why, "failure": self.failure._asdict() if self.failure else None}
 
-    @classmethod
-    def of(cls, fields: dict[str, Any]) -> Verdict:
-        return cls(fields["why"], Failure(**fields["failure"]) if fields["failure"] else None)
-
 
 class PeerVerdict(NamedTuple):
     """A verdict from elsewhere. `final`: the head has decided; otherwise it is to be weighed."""
@@ -57,48 +49,29 @@ class PeerVerdict(NamedTuple):
     final: bool = False
 
 
-def conductor_killed_verdict() -> Verdict:
-    return _run_verdict(
-        CONDUCTOR_LOST, Reason.NODE_FAILURE, "the process that held this run (its conductor) was killed"
-    )
+def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = None, code: int = 1) -> Verdict:
+    """The verdict on a run that fails now, as a whole, or by a node."""
+    return Verdict(why, Failure(reason, what, node_rank, None, code, time.time()))
 
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
     """The verdict of a node whose keeper was killed, or has told that the process which started it was."""
     what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
-    return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host).verdict
-
-
-def suspended_verdict(node_rank: int, host: str, seconds: float) -> Verdict:
-    """The verdict of a node whose agent did not run for longer than the other nodes wait."""
-    return lost_node_verdict(NODE_LOST, node_rank, f"its agent was stopped for {seconds:.0f} s", host).verdict
+    return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host)
 
 
 def deleted_verdict(root: str) -> Verdict:
-    return _run_verdict(DELETED, Reason.STORAGE, f"the run directory was deleted ({root})")
+    return failure_verdict(DELETED, Reason.STORAGE, f"the run directory was deleted ({root})")
 
 
 def storage_full_verdict(root: str) -> Verdict:
-    return _run_verdict(STORAGE, Reason.STORAGE, f"no space left where the run directory lies ({root})")
+    return failure_verdict(STORAGE, Reason.STORAGE, f"no space left where the run directory lies ({root})")
 
 
-def time_limit_verdict(limit: float) -> Verdict:
-    what = f"the time limit of {limit:g} s (limits.timeout) was reached"
-    return _run_verdict(TIMEOUT, Reason.TIME_LIMIT, what, TIMEOUT_CODE)
-
-
-def rendezvous_failed_verdict(what: str) -> Verdict:
-    return _run_verdict(FAILURE, Reason.RENDEZVOUS, what)
-
-
-def _run_verdict(why: str, reason: str, what: str, code: int = 1) -> Verdict:
-    return Verdict(why, Failure(reason, what, None, None, code, time.time()))
-
-
-def lost_node_verdict(why: str, node_rank: int, what: str, host: str = "") -> PeerVerdict:
-    """That the agent of a node is gone. `host`: the machine's name, where it is known."""
+def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:
+    """That the agent of a node is gone. `host`: the machine's name, where it is known; else ""."""
     message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
-    return PeerVerdict(Verdict(why, Failure(Reason.NODE_FAILURE, message, node_rank, None, 1, time.time())))
+    return failure_verdict(why, Reason.NODE_FAILURE, message, node_rank, code)
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:

@@ -14,11 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
-from worldsize.common.atomic_files import Umask, open_log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from worldsize.common.atomic_files import Umask, open_log, read_if_possible
+from worldsize.common.named_tuple import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -226,16 +223,11 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
                 found += map(int, file.read().split())
         except FileNotFoundError:
-            if not _kernel_lists_children():
+            if not os.path.exists("/proc/thread-self/children"):  # as in some sandboxes, and no distribution's kernel
                 return _children_by_parent(pid)
         except OSError:
             continue
     return found
-
-
-def _kernel_lists_children() -> bool:
-    """CONFIG_PROC_CHILDREN: true of every distribution's kernel, not of every sandbox."""
-    return os.path.exists("/proc/thread-self/children")
 
 
 def _children_by_parent(pid: int) -> list[int]:
@@ -250,11 +242,7 @@ def _children_by_parent(pid: int) -> list[int]:
 
 def stat_fields(pid: int) -> list[bytes] | None:
     """Fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None for no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2].split()
-    except OSError:
-        return None
+    return read_if_possible(f"/proc/{pid}/stat").rpartition(b") ")[2].split() or None
 
 
 def command_line(pid: int) -> tuple[str, ...]:
@@ -269,11 +257,7 @@ def variable(pid: int, name: str) -> str:
 
 
 def _read(pid: int, name: str) -> str:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return read_if_possible(f"/proc/{pid}/{name}").decode("utf-8", "replace")
 
 
 def start_time(pid: int) -> int | None:

@@ -7,6 +7,8 @@ import re
 import signal
 from collections.abc import Callable, Iterable
 
+from worldsize.common.atomic_files import read_if_possible
+
 STOP = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 """Asks for the end, with grace; asking again changes nothing, since launchers and users signal twice by accident."""
 
@@ -32,11 +34,7 @@ def ignore_notices() -> None:
 
 def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
     """Whether Slurm sends them to us, a step's task, and not to what we start: so it does with control groups."""
-    try:
-        with open(groups, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return False
+    text = read_if_possible(groups).decode("utf-8", "replace")
     return "/job_" in text and re.search(_TRACKED, text) is not None
 
 
@@ -89,11 +87,6 @@ def hold_signals() -> Iterable[int]:
     Returns the signals that were held back before.
     """
     return signal.pthread_sigmask(signal.SIG_BLOCK, _CAUGHT_SIGNALS)
-
-
-def restore_signals(held: Iterable[int]) -> None:
-    """Hold back these signals and no others."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def release_signals() -> None:

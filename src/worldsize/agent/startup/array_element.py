@@ -7,6 +7,7 @@ directory of its own.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from worldsize.plan.array import array_of, load_trials
 from worldsize.plan.plan import Plan
@@ -37,44 +38,31 @@ def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...
     written. Raises OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
-    _link_tree(array.inrank, element.inrank)
-    _link_tree(array.code, element.code, _OWN)
+    _mirror(array.inrank, element.inrank, _link_file)
+    _mirror(array.code, element.code, _link_file, _OWN.__contains__)
+    own = tuple(name + "." for name in without)
     for name, source, target in zip(_OWN, (array.outputs, array.user_logs), (element.outputs, element.user_logs)):
-        _copy_tree(source, target, without)
+        _mirror(source, target, _copy, lambda each: each in without or (each.endswith(".tmp") and each.startswith(own)))
         _link(os.path.join("..", os.path.basename(target)), os.path.join(element.code, name))
 
 
-def _link_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
-    """Files are one and the same in both, as far as the file system knows links."""
+def _mirror(
+    source: str, target: str, put: Callable[[str, str], None], is_skipped: Callable[[str], bool] = lambda name: False
+) -> None:
+    """What `source` holds also in `target`: directories; links, which others may have made, as links; and files as
+    `put` puts them there. `is_skipped`: by name, of what lies in `source` itself."""
     with os.scandir(source) as entries:
         for entry in entries:
-            if entry.name in without:
-                continue
             path = os.path.join(target, entry.name)
-            if entry.is_symlink():
-                _link(os.readlink(entry.path), path)
-            elif entry.is_dir():
-                os.makedirs(path, exist_ok=True)
-                _link_tree(entry.path, path)
-            else:
-                _link_file(entry.path, path)
-
-
-def _copy_tree(source: str, target: str, without: tuple[str, ...] = ()) -> None:
-    """What the job writes to is its own. Links stay links: others may have made them."""
-    names = tuple(name + "." for name in without)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            if entry.name in without or (entry.name.endswith(".tmp") and entry.name.startswith(names)):
+            if is_skipped(entry.name):
                 continue
-            path = os.path.join(target, entry.name)
             if entry.is_symlink():
                 _link(os.readlink(entry.path), path)
             elif entry.is_dir(follow_symlinks=False):
                 os.makedirs(path, exist_ok=True)
-                _copy_tree(entry.path, path)
-            elif not os.path.lexists(path):
-                _copy(entry.path, path)
+                _mirror(entry.path, path, put)
+            else:
+                put(entry.path, path)
 
 
 def _link(target: str, path: str) -> None:
@@ -85,6 +73,7 @@ def _link(target: str, path: str) -> None:
 
 
 def _link_file(source: str, path: str) -> None:
+    """Files are one and the same in both, as far as the file system knows links."""
     try:
         os.link(source, path)
     except FileExistsError:
@@ -94,6 +83,8 @@ def _link_file(source: str, path: str) -> None:
 
 
 def _copy(source: str, path: str) -> None:
-    import shutil
+    """What the job writes to is its own."""
+    if not os.path.lexists(path):
+        import shutil
 
-    shutil.copy2(source, path, follow_symlinks=False)
+        shutil.copy2(source, path, follow_symlinks=False)

@@ -14,25 +14,21 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import RunFailed, UsageError
 from worldsize.plan.array import is_cancelled
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.state.exit_records import read_exit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Tuple
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OVER = 60.0
 """Seconds after the end of the head's agent in which another node may still begin the same attempt."""
 
 
-def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> Tuple[Plan, RunPaths]:
+def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
     """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
     after it that is new to this node, and is not over.
 
     RunFailed for a run that has ended: it stays so.
     """
-    attempt = max(parse_digits(least) or 0, _latest_attempt(paths))
+    attempt = max(parse_digits(least) or 0, latest_attempt(paths).attempt)
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
         attempt += 1
     before = read_exit(RunPaths(paths.root, attempt - 1), 0) if attempt else None
@@ -42,14 +38,6 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> T
         ended.exit_code = 0 if succeeded else 1
         raise ended
     return plan._replace(attempt=attempt), RunPaths(paths.root, attempt)
-
-
-def _latest_attempt(paths: RunPaths) -> int:
-    """The latest attempt that any node has begun."""
-    attempt = 0
-    while os.path.exists(RunPaths(paths.root, attempt + 1).events_dir):
-        attempt += 1
-    return attempt
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:

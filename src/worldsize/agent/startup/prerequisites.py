@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 
 from worldsize.agent.outcome.node_record import write_unstarted_record
 from worldsize.agent.outcome.verdict import AGENT_CANCELLED_CODE
 from worldsize.agent.posix.signals import STOP, STOP_NOW
-from worldsize.agent.startup.setup_script import SetupFailed, environment_after_setup
+from worldsize.agent.startup.setup_script import environment_after_setup
 from worldsize.common.atomic_files import access_of, has_same_owner
 from worldsize.common.json_values import PARSE_ERRORS, read_record
 from worldsize.errors import RunFailed
@@ -22,10 +23,6 @@ from worldsize.plan.secrets_file import read_masked_plan
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Reason, RunState
 from worldsize.state.result import status_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LAG = 10.0
 """Seconds that the records of a run that is over may take to be seen here."""
@@ -50,8 +47,8 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
     before = {number: signal.signal(number, lambda heard, _: told.append(heard)) for number in (*STOP, STOP_NOW)}
     try:
         found = environment_after_setup(plan, paths, environ, lambda: bool(told), node_rank)
-    except SetupFailed as error:
-        raise _record_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.code) from None
+    except RunFailed as error:
+        raise _record_unstarted(plan, paths, node_rank, str(error), Reason.ENVIRONMENT, error.exit_code) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -6,28 +6,20 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from io import BufferedRandom
 
 from worldsize.agent.posix.processes import signal_group
+from worldsize.common.atomic_files import read_tail
+from worldsize.common.named_tuple import Any
+from worldsize.errors import RunFailed
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.plan.setup_script import bash_command, current_step, failed_step, setup_lines
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
 _HIGH = 200
 _LAST_BYTES = 4096
 _PAUSE = 0.02
-
-
-class SetupFailed(Exception):
-    """Says in words which line failed, with which code; `code` is that code."""
-
-    def __init__(self, what: str, code: int) -> None:
-        super().__init__(what)
-        self.code = code
 
 
 def environment_after_setup(
@@ -36,7 +28,7 @@ def environment_after_setup(
     """`environ` as the plan's setup leaves it; what the lines print goes to batch.log, of a node but the first to
     batch-NNNN.log. None once `stopped()`.
 
-    Raises SetupFailed, OSError.
+    Raises OSError; RunFailed, which says which line failed, and has its exit code.
     """
     import subprocess
 
@@ -62,36 +54,31 @@ def environment_after_setup(
         if child.returncode:
             if stopped():  # by a signal that its processes were sent too
                 return None
-            raise SetupFailed(_failure_text(printed, child.returncode), child.returncode)
+            raise RunFailed(_failure_text(printed, child.returncode), child.returncode)
         found.seek(0)
         entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
     if not entries:
-        raise SetupFailed(f"setup ended with code 0: {current_step(printed)}", 1)
+        raise RunFailed(f"setup ended with code 0: {current_step(printed)}", 1)
     after = {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
     return {name: value for name, value in after.items() if name != "RUN" or name in environ}
 
 
-def _open_unnamed_file() -> BinaryIO:
+def _open_unnamed_file() -> BufferedRandom:
     """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
     is none that setup lines use for files of their own."""
     import fcntl
 
     try:
-        made = os.memfd_create("environment")
+        made: Any = open(os.memfd_create("environment"), "w+b")
     except (AttributeError, OSError):
         import tempfile
 
-        with tempfile.TemporaryFile() as file:
-            return os.fdopen(fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
-    try:
-        return os.fdopen(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
-    finally:
-        os.close(made)
+        made = tempfile.TemporaryFile()
+    with made:
+        return open(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
 
 
 def _failure_text(log: str, code: int) -> str:
-    with open(log, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
+    lines = read_tail(log, _LAST_BYTES).decode(errors="replace").split("\n")
     said = [failed for line in lines for failed in (failed_step(line),) if failed]
     return said[-1] if said else f"setup ended with code {code}: {current_step(log)}"

@@ -13,13 +13,10 @@ from worldsize.agent.outcome.rank_failure import (
     read_error,
     with_storage_reason,
 )
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _TERM_CODE = 143
 

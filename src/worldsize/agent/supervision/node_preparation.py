@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 
+from worldsize.agent.outcome.node_record import NodeRecorder
+from worldsize.common.named_tuple import Protocol
 from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
+from worldsize.state.records import Failure
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
-    from typing import Protocol, Tuple
 
-    from worldsize.agent.outcome.node_record import NodeRecorder
-    from worldsize.plan.run_paths import RunPaths
-    from worldsize.state.records import Failure
+class NodePreparation(Protocol):
+    """Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
 
-    class NodePreparation(Protocol):
-        """Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+    failure: Failure | None
+    ready: bool
 
-        failure: Failure | None
-        ready: bool
+    def fileno(self) -> int: ...
 
-        def fileno(self) -> int: ...
+    def acknowledge(self) -> None:
+        """What made it readable has been noticed."""
 
-        def acknowledge(self) -> None:
-            """What made it readable has been noticed."""
+    def finish(self, paths: RunPaths, report: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
+        """The plan and the environment as they are on this node, once it is ready."""
 
-        def finish(self, paths: RunPaths, report: NodeRecorder) -> Tuple[Plan, Mapping[str, str]]:
-            """The plan and the environment as they are on this node, once it is ready."""
-
-        def close(self) -> None:
-            """Nothing of it is left, or only what others still need."""
+    def close(self) -> None:
+        """Nothing of it is left, or only what others still need."""
 
 
 def begin_preparation(plan: Plan, environ: Mapping[str, str], node_rank: int) -> NodePreparation:

@@ -7,22 +7,18 @@ import signal
 import time
 from collections.abc import Mapping
 
-from worldsize.agent.launchers.base import node_processes, prepare_launch, umask_of
-from worldsize.agent.launchers.rank_process import EndedProcess, Process, node_shares
+from worldsize.agent.launchers.base import find_launcher, prepare_launch, umask_of
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, node_shares
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import PlanError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Leftover(NamedTuple):
@@ -63,10 +59,9 @@ class RankProcesses:
     ) -> Failure | None:
         """Start the node's ranks, in the code; the failure of the first that cannot be started."""
         os.chdir(paths.code)
-        shares = node_shares(plan, node)
         try:
-            environ = prepare_launch(plan, world, node, paths, environ, shares)
-            started = node_processes(plan, world, node, paths, environ, shares)
+            launch = prepare_launch(NodeLaunch(plan, world, node, paths, environ, node_shares(plan, node)))
+            started = find_launcher(plan.launcher).processes(launch)
         except OSError as error:
             return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
         except PlanError as error:
@@ -135,18 +130,14 @@ class RankProcesses:
             seen = self._seen.setdefault(pid, now)
             if pid not in self._signalled and (at_once or now - seen >= patience):
                 self._signalled.add(pid)
-                self._note(pid)
+                found = leftover_of(pid)
+                self.leftovers += [found] if found else []
                 if not at_once:
                     processes.signal_process(pid, signal.SIGTERM)
                     processes.signal_process(pid, signal.SIGCONT)
             if at_once:
                 processes.signal_process(pid, signal.SIGKILL)
         return not left
-
-    def _note(self, pid: int) -> None:
-        found = leftover_of(pid)
-        if found is not None:
-            self.leftovers.append(found)
 
 
 def leftover_of(pid: int) -> Leftover | None:

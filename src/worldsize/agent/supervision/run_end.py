@@ -11,18 +11,15 @@ import signal
 import time
 from collections.abc import Sequence
 
+from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome import verdict
-from worldsize.agent.outcome.verdict import Verdict, stronger_verdict
+from worldsize.agent.outcome.node_record import NodeRecorder
+from worldsize.agent.outcome.verdict import Verdict, failure_verdict, stronger_verdict
 from worldsize.agent.supervision.deadlines import Deadline, Part
+from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.termination import LEFTOVER_GRACE, Termination
 from worldsize.state.first_failure import FirstFailure, first_failure
-from worldsize.state.records import Failure
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.control.solo_peers import Peers
-    from worldsize.agent.outcome.node_record import NodeRecorder
-    from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.state.records import Failure, Reason
 
 LEFTOVER_PATIENCE = 1.0
 """Seconds that a process which a rank has started has to end by itself, once the rank is gone."""
@@ -110,7 +107,8 @@ class RunEnd:
 
     def _decide_time_limit(self, now: float) -> None:
         if self._time_limit.is_passed(now):
-            self.decide(verdict.time_limit_verdict(self._limit), now)
+            what = f"the time limit of {self._limit:g} s (limits.timeout) was reached"
+            self.decide(failure_verdict(verdict.TIMEOUT, Reason.TIME_LIMIT, what, code=verdict.TIMEOUT_CODE), now)
 
     # when
 

@@ -11,19 +11,16 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.outcome.verdict import TIMEOUT_CODE
 from worldsize.agent.posix import processes
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import span_words
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.control.solo_peers import Standstill
 
 QUIET_SHARE = 0.05
 QUIET_BYTES = 4096
@@ -103,11 +100,9 @@ class StandstillDetector:
         """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
         if not self._peers.check_standstill:
             return None
-        return hang_failure(self._plan, self._peers.share_standstill(self._own_standstill(living, now)))
-
-    def _own_standstill(self, living: Mapping[int, Process], now: float) -> Standstill:
         seconds = self._idleness.seconds(_sample(self._paths, living, now), living)
-        return [rank for process in living.values() for rank in process.ranks], seconds
+        waiting = [rank for process in living.values() for rank in process.ranks]
+        return hang_failure(self._plan, self._peers.share_standstill((waiting, seconds)))
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
@@ -155,9 +150,5 @@ def process_activity(root: int) -> ProcessActivity:
 
 def _bytes_moved(pid: int) -> int:
     """Bytes; 0 where the process lets nobody know."""
-    try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            fields = file.read().split()
-    except OSError:
-        return 0
+    fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

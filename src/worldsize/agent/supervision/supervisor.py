@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from worldsize.agent.control.meeting import make_peers
 from worldsize.agent.control.ports import reserve_ports
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
+from worldsize.agent.control.solo_peers import LeaderTracker
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
 from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
-from worldsize.agent.outcome.verdict import Verdict
+from worldsize.agent.outcome.verdict import Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
@@ -29,13 +30,13 @@ from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import LATE, RunEnd
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.plan.array import is_cancelled
+from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
-from worldsize.state.records import ExitRecord, Failure, RankExit, RunWarning
+from worldsize.state.records import ExitRecord, Failure, RankExit, Reason, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,8 +85,6 @@ class Supervisor:
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
         self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
-            from worldsize.agent.control.early_completion import LeaderTracker
-
             self._peers.leading = LeaderTracker(plan)
         self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
@@ -106,10 +105,8 @@ class Supervisor:
         self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
-            from worldsize.agent.supervision.trial_stop_rule import make_stop_rule
-
-            self._rule = rule = make_stop_rule(plan, paths)
-            self._parts.append(Part(rule.deadline, lambda now: self._adopt(rule.tick(now))))
+            self._rule = rule = load_trials("trial").Trial(plan, paths)
+            self._parts.append(Part(rule.deadline, lambda now: self._decide(rule.tick(now))))
         self._keeper = os.getppid() if kept else 0
         self._is_local = lifeline is not None and not kept
         if lifeline is not None:
@@ -183,12 +180,9 @@ class Supervisor:
 
     # what ends a run
 
-    def _decide(self, heard: Verdict, final: bool = False) -> None:
-        self.end.decide(heard, time.monotonic(), final)
-
-    def _adopt(self, found: Verdict | None, final: bool = False) -> None:
+    def _decide(self, found: Verdict | None, final: bool = False) -> None:
         if found is not None:
-            self._decide(found, final)
+            self.end.decide(found, time.monotonic(), final)
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
@@ -200,7 +194,8 @@ class Supervisor:
     def _suspension_verdict(self) -> Verdict | None:
         """Why this node is told to end right after it was suspended: the others have ended the run."""
         if self._suspension.is_recent(time.monotonic(), LATE):
-            return verdict.suspended_verdict(self.node.node_rank, self._host.name, self._suspension.seconds)
+            what = f"its agent was stopped for {self._suspension.seconds:.0f} s"
+            return verdict.lost_node_verdict(verdict.NODE_LOST, self.node.node_rank, what, self._host.name)
         return None
 
     def _handle_lifeline_cut(self, lifeline: int) -> None:
@@ -208,7 +203,8 @@ class Supervisor:
         if self._keeper:
             has_keeper = os.getppid() == self._keeper
             return self._decide(verdict.starter_lost_verdict(self.node.node_rank, self._host.name, has_keeper))
-        self._decide(verdict.conductor_killed_verdict())
+        what = "the process that held this run (its conductor) was killed"
+        self._decide(failure_verdict(verdict.CONDUCTOR_LOST, Reason.NODE_FAILURE, what))
 
     # ranks that end
 
@@ -252,7 +248,7 @@ class Supervisor:
     def _decide_joining(self, now: float) -> None:
         if self._joining.is_passed(now) and self.end.verdict is None:
             missing = self._peers.missing_text(f" within {self.plan.rendezvous_timeout:g} s")
-            self._decide(verdict.rendezvous_failed_verdict(missing))
+            self._decide(failure_verdict(verdict.FAILURE, Reason.RENDEZVOUS, missing))
 
     # the end
 
@@ -272,7 +268,7 @@ class Supervisor:
             if self._recorder.full or is_disk_full(self.paths.root):
                 self._decide(verdict.storage_full_verdict(self.paths.root))
         if self._rule is not None:
-            self._adopt(self._rule.conclude(self.end.verdict), final=True)
+            self._decide(self._rule.conclude(self.end.verdict), final=True)
         found = self.end.verdict
         code = found.code if found else 0
         node_rank, host, attempt, now = self.node.node_rank, self._host.name, self.plan.attempt, time.time()

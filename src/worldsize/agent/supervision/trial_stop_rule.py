@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from worldsize.plan.array import load_trials
-from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    from worldsize.agent.outcome.verdict import Verdict
-    from worldsize.state.records import Failure
-
-    class StopRule(Protocol):
-        """The rule by which a trial ends early, a part of the head's supervisor: its methods are called in this order.
-        Those that write never raise."""
-
-        def prepare(self) -> Failure | None:
-            """Get all ready for the ranks; returns why they are not to start, None where they can."""
-
-        def start(self, now: float) -> None:
-            """Note that the ranks start `now`."""
-
-        def deadline(self) -> float | None:
-            """When `tick` has something to do next; None while nothing is planned."""
-
-        def tick(self, now: float) -> Verdict | None:
-            """The verdict by which the run is to end now; None while it goes on."""
-
-        def conclude(self, found: Verdict | None) -> Verdict | None:
-            """The verdict on the run, where `found` is the supervisor's."""
-
-        def write_record(self, failure: Failure | None) -> None:
-            """Write how the trial has ended, before the exit record is written; nothing of a run that is cancelled."""
-
-        def write_outputs(self) -> None:
-            """Write the outputs of the search, once the exit record is there."""
+from worldsize.agent.outcome.verdict import Verdict
+from worldsize.common.named_tuple import Protocol
+from worldsize.state.records import Failure
 
 
-def make_stop_rule(plan: Plan, paths: RunPaths) -> StopRule:
-    """The rule of a plan's `search`. ConfigError where this installation is without it; OSError, WorldsizeError."""
-    found: StopRule = load_trials("trial").Trial(plan, paths)
-    return found
+class StopRule(Protocol):
+    """The rule by which a trial ends early, a part of the head's supervisor: its methods are called in this order.
+    Those that write never raise."""
+
+    def prepare(self) -> Failure | None:
+        """Get all ready for the ranks; returns why they are not to start, None where they can."""
+
+    def start(self, now: float) -> None:
+        """Note that the ranks start `now`."""
+
+    def deadline(self) -> float | None:
+        """When `tick` has something to do next; None while nothing is planned."""
+
+    def tick(self, now: float) -> Verdict | None:
+        """The verdict by which the run is to end now; None while it goes on."""
+
+    def conclude(self, found: Verdict | None) -> Verdict | None:
+        """The verdict on the run, where `found` is the supervisor's."""
+
+    def write_record(self, failure: Failure | None) -> None:
+        """Write how the trial has ended, before the exit record is written; nothing of a run that is cancelled."""
+
+    def write_outputs(self) -> None:
+        """Write the outputs of the search, once the exit record is there."""

@@ -6,8 +6,8 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.agent.launchers.base import node_processes
-from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.launchers.base import find_launcher
+from worldsize.agent.launchers.rank_process import NodeLaunch, Process
 from worldsize.cli.console import rehearsal_text
 from worldsize.common.path_mapping import to_node_path
 from worldsize.plan.launchers import launcher_facts
@@ -61,9 +61,9 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
         lines += [f"{name}={_quote(mask(name, value))}" for name, value in plan.environment.items()]
     world = RendezvousResult(_HEAD, _UNKNOWN, _hosts(planned))
     paths = RunPaths(to_node_path(planned.paths.root, planned.facts.mapped))
-    shown = 0
+    launcher, shown = find_launcher(plan.launcher), 0
     for node in plan.agents:
-        for process in node_processes(plan, world, node, paths, environ) if shown < _SHOWN else ():
+        for process in launcher.processes(NodeLaunch(plan, world, node, paths, environ)) if shown < _SHOWN else ():
             if shown < _SHOWN:
                 lines += ["", _title(plan, node, process)]
                 if process.argv != plan.argv:

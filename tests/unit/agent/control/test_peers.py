@@ -12,12 +12,11 @@ import pytest
 from clocks import Clock
 
 from worldsize.agent.control import peers
-from worldsize.agent.control.early_completion import LeaderTracker
 from worldsize.agent.control.endpoint import listen
 from worldsize.agent.control.peers import HeadPeers, MemberPeers
 from worldsize.agent.control.ports import PortReservation
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import LeaderTracker, Peers
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
 from worldsize.agent.supervision.deadlines import Suspension, is_silence_excused

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.launchers.base import node_processes, umask_of
+from worldsize.agent.launchers.base import find_launcher, umask_of
 from worldsize.agent.launchers.rank_file import rank_lines
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
 from worldsize.agent.startup.setup_script import environment_after_setup
@@ -120,7 +121,9 @@ def test_what_torchrun_starts_has_it_and_its_log_has_ours(tmp_path: Path, asked:
 @pytest.mark.parametrize("launcher", ["mpirun", "srun"])
 def test_what_becomes_a_rank_by_a_file_has_it_and_its_log_has_ours(tmp_path: Path, launcher: str) -> None:
     paths, plan = paths_in(tmp_path), plan_of()
-    (rank,) = node_processes(plan, WORLD, plan.nodes[0], paths, {"PATH": os.defpath})
+    (rank,) = find_launcher(plan.launcher).processes(
+        NodeLaunch(plan, WORLD, plan.nodes[0], paths, {"PATH": os.defpath})
+    )
     lines = rank_lines(rank, launcher, {}, plan.ranks_umask)
     subprocess.run(["sh", "-c", lines + 'exec "$@"', "sh", *plan.argv], cwd=tmp_path, check=True)
     assert (mode(tmp_path / "made"), mode(rank.log)) == ("640", "600")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.agent.control.early_completion import LeaderTracker
-from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.control.solo_peers import LeaderTracker, Peers
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.agent.supervision.deadlines import seconds_until_due

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from worldsize.agent.launchers.base import find_launcher, node_processes
-from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
+from worldsize.agent.launchers.base import find_launcher
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, NodeLaunch, Process
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import program_name
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
@@ -88,7 +88,7 @@ WORLD = RendezvousResult("10.1.2.3", 29871, (Host("a", 8), Host("b", 8)))
 
 def test_the_launcher_has_what_all_its_ranks_share_and_nothing_of_one_of_them():
     plan, paths = plan_of(), RunPaths("/runs/r")
-    (process,) = node_processes(plan, WORLD, plan.nodes[1], paths, {"PATH": "/bin"})
+    (process,) = find_launcher(plan.launcher).processes(NodeLaunch(plan, WORLD, plan.nodes[1], paths, {"PATH": "/bin"}))
     found = process.environment
     assert (process.ranks, process.argv) == ((2, 3), ("deepspeed", "train.py"))
     assert found["PATH"] == "/runs/r/attempt-0/launch/node-1:/bin" and found["A"] == "job"
@@ -100,7 +100,9 @@ def test_the_launcher_has_what_all_its_ranks_share_and_nothing_of_one_of_them():
 
 def test_even_a_single_rank_is_not_taken_for_its_launcher():
     plan = plan_of()._replace(nodes=node_major_layout(1, 1))
-    (process,) = node_processes(plan, WORLD, plan.nodes[0], RunPaths("/runs/r"), {"PATH": "/bin"})
+    (process,) = find_launcher(plan.launcher).processes(
+        NodeLaunch(plan, WORLD, plan.nodes[0], RunPaths("/runs/r"), {"PATH": "/bin"})
+    )
     assert not {"RANK", "SLURM_PROCID", "WORLDSIZE_ERROR_FILE"} & set(process.environment)
 
 
@@ -111,7 +113,7 @@ def test_what_it_starts_becomes_the_rank(tmp_path):
     plan, paths = plan_of(), RunPaths(str(tmp_path))
     os.makedirs(paths.launch_dir)
     os.makedirs(paths.logs_dir)
-    ranks = list(rank_processes(plan, WORLD, plan.nodes[1], paths, {"PATH": "/bin", "LC_ALL": "C.UTF-8"}))
+    ranks = list(NodeLaunch(plan, WORLD, plan.nodes[1], paths, {"PATH": "/bin", "LC_ALL": "C.UTF-8"}).ranks())
     launcher = deepspeed_environment(ranks, paths, plan.nodes[1])
     write_launch_files(ranks, launcher, paths, plan.nodes[1])
     hook = {"PYTHONPATH": os.path.dirname(os.path.abspath(SITE))}
@@ -139,7 +141,7 @@ def test_the_program_that_stands_for_it_tells_the_real_one_of_the_allocation(tmp
     (real / "deepspeed").write_text('#!/bin/sh\necho "$@"\n')
     (real / "deepspeed").chmod(0o755)
     os.makedirs(paths.launch_dir)
-    ranks = list(rank_processes(plan, WORLD, plan.nodes[1], paths, {"PATH": "%s:/usr/bin:/bin" % real}))
+    ranks = list(NodeLaunch(plan, WORLD, plan.nodes[1], paths, {"PATH": "%s:/usr/bin:/bin" % real}).ranks())
     launcher = deepspeed_environment(ranks, paths, plan.nodes[1])
     write_launch_files(ranks, launcher, paths, plan.nodes[1])
     done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.agent.launchers.rank_process import rank_processes
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.posix.processes import HELPER_OF
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.rank_environment import scrub
@@ -31,7 +31,9 @@ def plan_of(launcher: str = "direct") -> Plan:
 
 def variables(plan: Plan) -> dict[str, str]:
     """Horovod's, of the last rank."""
-    *_, last = rank_processes(plan, WORLD, plan.nodes[1], RunPaths("/runs/r"), {"PATH": "/bin", "HOROVOD_RANK": "9"})
+    *_, last = NodeLaunch(
+        plan, WORLD, plan.nodes[1], RunPaths("/runs/r"), {"PATH": "/bin", "HOROVOD_RANK": "9"}
+    ).ranks()
     return {name[8:]: value for name, value in last.environment.items() if name.startswith("HOROVOD_")}
 
 

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from worldsize.agent.launchers.base import find_launcher, node_processes
+from worldsize.agent.launchers.base import find_launcher
 from worldsize.agent.launchers.rank_file import rank_lines
-from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, Process, rank_processes
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd, NodeLaunch, Process
 from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.rank_variables import Host, RendezvousResult
@@ -112,7 +112,10 @@ def test_more_ranks_than_cores_give_way_to_each_other():
         plan.nodes[0],
         [RendezvousResult("x", 1, (Host(one, 8), Host(two, 8))) for one, two in (("a", "b"), ("a", "a"))],
     )
-    found = [node_processes(plan, world, node, paths, ENVIRON)[0].environment for world in given]
+    found = [
+        find_launcher(plan.launcher).processes(NodeLaunch(plan, world, node, paths, ENVIRON))[0].environment
+        for world in given
+    ]
     assert ["OMPI_MCA_mpi_yield_when_idle" in environment for environment in found] == [False, True]
 
 
@@ -123,7 +126,7 @@ ENVIRON = {
 
 def started(plan: Plan, node: int, cpus=()) -> tuple[list[Process], dict[str, str]]:
     paths, world = RunPaths("/runs/r"), world_of("a", "b")
-    ranks = list(rank_processes(plan, world, plan.nodes[node], paths, ENVIRON, cpus))
+    ranks = list(NodeLaunch(plan, world, plan.nodes[node], paths, ENVIRON, cpus).ranks())
     return ranks, mpirun_environment(plan, paths, ranks[0].environment)
 
 
@@ -335,7 +338,7 @@ def test_srun_is_told_of_its_job_and_of_nothing_else_that_the_agents_step_was_gi
     node = {
         **ENVIRON, "SLURM_CONF": "/etc/s", "SLURM_NTASKS": "2", "SLURM_MPI_TYPE": "none", "SLURM_STDOUTMODE": "/log",
     }  # fmt: skip
-    ranks = list(rank_processes(plan, world_of("a", "b"), plan.nodes[1], paths, node))
+    ranks = list(NodeLaunch(plan, world_of("a", "b"), plan.nodes[1], paths, node).ranks())
     found = slurm_srun.srun_environment(plan, paths, ranks[0].environment, node)
     assert {name for name in found if name.startswith("SLURM")} == {"SLURM_JOB_ID", "SLURM_CONF"}
     lines = rank_lines(ranks[1], "srun", found)

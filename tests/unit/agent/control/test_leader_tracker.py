@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.agent.control.early_completion import LeaderTracker
+from worldsize.agent.control.solo_peers import LeaderTracker
 from worldsize.plan.plan import Plan, node_major_layout
 
 GRACE = 30.0
