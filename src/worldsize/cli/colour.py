@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TextIO
+from worldsize.common.named_tuple import TextIO
 
 RED, GREEN, YELLOW = "31", "32", "33"
 _STATES = {"SUCCEEDED": GREEN, "FAILED": RED, "LOST": RED, "CANCELLED": YELLOW, "STOPPING": YELLOW}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 
 from worldsize.cli.output import report, report_message
+from worldsize.common.named_tuple import Any, TextIO
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
@@ -18,8 +20,6 @@ from worldsize.store.find import find_run_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TextIO
-
     from worldsize.service.runs.array import RunArray
     from worldsize.service.runs.run import Run
     from worldsize.trust.projects import TrustQuestion
@@ -100,8 +100,6 @@ def parse_seconds(text: str) -> float:
 
 def parse_age(text: str, where: str = "--older-than") -> float:
     """Seconds. UsageError for what is no age."""
-    import re
-
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")

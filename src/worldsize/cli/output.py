@@ -18,11 +18,8 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, TextIO
-
-    from worldsize.errors import WorldsizeError
+from worldsize.common.named_tuple import Any, TextIO
+from worldsize.errors import WorldsizeError
 
 _CLEAR = "\r\x1b[K"
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Mapped = tuple[tuple[str, str], ...]
+else:
+    Mapped = tuple
 """Pairs of directories, absolute and without a slash at their ends: as it is called here, as the nodes call it."""
 
 

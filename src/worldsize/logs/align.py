@@ -5,9 +5,7 @@ A pure merge of queues: each rank's lines keep their order, and every line comes
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 LOOKAHEAD = 256
 """Lines of each rank that are searched for one that all ranks have."""

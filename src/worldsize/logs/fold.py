@@ -6,12 +6,9 @@ Pure: no I/O and no clock; whoever pushes says what time it is.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_block, emit_equal, emit_gaps, find_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 WINDOW = 0.2
 FLOOD = 32 << 20

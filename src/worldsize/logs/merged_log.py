@@ -11,21 +11,17 @@ within a rank the order is always the rank's own; across ranks it is that of arr
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
 from worldsize.errors import UsageError
-from worldsize.logs.align import LOOKAHEAD
+from worldsize.logs.align import LOOKAHEAD, Group
 from worldsize.logs.fold import MODES, WINDOW, LineFolder
 from worldsize.logs.reader import RankLog
 from worldsize.logs.tail import tail_offset
 from worldsize.logs.text import MORE, format_ranges
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from worldsize.logs.align import Group
-    from worldsize.plan.plan import NodePlan
-    from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.plan import NodePlan
+from worldsize.plan.run_paths import RunPaths
 
 _RESET = "\x1b[0m"
 _AT_ONCE = 8 << 20

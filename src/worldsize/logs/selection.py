@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from worldsize.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Sequence
-
-    from worldsize.plan.plan import NodePlan
+from worldsize.logs.text import format_ranges
+from worldsize.plan.plan import NodePlan
 
 
 def parse_ranks(spec: str, world_size: int) -> tuple[int, ...]:
@@ -42,8 +40,6 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
     if node is not None:
         on_nodes = parse_nodes(node, nodes)
         if not selected.intersection(on_nodes):
-            from worldsize.logs.text import format_ranges
-
             raise UsageError(
                 f"no rank of --rank {rank} is on --node {node}",
                 hint=f"node {node} has ranks {format_ranges(on_nodes)}",
@@ -54,8 +50,6 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
 
 def compile_grep(pattern: str) -> re.Pattern[str]:
     """Raises UsageError that shows where the pattern is wrong."""
-    import re
-
     try:
         return re.compile(pattern)
     except re.error as error:

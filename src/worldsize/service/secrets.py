@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
 from worldsize.jobspec.dump import dump_tree, job_tree
@@ -15,10 +16,6 @@ from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
 """Of a plan, those that hold what a user wrote."""

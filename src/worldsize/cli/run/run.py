@@ -22,15 +22,12 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.submission.submit import start
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _EXAMPLES = {
     "run": """examples:

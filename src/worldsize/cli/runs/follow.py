@@ -21,8 +21,6 @@ from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from worldsize.cli.runs.array import ArrayProgress
     from worldsize.service.runs.array import RunArray
 

@@ -22,14 +22,13 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import lines_of, report, show, show_json
 from worldsize.common.atomic_files import printable_text
+from worldsize.common.named_tuple import Any
 from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.cli.runs.array_status import ArrayView
     from worldsize.service.runs.array import RunArray
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from worldsize.cli.output import lines_of
+from worldsize.common.named_tuple import Any
 from worldsize.compute.capabilities import Usage, WaitExplanation
 from worldsize.state.records import Status
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def warnings_text(status: Status) -> str:

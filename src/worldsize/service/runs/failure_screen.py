@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.common.named_tuple import Any
 from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.logs.text import split_message, without_colours
@@ -15,10 +16,6 @@ from worldsize.plan.secrets_file import masked_variables
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
 from worldsize.state.records import Reason, Status
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _LAST_LINES = 12
 _FRAMES = 8

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.common.named_tuple import cast
+from worldsize.common.named_tuple import Any, cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NotFound, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan
@@ -20,8 +20,6 @@ from worldsize.state.result import run_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.compute.capabilities import Usage
 
 _LOOK_EVERY = 0.25

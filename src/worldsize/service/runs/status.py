@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from worldsize.common.atomic_files import file_server_time
 from worldsize.common.json_values import check_fields, read_record
-from worldsize.common.named_tuple import cast
+from worldsize.common.named_tuple import Any, cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.handle import read_handle
@@ -21,12 +22,7 @@ from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
 from worldsize.state.run_state import LOST_CODE, RUN_CANCELLED_CODE, AttemptFacts, fold
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    RecordResult = Callable[[RunPaths, Plan, Status], None]
+RecordResult = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
 _HIDDEN = 90.0

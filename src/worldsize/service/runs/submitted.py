@@ -5,17 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.compute.base import IdleCallback
 from worldsize.errors import RunFailed, WorldsizeError
+from worldsize.plan.array import Array
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
 from worldsize.state.records import RunState, Status
 from worldsize.trust.directories import refuse_foreign
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.compute.base import IdleCallback
-    from worldsize.plan.array import Array
-    from worldsize.plan.plan import Plan
 
 
 class SubmittedRuns(ABC):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 
-from worldsize.common.path_mapping import to_client_path, to_node_path
+from worldsize.common.named_tuple import Any
+from worldsize.common.path_mapping import Mapped, to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.base import program_name
+from worldsize.jobspec.distributions.base import Arrangement, program_name
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
@@ -24,11 +26,7 @@ from worldsize.trust.secrets import mask_argv, mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.common.path_mapping import Mapped
     from worldsize.jobspec.distribution import Distribution
-    from worldsize.jobspec.distributions.base import Arrangement
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
 """Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
@@ -191,8 +189,6 @@ def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
     if not setup or not path:
         return setup
-    import shlex
-
     return (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH", *setup)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import own_umask
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
@@ -24,8 +25,6 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.plan.node_disk import NodeDiskPlan
 
 

@@ -7,6 +7,7 @@ package's name; its files without a suffix are programs, which the ranks find fi
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 
 from worldsize.jobspec.job import Job
@@ -98,8 +99,6 @@ def _write_program(source: str, folder: str) -> None:
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
     """`plan`, of a job in an environment, with the programs in `paths` before the environment's, and no more with those
     in `former`; the job's own lines of setup come later, and may put others first."""
-    import shlex
-
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:
         return plan._replace(path=(new, *(each for each in plan.path if each != old)))

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Collection, Mapping
 
 from worldsize.common.atomic_files import link_or_copy, write_bytes, write_json, write_text
-from worldsize.common.path_mapping import to_node_path
+from worldsize.common.path_mapping import Mapped, to_node_path
 from worldsize.errors import JobError, StorageError
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.launchers import external_launchers
@@ -23,10 +24,6 @@ from worldsize.service.submission.rank_packages import package_sources, packages
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.common.path_mapping import Mapped
-    from worldsize.jobspec.config.config import Config
 HOOK = "inrank/sitecustomize.py"
 _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
