@@ -21,7 +21,7 @@ from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
-from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
+from worldsize.service.submission.rank_packages import packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ def make_plan(
         from worldsize.service.submission.batch_script import script_submission
 
         plan = script_submission().with_script(plan, job, facts)
-    return with_search_path(plan, job, facts, paths, path)
+    return _with_search_path(plan, job, facts, path)
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
@@ -114,11 +114,9 @@ def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = (
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
 
 
-def with_search_path(plan: Plan, job: Job, facts: ComputeFacts, paths: RunPaths, path: tuple[str, ...]) -> Plan:
-    """`plan` with the directories `path` first on PATH, after what a rehearsal in `paths` has there; by a line of setup
-    where there are others, which may put another `python` first."""
-    if job.virtual_gpus is not None:
-        path = (os.path.join(paths.root, PROGRAMS), *path)
+def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str, ...]) -> Plan:
+    """`plan` with the directories `path` first on PATH; by a line of setup where there are others, which may put
+    another `python` first."""
     setup = _setup_lines(job, facts)
     lines = () if plan.batch is not None else _with_path(setup, path)
     return plan._replace(path=() if setup else path, setup=lines)
