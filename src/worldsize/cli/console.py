@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from worldsize.cli.output import report, report_message
+from worldsize.cli.output import lines_of, report, report_message
 from worldsize.common.named_tuple import Any, TextIO
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
@@ -16,6 +16,7 @@ from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
+from worldsize.state.records import Status
 from worldsize.store.find import find_run_paths
 
 TYPE_CHECKING = False
@@ -145,14 +146,13 @@ def find_runs(text: str | None) -> Run | RunArray:
     return open_runs(find_run_paths(load_current_config().home, text), os.environ)
 
 
-def state_text(state: str, stream: TextIO, width: int = 0) -> str:
+def state_text(state: str, stream: TextIO) -> str:
     """A state's name, coloured where `stream` is a terminal."""
-    text = state.ljust(width)
     if not stream.isatty():
-        return text
+        return state
     from worldsize.cli.colour import paint_state
 
-    return paint_state(text, state, stream)
+    return paint_state(state, stream)
 
 
 def duration_text(seconds: float) -> str:
@@ -185,6 +185,14 @@ def rehearsal_text(plan: Plan | Array) -> str:
         return ""
     gpus = plan.rehearsal.gpus
     return ", a rehearsal with {} virtual GPU{} per node".format(gpus, "" if gpus == 1 else "s")
+
+
+def warnings_text(status: Status) -> str:
+    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
+    if not status.warnings:
+        return ""
+    more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
+    return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
 
 
 def table(rows: list[list[str]], headers: list[str]) -> list[str]:

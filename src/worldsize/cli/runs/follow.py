@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration_text, rehearsal_text, state_text
+from worldsize.cli.console import duration_text, rehearsal_text, state_text, warnings_text
 from worldsize.cli.output import lines_of, report, report_from_handler, show_log
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
@@ -139,7 +139,7 @@ def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress
     used = _usage_text(runs, statuses)
     told = "; ".join([words for words in (progress.reason(statuses), used) if words])
     shown = state_text(status.state, sys.stderr) + took + (": " if told else "") + told
-    report(f"{runs.noun} {runs.id} {shown}{rehearsal_text(runs.common)}{_warnings_text(status)}")
+    report(f"{runs.noun} {runs.id} {shown}{rehearsal_text(runs.common)}{warnings_text(status)}")
     report(*progress.outcome(statuses))
 
 
@@ -153,14 +153,6 @@ def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
     from worldsize.cli.runs.wait_and_usage import usage_text
 
     return usage_text(used)
-
-
-def _warnings_text(status: Status) -> str:
-    if not status.warnings:
-        return ""
-    from worldsize.cli.runs.wait_and_usage import warnings_text
-
-    return warnings_text(status)
 
 
 class LogReader(Protocol):
@@ -228,9 +220,9 @@ class RunProgress(AttemptReader):
     def outcome(self, statuses: list[Status]) -> list[str]:
         run, status = self._run, statuses[0]
         if status.state != RunState.SUCCEEDED:
-            from worldsize.cli.runs.failure import failure_lines
+            from worldsize.service.runs.failure_screen import run_failure_lines
 
-            lines = failure_lines(run, status)
+            lines = run_failure_lines(run, status)
         else:
             lines = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
         if not run.plan.rehearsal:

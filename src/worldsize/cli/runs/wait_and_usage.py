@@ -8,14 +8,6 @@ from worldsize.compute.capabilities import Usage, WaitExplanation
 from worldsize.state.records import Status
 
 
-def warnings_text(status: Status) -> str:
-    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
-    if not status.warnings:
-        return ""
-    more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
-    return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
-
-
 def warning_lines(status: Status) -> list[str]:
     """All but the first, each as a line."""
     return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]

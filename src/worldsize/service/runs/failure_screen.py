@@ -13,8 +13,10 @@ from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
+from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
-from worldsize.state.records import Reason, Status
+from worldsize.state.records import Reason, RunState, Status
+from worldsize.state.run_state import CANCELLED_MESSAGE
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 _LAST_LINES = 12
@@ -84,6 +86,16 @@ class _Masker:
         frames = [{**frame, "code": self.text(frame["code"])} for frame in error["frames"]]
         found = {**error, "message": self.text(error["message"]), "frames": frames}
         return {**found, "stack": [self.text(line) for line in error["stack"]]} if "stack" in error else found
+
+
+def run_failure_lines(run: Run, status: Status) -> list[str]:
+    """The screen under the headline; the status's own message where no rank failed."""
+    if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
+        return []
+    data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
+    if data is not None:
+        return failure_lines(run.paths, run.id, data)
+    return split_message(status.message) if status.message else []
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:

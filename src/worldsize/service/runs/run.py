@@ -222,7 +222,7 @@ class Run(SubmittedRuns):
         """The same for a run of which only its id is known, by the user: its directory is gone."""
         from worldsize.compute.local.leftovers import kill_leftovers
 
-        return 0 if self.is_foreign else kill_leftovers(self.id, None)
+        return 0 if self._foreign else kill_leftovers(self.id, None)
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
         return run_summary(self.plan, statuses[0] if statuses else self.look())

@@ -100,11 +100,6 @@ class SubmittedRuns(ABC):
         """Whether it was there when it was looked at first, and this user's own."""
         return self._own
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it lies in a directory of another user's, or where others can write."""
-        return self._foreign is not None
-
     def refuse_foreign(self, verb: str) -> None:
         """UsageError for what lies in another user's directory: what it says would be done in this user's name."""
         refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
