@@ -75,9 +75,6 @@ class LineFolder:
         self._window = window
         self._out: list[Group] = []
 
-    def push(self, rank: int, line: str, now: float) -> None:
-        self.push_lines(rank, [line], now)
-
     def push_lines(self, rank: int, lines: list[str], now: float) -> None:
         """Lines that a rank wrote next; `now` must not go backwards."""
         if not lines:
