@@ -85,7 +85,6 @@ class RunView:
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
         """{warnings}, and of a run with a plan {threads, binding, failure, waiting}"""
-        from worldsize.service.runs.compute_reports import wait_explanation
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -94,7 +93,7 @@ class RunView:
             data["threads"] = threads_of(run)
             data["binding"] = run.plan.bind
             data["failure"] = failure_data(run.paths, run.plan, now)
-            data["waiting"] = waiting_data(wait_explanation(run, now, _EXPLAINED_WITHIN))
+            data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
         return data
 
     def remark(self) -> str:
@@ -111,10 +110,9 @@ class RunView:
         return [array_element_text(self._run), *lines]
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
-        from worldsize.service.runs.compute_reports import wait_explanation
         from worldsize.service.runs.failure_screen import run_failure_lines
 
-        why = wait_explanation(self._run, statuses[0], _EXPLAINED_WITHIN)
+        why = self._run.wait_explanation(statuses[0], _EXPLAINED_WITHIN)
         return waiting_lines(why) if why else run_failure_lines(self._run, statuses[0])
 
     def outcome(self, statuses: Sequence[Status]) -> list[str]:
