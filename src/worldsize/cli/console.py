@@ -17,7 +17,7 @@ from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Status
-from worldsize.store.find import find_run_paths
+from worldsize.store.find import find_run_paths, list_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,8 +113,6 @@ def set_completer(argument: argparse.Action, complete: Callable[..., list[str]])
 
 
 def complete_runs(**_: Any) -> list[str]:
-    from worldsize.store.find import list_ids
-
     return list_ids(load_current_config().home, 50)
 
 

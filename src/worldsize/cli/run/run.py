@@ -156,10 +156,11 @@ def rerun(options: argparse.Namespace) -> int:
 def _run_with_options(
     options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False
 ) -> int:
-    if options.sets:
+    sets = [*options.sets, *(["data_parallel=" + options.data_parallel] if options.data_parallel else [])]
+    if sets:
         from worldsize.jobspec.reading.overrides import apply_overrides
 
-        job = apply_overrides(job, options.sets)
+        job = apply_overrides(job, sets)
     if again:
         from worldsize.service.secrets import refuse_masked
 
@@ -169,10 +170,6 @@ def _run_with_options(
         from worldsize.jobspec.reading.overrides import with_world
 
         job = with_world(job, options.world)
-    if options.data_parallel:
-        from worldsize.jobspec.reading.overrides import apply_overrides
-
-        job = apply_overrides(job, ["data_parallel=" + options.data_parallel])
     if options.name:
         job = job._replace(display_name=options.name)
     if options.matrix or options.count is not None or options.at_once is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes, write_json
 from worldsize.common.path_mapping import Mapped, to_node_path
@@ -136,12 +137,11 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     from worldsize.snapshot.snapshot import take_snapshot
     from worldsize.store.runs import objects_dir
 
-    def tick(done: int, total: int) -> None:
-        progress.step("snapshot", done, total)
-
     runs_dir = os.path.dirname(paths.root)
     excluded = [runs_dir, config.home, *_own_directories(config)]
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
+    snapshot = take_snapshot(
+        job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=partial(progress.step, "snapshot")
+    )
     if job.share == "group":
         share_code(paths)
     for warning in snapshot.warnings:

@@ -16,6 +16,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.runs.preparation_mark import mark_preparing, unmark_preparing
+from worldsize.service.secrets import masked_job_text, split_secrets
 from worldsize.service.submission.plan_job import (
     format_notice,
     has_data_inputs,
@@ -59,7 +60,7 @@ def start(
         from worldsize.service.submission.dependencies import check_dependencies
 
         check_dependencies(request, planned)
-    if _may_need_fetching(request.job):
+    if has_data_inputs(request.job) or request.job.stage or request.job.environment is not None:
         from worldsize.service.submission.prefetch import provide
 
         request, planned = provide(request, planned, created, progress, start)
@@ -110,11 +111,6 @@ def _fill_or_discard(
         raise
 
 
-def _may_need_fetching(job: Job) -> bool:
-    """Whether something may have to be fetched before the run is created."""
-    return bool(has_data_inputs(job) or job.stage or job.environment is not None)
-
-
 def refuse_array_rehearsal(job: Job) -> None:
     """JobError for an array whose runs would be rehearsals."""
     if job.virtual_gpus is not None and is_array_job(job):
@@ -133,8 +129,6 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
     """The whole directory: what its runs have in common, then the plan of each, and its secrets."""
-    from worldsize.service.secrets import masked_job_text
-
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
     write_launchers(plan, paths)
@@ -171,8 +165,6 @@ def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
 
 
 def _write_plan(submission: Submission) -> None:
-    from worldsize.service.secrets import split_secrets
-
     shown, secrets = split_secrets(submission.plan)
     write_text(submission.paths.plan, shown.to_json())
     if secrets:
