@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from worldsize.trust.projects import TrustQuestion
 
 
+_DURATION_UNITS = ((172800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (10, 1, "s"))
+"""From so many seconds on: a unit of so many."""
+
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -156,13 +159,8 @@ def state_text(state: str, stream: TextIO) -> str:
 def duration_text(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{int(seconds)} s"
-    if seconds < 7200:
-        return f"{int(seconds / 60)} min"
-    if seconds < 172800:
-        return f"{int(seconds / 3600)} h"
-    return f"{int(seconds / 86400)} d"
+    size, unit = next((size, unit) for least, size, unit in _DURATION_UNITS if seconds >= least)
+    return f"{int(seconds / size)} {unit}"
 
 
 def nodes_and_ranks_text(nodes: int, ranks: int) -> str:

@@ -84,18 +84,13 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     """For a script or a program that stands where a job file should; None where it may well be a job file."""
     if name.endswith(_SCRIPTS):
-        start = words.index(name)
-        return UsageError(
-            f"{_shortened_text(name)} is a script, not a job file",
-            None,
-            _suggested_command(words[1:start], words[start:]),
-        )
-    if os.path.exists(name) or name.endswith(_JOB_FILES):
+        what = f"{_shortened_text(name)} is a script, not a job file"
+    elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not _is_program(name):
         return None
-    if os.sep not in name and _is_program(name):
-        start = words.index(name)
-        return UsageError("a command goes after --", None, _suggested_command(words[1:start], words[start:]))
-    return None
+    else:
+        what = "a command goes after --"
+    start = words.index(name)
+    return UsageError(what, None, _suggested_command(words[1:start], words[start:]))
 
 
 def _is_program(name: str) -> bool:

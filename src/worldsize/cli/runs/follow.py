@@ -99,11 +99,9 @@ def follow_to_end(runs: Run | RunArray, signals: FollowSignals, fold: str | None
         progress.finish_early()
         report("", f"detached: {runs.id} goes on ({progress.hint})")
         return detached.code
-    except BrokenPipeError:
-        report(f"nobody reads the output any more: {runs.id} goes on ({progress.hint})")
-        raise
-    except OSError:
-        report(f"{runs.id} goes on ({progress.hint})")
+    except OSError as error:
+        why = "nobody reads the output any more: " if isinstance(error, BrokenPipeError) else ""
+        report(f"{why}{runs.id} goes on ({progress.hint})")
         raise
     return runs.overall(statuses).exit_code or 0
 
