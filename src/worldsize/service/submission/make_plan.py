@@ -11,6 +11,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.common.path_mapping import Mapped, to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
+from worldsize.jobspec.distribution import Distribution
 from worldsize.jobspec.distributions.base import Arrangement, program_name
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
@@ -23,10 +24,6 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.submission.rank_packages import packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.distribution import Distribution
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
 """Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
