@@ -163,24 +163,23 @@ def duration_text(seconds: float) -> str:
     return f"{int(seconds / size)} {unit}"
 
 
-def nodes_and_ranks_text(nodes: int, ranks: int) -> str:
-    return "{} node{}, {} rank{}".format(nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
-
-
 def size_text(runs: Run | RunArray) -> str:
     """ "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
-    each = nodes_and_ranks_text(*runs.size)
-    number = len(runs.runs())
-    several = "" if runs.noun == "run" else "{} run{} of ".format(number, "" if number == 1 else "s")
-    return f"{several}{each} on {runs.common.compute}"
+    nodes, ranks = runs.size
+    several = "" if runs.noun == "run" else f"{count_text(len(runs.runs()), 'run')} of "
+    return f"{several}{count_text(nodes, 'node')}, {count_text(ranks, 'rank')} on {runs.common.compute}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """ "1 rank", "2 ranks"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def rehearsal_text(plan: Plan | Array) -> str:
     """ ", a rehearsal with 4 virtual GPUs per node"; "" for what is none."""
     if isinstance(plan, Array) or plan.rehearsal is None:
         return ""
-    gpus = plan.rehearsal.gpus
-    return ", a rehearsal with {} virtual GPU{} per node".format(gpus, "" if gpus == 1 else "s")
+    return f", a rehearsal with {count_text(plan.rehearsal.gpus, 'virtual GPU')} per node"
 
 
 def warnings_text(status: Status) -> str:

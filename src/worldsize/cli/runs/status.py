@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from worldsize.cli.console import (
     add_output_option,
     add_run_argument,
+    count_text,
     duration_text,
     find_runs,
     load_current_config,
@@ -140,7 +141,7 @@ def threads_of(run: Run) -> int | None:
 def _threads_text(threads: int | None) -> str:
     if threads is None:
         return "threads per rank: the node's cores, shared out"
-    return "{} thread{} per rank".format(threads, "" if threads == 1 else "s")
+    return f"{count_text(threads, 'thread')} per rank"
 
 
 def view_of(runs: Run | RunArray) -> RunView | ArrayView:

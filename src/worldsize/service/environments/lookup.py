@@ -105,6 +105,8 @@ def _existing_environment(
 
 def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
     """What is to be said of the image that it names."""
-    if spec.image is not None and (spec.needs_build or spec.existing_python):
+    if spec.image is None:
+        return ()
+    if spec.needs_build or spec.existing_python:
         return (f"the container image {spec.image} is not used: what is in the environment is built without it",)
     return ()

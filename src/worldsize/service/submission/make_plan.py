@@ -115,7 +115,8 @@ def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str
     """`plan` with the directories `path` first on PATH; by a line of setup where there are others, which may put
     another `python` first."""
     setup = _setup_lines(job, facts)
-    lines = () if plan.batch is not None else _with_path(setup, path)
+    first = (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH",) if path else ()
+    lines = (*first, *setup) if setup and plan.batch is None else ()
     return plan._replace(path=() if setup else path, setup=lines)
 
 
@@ -179,12 +180,6 @@ def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     """What the job asks for wins over what a shell left behind; a share of threads worked out by us does not."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
-
-
-def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
-    if not setup or not path:
-        return setup
-    return (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH", *setup)
 
 
 def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:

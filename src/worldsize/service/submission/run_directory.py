@@ -114,8 +114,10 @@ def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapp
 
 
 def _share_with_group(paths: RunPaths, progress: Progress) -> None:
-
-    share_directories(paths)
+    """The group may enter the run's directories. What is written there from now on is readable to it."""
+    for path in (paths.root, *paths.directories()):
+        if os.path.isdir(path):
+            _allow(path, _ENTER)
     closed = closed_parent(paths)
     if closed:
         progress.notice(f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)")
@@ -189,13 +191,6 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         **{name: read_file(source) for name, source in rank_modules(packages_of(job)).items()},
         "agent.pyz": read_file(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
     }
-
-
-def share_directories(paths: RunPaths) -> None:
-    """The group may enter the run's directories. What is written there from now on is readable to it."""
-    for path in (paths.root, *paths.directories()):
-        if os.path.isdir(path):
-            _allow(path, _ENTER)
 
 
 def share_code(paths: RunPaths) -> None:
