@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from worldsize.cli.output import lines_of, report, report_message
-from worldsize.common.named_tuple import Any, TextIO
+from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
@@ -145,15 +145,6 @@ def find_runs(text: str | None) -> Run | RunArray:
     from worldsize.service.runs.open import open_runs
 
     return open_runs(find_run_paths(load_current_config().home, text), os.environ)
-
-
-def state_text(state: str, stream: TextIO) -> str:
-    """A state's name, coloured where `stream` is a terminal."""
-    if not stream.isatty():
-        return state
-    from worldsize.cli.colour import paint_state
-
-    return paint_state(state, stream)
 
 
 def duration_text(seconds: float) -> str:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.cli.console import state_text
-from worldsize.cli.output import report, show_transient_line
+from worldsize.cli.output import report, show_transient_line, state_text
 from worldsize.plan.array import element_id
 from worldsize.service.runs.array import RunArray
 from worldsize.state.array import count_states

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration_text, rehearsal_text, state_text, warnings_text
-from worldsize.cli.output import lines_of, report, report_from_handler, show_log
+from worldsize.cli.console import duration_text, rehearsal_text, warnings_text
+from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths

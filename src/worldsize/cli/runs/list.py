@@ -15,10 +15,9 @@ from worldsize.cli.console import (
     load_current_config,
     parse_count,
     set_completer,
-    state_text,
     table,
 )
-from worldsize.cli.output import report, show, show_json, show_json_text
+from worldsize.cli.output import report, show, show_json, show_json_text, state_text
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError

@@ -19,10 +19,9 @@ from worldsize.cli.console import (
     rehearsal_text,
     request_cancel,
     size_text,
-    state_text,
     warnings_text,
 )
-from worldsize.cli.output import lines_of, report, show, show_json
+from worldsize.cli.output import lines_of, report, show, show_json, state_text
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
