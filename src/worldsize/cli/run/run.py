@@ -172,14 +172,10 @@ def _run_with_options(
         job = with_world(job, options.world)
     if options.name:
         job = job._replace(display_name=options.name)
-    if options.matrix or options.count is not None or options.at_once is not None:
+    if job.matrix or options.matrix or options.count is not None or options.at_once is not None:
         from worldsize.cli.run.array_options import with_array_options
 
         job = with_array_options(job, options)
-    if job.matrix and options.sets:
-        from worldsize.cli.run.array_options import check_sets
-
-        check_sets(job, options.sets)
     for warning in warnings:
         report_message("warning: " + warning)
     cwd, config = current_directory(), load_current_config()
