@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_block, emit_equal, emit_gaps, find_common
+from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_equal, emit_gaps, find_common
 
 WINDOW = 0.2
 FLOOD = 32 << 20
@@ -113,12 +113,9 @@ class LineFolder:
         if self._window is None and not complete:
             return False
         gaps = find_common(lanes)
-        if gaps is not None:
-            emit_gaps(lanes, gaps, out)
-        elif complete:
-            emit_block(lanes, out)
-        else:
+        if gaps is None and not complete:
             return False
+        emit_gaps(lanes, gaps, out)
         return True
 
     def _expire(self, lanes: list[LiveLane], now: float, out: list[Group]) -> bool:

@@ -52,8 +52,7 @@ def variables_of_requirements(lines: Sequence[str]) -> set[str]:
     """The names of variables that requirements want, and the files that they include; none where nothing here could
     install them."""
     reader = find_module("wings.environments.pip.requirements")
-    found: set[str] = reader.referenced_variables(lines) if reader else set()
-    return found
+    return set(reader.referenced_variables(lines)) if reader else set()
 
 
 def _texts(value: Any) -> list[str]:

@@ -66,9 +66,7 @@ class Follower:
                 break
             heard = now if new else heard
             time.sleep(min(max((now - heard) * _QUIET_SHARE, shortest), _LONGEST_PAUSE))
-            if now - looked > (_LOOK_EVERY if self._runs.is_near_end() else due) or os.path.exists(
-                self._runs.paths.result
-            ):
+            if now - looked > (_LOOK_EVERY if self._runs.is_near_end() else due) or self._has_result():
                 before, looked, statuses = statuses, now, self._look()
                 changed = changed if _states(statuses) == _states(before) else now
                 due = self._runs.pause(statuses, now - changed, self._took)
@@ -79,6 +77,9 @@ class Follower:
 
     def _is_over(self, statuses: list[Status]) -> bool:
         return self._enough or all(status.final for status in statuses)
+
+    def _has_result(self) -> bool:
+        return os.path.exists(self._runs.paths.result)
 
     def _report_message(self, before: list[Status], statuses: list[Status]) -> None:
         """Not of what passes at once."""

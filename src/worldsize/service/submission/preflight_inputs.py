@@ -49,10 +49,9 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
     if not is_fetchable(path):
         return [CheckResult("error", f"{path} cannot be read here", at, "download it, and name the local path")]
     try:
-        found: list[CheckResult] = provider("inputs").check_remote(name, value, path, origins)
+        return list(provider("inputs").check_remote(name, value, path, origins))
     except ConfigError as error:
         return [CheckResult("error", error.what, at, error.hint)]
-    return found
 
 
 def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
