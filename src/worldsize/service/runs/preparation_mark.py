@@ -7,6 +7,7 @@ import time
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_file, try_unlink, write_text
+from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 
 _UNMARKED = 5.0
@@ -55,10 +56,5 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 def _mark_path(paths: RunPaths) -> str:
     """Elements are prepared with their array."""
-    if "_" in paths.run_id:
-        from worldsize.plan.array import array_of
-
-        place = array_of(paths)
-        if place is not None:
-            return RunPaths(place[0]).preparing
-    return paths.preparing
+    place = array_of(paths)
+    return RunPaths(place[0]).preparing if place else paths.preparing

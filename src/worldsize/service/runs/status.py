@@ -11,6 +11,7 @@ from worldsize.common.json_values import check_fields, read_record
 from worldsize.common.named_tuple import Any, cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NewerFormat
+from worldsize.plan.array import is_cancelled
 from worldsize.plan.handle import read_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -159,7 +160,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: RecordRes
     if os.path.exists(paths.batch_log):
         from worldsize.service.runs.start_failures import with_cause
 
-        status = with_cause(paths, status, _is_cancelled(paths))
+        status = with_cause(paths, status, is_cancelled(paths))
     settled_by(paths, plan, status)
     return status
 
@@ -172,22 +173,13 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=_is_cancelled(paths),
+        cancelled=is_cancelled(paths),
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
         settled=observation.over or _is_settled(paths, plan, handle, observation),
         started=started,
     )
-
-
-def _is_cancelled(paths: RunPaths) -> bool:
-    """Whether somebody asked us to cancel it."""
-    if "_" in paths.run_id:
-        from worldsize.plan.array import is_cancelled
-
-        return is_cancelled(paths)
-    return os.path.exists(paths.cancel)
 
 
 def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
