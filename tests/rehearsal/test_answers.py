@@ -16,13 +16,10 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.rank_packages import write_packages
 
 pytest.importorskip("torch")
-HOOK = Path(__file__).parents[2] / "src" / "worldsize" / "inrank" / "sitecustomize.py"
 
 
 def answers_of_a_rank(root: Path) -> dict[str, Any]:
     """All answers, of processes that find what a run's ranks find."""
-    (root / "inrank").mkdir()
-    (root / "inrank" / "sitecustomize.py").write_text(HOOK.read_text())
     write_packages(("virtual_gpu",), RunPaths(str(root)), str(root / "cache"))
     environ = {
         **os.environ,

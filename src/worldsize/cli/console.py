@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 
-from worldsize.cli.output import report, report_message
+from worldsize.cli.output import lines_of, report, report_message
+from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
-from worldsize.store.find import find_run_paths
+from worldsize.state.records import Status
+from worldsize.store.find import find_run_paths, list_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TextIO
-
     from worldsize.service.runs.array import RunArray
     from worldsize.service.runs.run import Run
     from worldsize.trust.projects import TrustQuestion
 
+
+_DURATION_UNITS = ((172800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (10, 1, "s"))
+"""From so many seconds on: a unit of so many."""
 
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -100,8 +104,6 @@ def parse_seconds(text: str) -> float:
 
 def parse_age(text: str, where: str = "--older-than") -> float:
     """Seconds. UsageError for what is no age."""
-    import re
-
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
@@ -114,8 +116,6 @@ def set_completer(argument: argparse.Action, complete: Callable[..., list[str]])
 
 
 def complete_runs(**_: Any) -> list[str]:
-    from worldsize.store.find import list_ids
-
     return list_ids(load_current_config().home, 50)
 
 
@@ -147,46 +147,38 @@ def find_runs(text: str | None) -> Run | RunArray:
     return open_runs(find_run_paths(load_current_config().home, text), os.environ)
 
 
-def state_text(state: str, stream: TextIO, width: int = 0) -> str:
-    """A state's name, coloured where `stream` is a terminal."""
-    text = state.ljust(width)
-    if not stream.isatty():
-        return text
-    from worldsize.cli.colour import paint_state
-
-    return paint_state(text, state, stream)
-
-
 def duration_text(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{int(seconds)} s"
-    if seconds < 7200:
-        return f"{int(seconds / 60)} min"
-    if seconds < 172800:
-        return f"{int(seconds / 3600)} h"
-    return f"{int(seconds / 86400)} d"
-
-
-def nodes_and_ranks_text(nodes: int, ranks: int) -> str:
-    return "{} node{}, {} rank{}".format(nodes, "" if nodes == 1 else "s", ranks, "" if ranks == 1 else "s")
+    size, unit = next((size, unit) for least, size, unit in _DURATION_UNITS if seconds >= least)
+    return f"{int(seconds / size)} {unit}"
 
 
 def size_text(runs: Run | RunArray) -> str:
     """ "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
-    each = nodes_and_ranks_text(*runs.size)
-    number = len(runs.runs())
-    several = "" if runs.noun == "run" else "{} run{} of ".format(number, "" if number == 1 else "s")
-    return f"{several}{each} on {runs.common.compute}"
+    nodes, ranks = runs.size
+    several = "" if runs.noun == "run" else f"{count_text(len(runs.runs()), 'run')} of "
+    return f"{several}{count_text(nodes, 'node')}, {count_text(ranks, 'rank')} on {runs.common.compute}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """ "1 rank", "2 ranks"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def rehearsal_text(plan: Plan | Array) -> str:
     """ ", a rehearsal with 4 virtual GPUs per node"; "" for what is none."""
     if isinstance(plan, Array) or plan.rehearsal is None:
         return ""
-    gpus = plan.rehearsal.gpus
-    return ", a rehearsal with {} virtual GPU{} per node".format(gpus, "" if gpus == 1 else "s")
+    return f", a rehearsal with {count_text(plan.rehearsal.gpus, 'virtual GPU')} per node"
+
+
+def warnings_text(status: Status) -> str:
+    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
+    if not status.warnings:
+        return ""
+    more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
+    return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
 
 
 def table(rows: list[list[str]], headers: list[str]) -> list[str]:

@@ -15,16 +15,12 @@ try:
     import gc
     from collections.abc import Mapping, Sequence
 
-    from worldsize.common.named_tuple import NamedTuple
+    from worldsize.common.named_tuple import NamedTuple, NoReturn
     from worldsize.common.numbers import parse_digits
     from worldsize.errors import UsageError, WorldsizeError
     from worldsize.registry import find_module, load_module
 except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
     os._exit(130)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141

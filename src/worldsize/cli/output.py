@@ -16,15 +16,17 @@ show_bytes     `logs --raw`
 from __future__ import annotations
 
 import os
+import re
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, TextIO
-
-    from worldsize.errors import WorldsizeError
+from worldsize.common.named_tuple import Any, TextIO
+from worldsize.errors import WorldsizeError
 
 _CLEAR = "\r\x1b[K"
+_RED, _GREEN, _YELLOW = "31", "32", "33"
+_COLOURS = {"SUCCEEDED": _GREEN, "FAILED": _RED, "LOST": _RED, "CANCELLED": _YELLOW, "STOPPING": _YELLOW}
+_COLOURED = r"(\x1b\[(?:31|32|33)m[A-Z]+\x1b\[0m)"
+"""As `state_text` makes it."""
 
 
 def show(*lines: str) -> None:
@@ -129,12 +131,18 @@ def _line(text: str, stream: TextIO) -> str:
         return text
     from worldsize.logs.text import escape
 
-    if "\x1b" in text:
-        from worldsize.cli.colour import has_colours, split_painted
-
-        if has_colours(stream):
-            return "".join([piece if i % 2 else escape(piece) for i, piece in enumerate(split_painted(text))])
+    if "\x1b" in text and _has_colours(stream):
+        return "".join([piece if i % 2 else escape(piece) for i, piece in enumerate(re.split(_COLOURED, text))])
     return escape(text)
+
+
+def state_text(state: str, stream: TextIO) -> str:
+    """A state's name, in its colour for people at a terminal who have not asked for none (https://no-color.org)."""
+    return f"\x1b[{_COLOURS[state]}m{state}\x1b[0m" if state in _COLOURS and _has_colours(stream) else state
+
+
+def _has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _columns() -> int:

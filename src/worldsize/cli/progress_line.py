@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from worldsize.cli.output import report_message, show_transient_line
+from worldsize.common.numbers import bytes_text
 from worldsize.service.request import Progress
 from worldsize.trust.secrets import mask_text
 
@@ -32,24 +33,17 @@ class ProgressLine(NoticePrinter):
         super().show_notice(text)
 
     def step(self, what: str, done: int, total: int) -> None:
-        if self._is_time():
-            self._show("{}: {} files".format(what, f"{done} of {total}" if total else str(done)))
+        self._show("{}: {} files".format(what, f"{done} of {total}" if total else str(done)))
 
     def show_activity(self, what: str) -> None:
-        if self._is_time():
-            self._show(what)
+        self._show(what)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        if not self._is_time():
-            return
-        from worldsize.common.numbers import bytes_text
-
         self._show(f"{what}: {bytes_text(done)} of {bytes_text(total)}" if total else what)
 
-    def _is_time(self) -> bool:
-        return time.monotonic() >= self._next
-
     def _show(self, text: str) -> None:
+        if time.monotonic() < self._next:
+            return
         self._next = time.monotonic() + _EVERY
         self._shown = True
         show_transient_line(mask_text(text))

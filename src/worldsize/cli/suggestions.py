@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 from collections.abc import Collection, Sequence
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound, UsageError
+from worldsize.jobspec.reading.nearest import nearest_word
 
 STARTING = ("run", "submit", "exec")
 _SCRIPTS = (".py", ".sh")
@@ -19,8 +22,6 @@ _FILE_SIMILARITY = 0.75
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
     """`verb` is the first of `words` that is no option, and none of ours."""
-    from worldsize.jobspec.reading.nearest import nearest_word
-
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
@@ -62,8 +63,6 @@ def _innermost_parser(
 
 
 def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> str:
-    from worldsize.jobspec.reading.nearest import nearest_word
-
     options = [option for action in parser._actions for option in action.option_strings if option != "--help"]
     meant = [option for option in options if option.startswith(name)] if len(name) > 2 else []
     close = meant[0] if len(meant) == 1 else nearest_word(name, options)
@@ -84,33 +83,17 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     """For a script or a program that stands where a job file should; None where it may well be a job file."""
     if name.endswith(_SCRIPTS):
-        start = words.index(name)
-        return UsageError(
-            f"{_shortened_text(name)} is a script, not a job file",
-            None,
-            _suggested_command(words[1:start], words[start:]),
-        )
-    if os.path.exists(name) or name.endswith(_JOB_FILES):
+        what = f"{_shortened_text(name)} is a script, not a job file"
+    elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not shutil.which(name):
         return None
-    if os.sep not in name and _is_program(name):
-        start = words.index(name)
-        return UsageError("a command goes after --", None, _suggested_command(words[1:start], words[start:]))
-    return None
-
-
-def _is_program(name: str) -> bool:
-    from worldsize.agent.posix.processes import find_program
-
-    try:
-        return bool(find_program(name, os.environ))
-    except OSError:
-        return False
+    else:
+        what = "a command goes after --"
+    start = words.index(name)
+    return UsageError(what, None, _suggested_command(words[1:start], words[start:]))
 
 
 def missing_file_error(name: str) -> NotFound:
     """With the job file that is there under nearly the same name."""
-    from worldsize.jobspec.reading.nearest import nearest_word
-
     directory = os.path.dirname(name) or "."
     try:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))
@@ -141,6 +124,4 @@ def _help_command(verb: str) -> str:
 
 
 def _shortened_text(text: str, most: int = _SHOWN) -> str:
-    from worldsize.common.atomic_files import printable_text
-
     return printable_text(text if len(text) <= most else text[: most - 1] + "…")

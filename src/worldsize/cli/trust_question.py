@@ -18,7 +18,7 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
     more than a terminal has room for, or what looks like a secret, in whose place a command could stand."""
     path = _escaped_text(printable_text(question.path))
     lines = [f"  {_escaped_text(key)} = {_escaped_text(value)}" for key, value in question.said]
-    hidden = next((key for key, value in question.said if _looks_secret(key, value)), None)
+    hidden = next((key for key, value in question.said if mask_tree(value, key.rpartition(".")[2]) != value), None)
     if hidden or sum(map(len, lines)) > _LONGEST:
         what = f"a secret, as it seems, in {_escaped_text(hidden)}" if hidden else "more than can be shown here"
         report(f"{path} sets {what}: read it, then: worldsize config trust {path}")
@@ -34,10 +34,6 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
         report("")
         return None
     return answer.strip().lower() in ("y", "yes")
-
-
-def _looks_secret(key: str, value: str) -> bool:
-    return bool(mask_tree(value, key.rpartition(".")[2]) != value)
 
 
 def _escaped_text(text: str) -> str:

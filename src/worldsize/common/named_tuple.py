@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
     from typing import NoReturn as NoReturn
     from typing import Protocol as Protocol
+    from typing import TextIO as TextIO
     from typing import TypeAlias as TypeAlias
     from typing import cast as cast
 else:
     from collections import _tuplegetter  # of their own named tuples
 
-    Any = NoReturn = Protocol = TypeAlias = object
+    Any = NoReturn = Protocol = TextIO = TypeAlias = object
 
     def cast(kind, value):
         return value

@@ -5,9 +5,7 @@ A pure merge of queues: each rank's lines keep their order, and every line comes
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 LOOKAHEAD = 256
 """Lines of each rank that are searched for one that all ranks have."""
@@ -118,8 +116,11 @@ def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
         emit(group, group[0].lines_left, out)
 
 
-def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
-    """Gives out the next `gaps[i]` lines of each lane."""
+def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -> None:
+    """Gives out the next `gaps[i]` lines of each lane, as `find_common` tells them; None: as many of each as a block
+    has."""
+    if gaps is None:
+        gaps = [min(BLOCK, min([lane.lines_left for lane in lanes]))] * len(lanes)
     parts = [lane.part(gap) for lane, gap in zip(lanes, gaps, strict=True) if gap]
     for lane, gap in zip(lanes, gaps, strict=True):
         lane.advance(gap)
@@ -129,20 +130,9 @@ def emit_gaps(lanes: Sequence[Lane], gaps: list[int], out: list[Group]) -> None:
         emit_by_rank(parts, out)
 
 
-def emit_block(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Gives out the next lines of lanes that have nothing in common nearby."""
-    count = min(BLOCK, min([lane.lines_left for lane in lanes]))
-    emit_gaps(lanes, [count] * len(lanes), out)
-
-
 def merge(lanes: Sequence[Lane], out: list[Group]) -> None:
     """Gives out everything."""
     while lanes := [lane for lane in lanes if lane.lines_left]:
         emit_equal(lanes, out)
-        if not all(lane.lines_left for lane in lanes):
-            continue
-        gaps = find_common(lanes)
-        if gaps is None:
-            emit_block(lanes, out)
-        else:
-            emit_gaps(lanes, gaps, out)
+        if all(lane.lines_left for lane in lanes):
+            emit_gaps(lanes, find_common(lanes), out)

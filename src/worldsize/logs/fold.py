@@ -6,12 +6,9 @@ Pure: no I/O and no clock; whoever pushes says what time it is.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
-from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_block, emit_equal, emit_gaps, find_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_equal, emit_gaps, find_common
 
 WINDOW = 0.2
 FLOOD = 32 << 20
@@ -78,9 +75,6 @@ class LineFolder:
         self._window = window
         self._out: list[Group] = []
 
-    def push(self, rank: int, line: str, now: float) -> None:
-        self.push_lines(rank, [line], now)
-
     def push_lines(self, rank: int, lines: list[str], now: float) -> None:
         """Lines that a rank wrote next; `now` must not go backwards."""
         if not lines:
@@ -119,12 +113,9 @@ class LineFolder:
         if self._window is None and not complete:
             return False
         gaps = find_common(lanes)
-        if gaps is not None:
-            emit_gaps(lanes, gaps, out)
-        elif complete:
-            emit_block(lanes, out)
-        else:
+        if gaps is None and not complete:
             return False
+        emit_gaps(lanes, gaps, out)
         return True
 
     def _expire(self, lanes: list[LiveLane], now: float, out: list[Group]) -> bool:

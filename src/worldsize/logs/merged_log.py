@@ -11,37 +11,32 @@ within a rank the order is always the rank's own; across ranks it is that of arr
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
 from worldsize.errors import UsageError
-from worldsize.logs.align import LOOKAHEAD
+from worldsize.logs.align import LOOKAHEAD, Group
 from worldsize.logs.fold import MODES, WINDOW, LineFolder
 from worldsize.logs.reader import RankLog
 from worldsize.logs.tail import tail_offset
 from worldsize.logs.text import MORE, format_ranges
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from worldsize.logs.align import Group
-    from worldsize.plan.plan import NodePlan
-    from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.plan import NodePlan
+from worldsize.plan.run_paths import RunPaths
 
 _RESET = "\x1b[0m"
 _AT_ONCE = 8 << 20
 
 
+def open_logs(paths: RunPaths, ranks: Sequence[int], tail: int | None) -> dict[int, RankLog]:
+    """The ranks' logs, from their last `tail` lines on; None: from their beginning."""
+    found = ((rank, paths.rank_log(rank)) for rank in ranks)
+    return {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
+
+
 def read_size(logs: int) -> int:
     """Bytes to read from each of so many logs at a time."""
     return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
-
-
-def _no_clock() -> float:
-    return 0.0
-
-
-def rank_names(nodes: Sequence[NodePlan]) -> dict[int, str]:
-    return {rank.rank: f"{node.node_rank}:{rank.rank}" for node in nodes for rank in node.ranks}
 
 
 class Printer:
@@ -56,9 +51,9 @@ class Printer:
         self._shown = shown
         self._write = write
         self._open: tuple[int, ...] | None = None
-        self._known: dict[tuple[int, ...], tuple[str, ...]] = {}
+        self._prefixes = lru_cache(maxsize=4096)(self._make_prefixes)
 
-    def prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    def _make_prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
         """What stands before a line of these ranks, once for every time that it is printed."""
         if 1 < len(ranks) == self._shown:
             return (f"×{len(ranks)}: ",)
@@ -80,14 +75,6 @@ class Printer:
                     self._show_rare(ranks, prefixes, line, texts)
         if texts:
             self._write("".join(texts))
-
-    def _prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
-        known = self._known.get(ranks)
-        if known is None:
-            if len(self._known) > 4096:
-                self._known.clear()
-            known = self._known[ranks] = self.prefixes(ranks)
-        return known
 
     def _show_rare(self, ranks: tuple[int, ...], before: tuple[str, ...], line: str, texts: list[str]) -> None:
         goes_on = len(before) == 1 and line.endswith(MORE)
@@ -111,6 +98,7 @@ class LogFollower:
     now    the clock, in seconds; never goes backwards
     tail   begin with the last so many lines of each rank
     live   False: the run has ended; only `finish` is to be called, and its output depends on the files alone
+    show   shows what comes out, groups of ranks and their lines, in place of a `Printer`
 
     Whoever calls `poll` owns the sleeping; at least every 0.2 s while ranks write keeps the output fresh. What `write`
     raises, such as BrokenPipeError, comes out of `poll` and `finish`; a log that cannot be read is a StorageError.
@@ -128,6 +116,7 @@ class LogFollower:
         *,
         tail: int | None = None,
         live: bool = True,
+        show: Callable[[list[Group]], None] | None = None,
     ) -> None:
         if ranks is None:
             ranks = sorted([rank.rank for node in nodes for rank in node.ranks])
@@ -135,18 +124,11 @@ class LogFollower:
             raise UsageError(f"fold is {fold!r}", hint=f"one of {', '.join(MODES)}")
         self._fold = fold or ("same" if len(ranks) > 1 else "off")
         self._folder = LineFolder(ranks, self._fold, WINDOW if live else None)
-        self._printer = Printer(rank_names(nodes), len(ranks), write)
+        names = {rank.rank: f"{node.node_rank}:{rank.rank}" for node in nodes for rank in node.ranks}
+        self._show = show or Printer(names, len(ranks), write).show
         self._grep = grep
-        self._now = now if live else _no_clock
-        self._ended: set[int] = set()
-        self._logs: dict[int, RankLog] = {}
-        for rank in ranks:
-            path = paths.rank_log(rank)
-            self._logs[rank] = RankLog(path, 0 if tail is None else tail_offset(path, tail))
-
-    def end(self, ranks: Iterable[int]) -> None:
-        """These ranks write no more: the others' lines need not wait for theirs."""
-        self._ended.update(ranks)
+        self._now = now if live else lambda: 0.0
+        self._logs = open_logs(paths, ranks, tail)
 
     def poll(self) -> bool:
         """Reads what is new, a bounded amount, and prints what is due. Whether there was something new."""
@@ -155,25 +137,17 @@ class LogFollower:
         new = False
         for rank, log in self._logs.items():
             before = log.offset
-            lines = log.read(now, limit)
-            if lines:
-                self._push(rank, lines, now)
-            if log.offset != before:
-                new = True
-            elif rank in self._ended:
-                self._ended.remove(rank)
-                self._close(rank, log)
-        self._printer.show(self._folder.pop(now))
+            self._push(rank, log.read(now, limit), now)
+            new = new or log.offset != before
+        self._show(self._folder.pop(now))
         return new
 
     def finish(self) -> None:
         """Prints everything up to the last byte of every file. Nothing is to be called after it."""
-        if self._fold == "off":
-            for rank in list(self._logs):
-                self._drain([rank])
-        else:
-            self._drain(list(self._logs))
-        self._printer.show(self._folder.pop(self._now(), drain=True))
+        ranks = list(self._logs)
+        for together in [[rank] for rank in ranks] if self._fold == "off" else [ranks]:
+            self._drain(together)
+        self._show(self._folder.pop(self._now(), drain=True))
 
     def _drain(self, ranks: list[int]) -> None:
         limit = read_size(len(ranks))
@@ -188,7 +162,7 @@ class LogFollower:
                 if log.offset == before:
                     self._close(rank, self._logs.pop(rank))
             ranks = [rank for rank in ranks if rank in self._logs]
-            self._printer.show(self._folder.pop(now))
+            self._show(self._folder.pop(now))
 
     def _push(self, rank: int, lines: list[str], now: float) -> None:
         if self._grep is not None:
@@ -208,9 +182,7 @@ class RawLogFollower:
         self, paths: RunPaths, ranks: Sequence[int], write: Callable[[bytes], object], tail: int | None = None
     ):
         self._write = write
-        self._logs = [
-            RankLog(path, 0 if tail is None else tail_offset(path, tail)) for path in map(paths.rank_log, ranks)
-        ]
+        self._logs = list(open_logs(paths, ranks, tail).values())
         self._kept = [b""] * len(self._logs)
 
     def poll(self) -> bool:

@@ -50,15 +50,13 @@ class RankLog:
     The file may not exist yet. One that got shorter than what was read is read again from its start.
 
     offset  bytes read so far
-    size    bytes of the file when it was last looked at
     """
 
-    __slots__ = ("_partial", "_rewriting", "_shown", "_since", "offset", "path", "size")
+    __slots__ = ("_partial", "_rewriting", "_shown", "_since", "offset", "path")
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self.path = path
         self.offset = offset
-        self.size = offset
         self._partial = b""
         self._rewriting = False
         self._since = 0.0
@@ -73,16 +71,15 @@ class RankLog:
         """
         size = file_size(self.path)
         if size == self.offset:
-            self.size = size
             return self._progress(now) if self._rewriting else []
         lines = self.close() if size < self.offset else []
         lines += self._feed(self._take(size, limit), now)
         return lines + self._progress(now) if self._rewriting else lines
 
-    def read_bytes(self, limit: int = CHUNK) -> bytes:
+    def read_bytes(self) -> bytes:
         """The next new bytes as they stand in the file. Not to be mixed with `read`."""
         size = file_size(self.path)
-        return self._take(size, limit) if size != self.offset else b""
+        return self._take(size, CHUNK) if size != self.offset else b""
 
     def close(self) -> list[str]:
         """What stands without a newline, as the last line. What is written after it begins a new one."""
@@ -90,7 +87,6 @@ class RankLog:
         lines = [*pieces, to_text(rest)] if self._partial else []
         if self._shown is not None and lines == [self._shown]:
             lines = []
-        self.size = self.offset
         self._forget(b"")
         return lines
 
@@ -99,7 +95,6 @@ class RankLog:
             self.offset = 0
         data = read_at(self.path, self.offset, min(limit, size - self.offset))
         self.offset += len(data)
-        self.size = size if data else self.offset
         return data
 
     def _feed(self, data: bytes, now: float) -> list[str]:

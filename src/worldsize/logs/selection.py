@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from worldsize.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Sequence
-
-    from worldsize.plan.plan import NodePlan
-
-
-def parse_ranks(spec: str, world_size: int) -> tuple[int, ...]:
-    """`0,5,8-11` → (0, 5, 8, 9, 10, 11). Raises UsageError, which names the valid range."""
-    return _parse(spec, world_size, "rank")
-
-
-def parse_elements(spec: str, elements: int) -> tuple[int, ...]:
-    """The same for the elements of an array."""
-    return _parse(spec, elements, "element")
-
-
-def parse_node_numbers(spec: str, nodes: int) -> tuple[int, ...]:
-    """The same for nodes."""
-    return _parse(spec, nodes, "node")
+from worldsize.logs.text import format_ranges
+from worldsize.plan.plan import NodePlan
 
 
 def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
     """The ranks of the nodes that `spec` names. Raises UsageError."""
-    wanted = set(parse_node_numbers(spec, len(nodes)))
+    wanted = parse_numbers(spec, len(nodes), "node")
     return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
 
 
@@ -38,12 +21,10 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
     selected = {rank_plan.rank for node_plan in nodes for rank_plan in node_plan.ranks}
     everyone = len(selected)
     if rank is not None:
-        selected &= set(parse_ranks(rank, everyone))
+        selected &= set(parse_numbers(rank, everyone, "rank"))
     if node is not None:
         on_nodes = parse_nodes(node, nodes)
         if not selected.intersection(on_nodes):
-            from worldsize.logs.text import format_ranges
-
             raise UsageError(
                 f"no rank of --rank {rank} is on --node {node}",
                 hint=f"node {node} has ranks {format_ranges(on_nodes)}",
@@ -54,8 +35,6 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
 
 def compile_grep(pattern: str) -> re.Pattern[str]:
     """Raises UsageError that shows where the pattern is wrong."""
-    import re
-
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -69,7 +48,9 @@ def compile_grep(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"not a usable regular expression: {overflow}", where="--grep") from None
 
 
-def _parse(spec: str, count: int, word: str) -> tuple[int, ...]:
+def parse_numbers(spec: str, count: int, word: str) -> tuple[int, ...]:
+    """`0,5,8-11` → (0, 5, 8, 9, 10, 11), each of `count` things that are called `word`. Raises UsageError, which names
+    the valid range."""
     chosen: set[int] = set()
     for part in spec.split(","):
         first, dash, last = part.strip().partition("-")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from worldsize.logs.reader import file_size, read_at
 from worldsize.logs.text import format_ranges, split_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.run_paths import RunPaths
 
 _BLOCK = 64 * 1024
 _LAST_WORDS = 4096

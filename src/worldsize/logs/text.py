@@ -7,6 +7,8 @@ escaped, so that nothing is hidden.
 
 from __future__ import annotations
 
+import re
+
 from worldsize.common.numbers import spans
 
 MORE = "\udc80"
@@ -45,16 +47,12 @@ def to_text(data: bytes) -> str:
     turning = (b"\xe2" in data or b"\xd8\x9c" in data) and any(character in text for character in _TURNING)
     if not turning and b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
         return text
-    import re
-
     return re.sub(_HARMFUL, "", text)
 
 
 def without_colours(text: str) -> str:
     if "\x1b" not in text:
         return text
-    import re
-
     return re.sub(_COLOURS, "", text)
 
 

@@ -6,16 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import ModuleType
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, Config
 from worldsize.registry import load_module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:

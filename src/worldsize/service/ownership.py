@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
+from worldsize.errors import WorldsizeError
+from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import home_dir, runs_link_dir
 from worldsize.trust.decisions import decision_about_directory
@@ -38,9 +40,8 @@ def _unknown_reason(root: str) -> str | None:
     """Why a run, or an array, is none that was started from here; None if it was, is trusted, or is missing."""
     if _has_link_to(home_dir(os.environ), root):
         return None
-    from worldsize.jobspec.config.load import config_directory
-
-    if _has_link_to(_configured_home(config_directory(), *_home_variables()), root):
+    variables = map(os.environ.get, ("HOME", "WORLDSIZE_HOME", "XDG_CONFIG_HOME", "WORLDSIZE_SITE_CONFIG"))
+    if _has_link_to(_configured_home(config_directory(), *variables), root):
         return None
     try:
         status = os.stat(root)
@@ -59,14 +60,7 @@ def _has_link_to(home: str | None, root: str) -> bool:
 @lru_cache(maxsize=4)
 def _configured_home(directory: str, *_: str | None) -> str | None:
     """As configuration files say; None where they cannot be read: whoever needs them tells."""
-    from worldsize.errors import WorldsizeError
-    from worldsize.jobspec.config.load import load_config
-
     try:
         return load_config(directory, os.environ).home
     except (WorldsizeError, OSError):
         return None
-
-
-def _home_variables() -> tuple[str | None, ...]:
-    return tuple(map(os.environ.get, ("HOME", "WORLDSIZE_HOME", "XDG_CONFIG_HOME", "WORLDSIZE_SITE_CONFIG")))

@@ -24,13 +24,10 @@ Besides these the core calls
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import NamedTuple
 
 from worldsize.registry import find_module, load_module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 class Provider(NamedTuple):

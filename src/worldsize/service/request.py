@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, RunDependency
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import ElementValues, Job
@@ -14,8 +14,6 @@ from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.service.environments.lookup import Environment
     from worldsize.store.content_store import FetchedData
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
 from worldsize.jobspec.dump import dump_tree, job_tree
@@ -15,10 +16,6 @@ from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
 """Of a plan, those that hold what a user wrote."""
@@ -55,8 +52,7 @@ def variables_of_requirements(lines: Sequence[str]) -> set[str]:
     """The names of variables that requirements want, and the files that they include; none where nothing here could
     install them."""
     reader = find_module("wings.environments.pip.requirements")
-    found: set[str] = reader.referenced_variables(lines) if reader else set()
-    return found
+    return set(reader.referenced_variables(lines)) if reader else set()
 
 
 def _texts(value: Any) -> list[str]:

@@ -6,6 +6,7 @@ import os
 
 from worldsize.common.atomic_files import printable_text, storage_error
 from worldsize.errors import NotFound, StorageError, UsageError
+from worldsize.plan.array import array_file, element_root, read_array, split_element
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import is_run_id, runs_link_dir
 from worldsize.trust.directories import foreign_owner, real_path
@@ -98,15 +99,11 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
 
 def is_array(paths: RunPaths) -> bool:
     """Whether several runs lie there, and not one."""
-    from worldsize.plan.array import array_file
-
     return os.path.exists(array_file(paths.root))
 
 
 def _find_element(home: str, text: str) -> RunPaths | None:
     """The run of `RUN_3`; None where the words before the number name no array."""
-    from worldsize.plan.array import element_root, read_array, split_element
-
     split = split_element(text)
     if split is None:
         return None

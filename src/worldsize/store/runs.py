@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from worldsize.common.atomic_files import storage_error
+from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.directories import drop_access_lists, make_private_directory, require_shared_directory
@@ -101,10 +101,7 @@ def discard_run(home: str, paths: RunPaths) -> None:
 
     link = os.path.join(runs_link_dir(home), paths.run_id)
     if os.path.islink(link) and os.readlink(link) == paths.root:
-        try:
-            os.unlink(link)
-        except OSError:
-            pass
+        try_unlink(link)
     shutil.rmtree(paths.root, ignore_errors=True)
 
 

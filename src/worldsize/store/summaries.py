@@ -69,21 +69,12 @@ _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 def final_summary(result_path: str) -> Summary | None:
     """What result.json says; None where there is none, or none that can be read, or that is this user's."""
     try:
-        descriptor = open_regular_file(result_path)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not is_ours(status) or status.st_size > MAX_RECORD_BYTES:
-            return None
-        data = os.read(descriptor, status.st_size + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    try:
-        found = _result_decoder.decode(data).summary
-    except _UNREADABLE:
+        with open(open_regular_file(result_path), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if not is_ours(status) or status.st_size > MAX_RECORD_BYTES:
+                return None
+            found = _result_decoder.decode(file.read(status.st_size + 1)).summary
+    except (OSError, *_UNREADABLE):
         return None
     return found if _is_final(found) else None
 

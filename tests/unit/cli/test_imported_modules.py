@@ -76,7 +76,7 @@ def test_list_of_runs_that_have_ended_loads_nothing_that_asks_a_compute(home: st
             os.path.join(home, "runs", name, "result.json"), {"summary": summary, "message": "", "failure": None}
         )
     loaded = modules_of(["list"])
-    asking = ("worldsize.compute.capabilities", "worldsize.compute.local", "worldsize.service.runs.compute_reports")
+    asking = ("worldsize.compute.capabilities", "worldsize.compute.local")
     assert [name for name in loaded if name.startswith(asking)] == []
 
 

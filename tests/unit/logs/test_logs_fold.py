@@ -97,20 +97,20 @@ def test_equal_lines_fold_at_once():
 
 def test_a_line_waits_for_the_others_to_say_it_too_and_no_longer_than_the_window():
     folder = LineFolder([0, 1, 2])
-    folder.push(0, "a", 1.0)
+    folder.push_lines(0, ["a"], 1.0)
     assert pop(folder, 1.1) == []
-    folder.push(2, "a", 1.15)
+    folder.push_lines(2, ["a"], 1.15)
     assert pop(folder, 1.19) == []
     assert pop(folder, 1.21) == [((0, 2), "a")], "the other that said it is not kept back"
-    folder.push(1, "a", 1.3)
+    folder.push_lines(1, ["a"], 1.3)
     assert pop(folder, 1.4) == []
     assert pop(folder, 1.51) == [((1,), "a")]
 
 
 def test_a_rank_that_ended_is_not_waited_for():
     folder = LineFolder([0, 1, 2])
-    folder.push(0, "a", 1.0)
-    folder.push(1, "a", 1.0)
+    folder.push_lines(0, ["a"], 1.0)
+    folder.push_lines(1, ["a"], 1.0)
     assert pop(folder, 1.0) == []
     folder.close(2)
     assert pop(folder, 1.0) == [((0, 1), "a")]
@@ -189,7 +189,7 @@ def test_delays_do_not_add_up():
     late = []
     for i in range(1000):
         now = i / 100
-        folder.push(0, str(i), now)
+        folder.push_lines(0, [str(i)], now)
         late += [now - int(line) / 100 for _, line in pop(folder, now)]
     assert len(late) >= 975
     assert max(late) < 0.25

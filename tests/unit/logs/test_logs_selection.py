@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldsize.errors import UsageError
-from worldsize.logs.selection import compile_grep, parse_nodes, parse_ranks, select_ranks
+from worldsize.logs.selection import compile_grep, parse_nodes, parse_numbers, select_ranks
 from worldsize.plan.plan import NodePlan, RankPlan
 
 NODES = tuple(NodePlan(node, tuple(RankPlan(node * 4 + i, i) for i in range(4))) for node in range(3))
@@ -18,7 +18,7 @@ NODES = tuple(NodePlan(node, tuple(RankPlan(node * 4 + i, i) for i in range(4)))
     [("0", (0,)), ("0,5,8-11", (0, 5, 8, 9, 10, 11)), (" 3 , 1-2 ", (1, 2, 3)), ("2,2,1-3", (1, 2, 3)), ("4-4", (4,))],
 )
 def test_ranks(spec, ranks):
-    assert parse_ranks(spec, 12) == ranks
+    assert parse_numbers(spec, 12, "rank") == ranks
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_ranks(spec, ranks):
 )
 def test_refused_ranks_name_the_valid_ones(spec):
     with pytest.raises(UsageError, match="ranks are 0-11"):
-        parse_ranks(spec, 12)
+        parse_numbers(spec, 12, "rank")
 
 
 @given(st.text(max_size=20), st.integers(1, 100))
 def test_any_words_give_ranks_or_a_usage_error(spec, world_size):
     try:
-        ranks = parse_ranks(spec, world_size)
+        ranks = parse_numbers(spec, world_size, "rank")
     except UsageError:
         return
     assert ranks and all(0 <= rank < world_size for rank in ranks)

@@ -151,22 +151,6 @@ def test_live_lines_wait_a_moment_for_the_others(world):
     assert world.new() == "0:0: mine\n"
 
 
-def test_a_rank_that_ended_is_not_waited_for_and_still_heard(world):
-    follower = world.follow()
-    world.say(3, "last words")
-    follower.end([3])
-    while follower.poll():
-        pass
-    world.time += 0.21
-    for rank in range(3):
-        world.say(rank, "on\n")
-    follower.poll()
-    assert world.new() == "1:3: last words\n[0-2] ×3: on\n"
-    world.say(3, "its child\n")
-    follower.finish()
-    assert world.new() == "1:3: its child\n"
-
-
 def test_finish_prints_to_the_last_byte(world):
     follower = world.follow()
     world.say_all("a\nb")
@@ -265,7 +249,6 @@ def test_not_a_byte_is_lost_of_64_ranks_that_write_a_megabyte_each(tmp_path, fol
         for rank, process in list(running.items()):
             if process.poll() is not None:
                 hashes[rank] = process.communicate()[0].strip()
-                follower.end([rank])
                 del running[rank]
     follower.finish()
     for rank in world.ranks:

@@ -31,6 +31,7 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
             what = "says nothing of a single run" if options.at_once else "at least one run at a time"
             raise JobError(what, "--at-once", "say --matrix or --count too")
         job = job._replace(at_once=options.at_once)
+    _check_sets(job, options.sets)
     return job
 
 
@@ -51,7 +52,7 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
     return job._replace(code=code if job.code else None, environment_variables=variables)
 
 
-def check_sets(job: Job, sets: Sequence[str]) -> None:
+def _check_sets(job: Job, sets: Sequence[str]) -> None:
     """A value that is set for an input that varies would be without effect."""
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")

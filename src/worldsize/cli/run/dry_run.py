@@ -15,6 +15,8 @@ from worldsize.service.environments.location import envs_dir
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.submission.inputs import data_directory
 from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job, secrets_of_elements
+from worldsize.service.submission.run_directory import embedded_files
+from worldsize.store.runs import new_run_id
 from worldsize.trust.directories import may_others_create, user_directory_in
 from worldsize.trust.secrets import mask_values
 
@@ -32,7 +34,9 @@ def dry_run(request: SubmissionRequest) -> int:
             what = "the environment is not built, and this script does not build it (worldsize env build): %s"
             NoticePrinter().notice(what % printable_text(planned.environment.prefix or ""))
     runs_dir = request.config.computes[planned.plan.compute].own_runs_dir or os.path.join(request.config.home, "runs")
-    planned = plan_at(planned, request, RunPaths(os.path.join(runs_dir, _new_id(created) if scripted else "RUN")))
+    planned = plan_at(
+        planned, request, RunPaths(os.path.join(runs_dir, new_run_id(created, os.urandom) if scripted else "RUN"))
+    )
     if scripted:
         show_document(_script(request, planned))
         return 0
@@ -60,16 +64,8 @@ def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> Non
         raise StorageError(what, printable_text(path), f"mkdir -p -m {mode} {printable_text(path)}")
 
 
-def _new_id(now: float) -> str:
-    from worldsize.store.runs import new_run_id
-
-    return new_run_id(now, os.urandom)
-
-
 def _script(request: SubmissionRequest, planned: PlannedJob) -> str:
     """Alone, so that it can be kept and submitted by hand."""
-    from worldsize.service.submission.run_directory import embedded_files
-
     job, plan = planned.job, planned.plan
     files = lambda: embedded_files(job, plan, request.config.home)  # noqa: E731
     return planned.compute.render(job, plan, planned.paths, files).preview

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 
 from worldsize.cli.console import current_directory
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _HEAD = 1 << 16
 """So many bytes of a file are looked at to know a batch script."""
@@ -26,7 +24,7 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
             raise UsageError("no command after --", None, "worldsize run -w 2x4 -- python train.py")
         code = os.path.abspath(os.path.join(current_directory(), options.code or ""))
         return (
-            Job(command=_quote_words(options.words), argv=tuple(options.words), code=code, source="command line"),
+            Job(command=shlex.join(options.words), argv=tuple(options.words), code=code, source="command line"),
             (),
             {},
         )
@@ -69,9 +67,3 @@ def _check_job_file(name: str, typed: list[str]) -> str:
     if not os.path.lexists(name):
         raise missing_file_error(name)
     return name
-
-
-def _quote_words(words: list[str]) -> str:
-    import shlex
-
-    return shlex.join(words)

@@ -16,7 +16,10 @@ from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.rank_variables import CONVENTIONS, LOOPBACK, Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.request import PlannedJob
+from worldsize.service.secrets import split_secrets
+from worldsize.trust.secrets import mask, mask_argv, mask_values
 
 _SHOWN = 8
 _HEAD = "<head>"
@@ -31,10 +34,6 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
     """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
     `environ`, and the job's own once for all ranks. The run's id is RUN."""
-    from worldsize.plan.secrets_file import plan_secret_values
-    from worldsize.service.secrets import split_secrets
-    from worldsize.trust.secrets import mask, mask_values
-
     plan = resolve_placeholders(split_secrets(planned.plan)[0], "<local>")
     rendered = planned.compute.render(planned.job, plan, planned.paths, dict).preview
     lines = [
@@ -77,8 +76,6 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
 
 def _command(argv: Sequence[str]) -> str:
     """As a line for bash, secrets masked."""
-    from worldsize.trust.secrets import mask_argv
-
     return " ".join(map(_quote, mask_argv(argv)))
 
 

@@ -22,15 +22,12 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.submission.submit import start
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _EXAMPLES = {
     "run": """examples:
@@ -159,10 +156,11 @@ def rerun(options: argparse.Namespace) -> int:
 def _run_with_options(
     options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False
 ) -> int:
-    if options.sets:
+    sets = [*options.sets, *(["data_parallel=" + options.data_parallel] if options.data_parallel else [])]
+    if sets:
         from worldsize.jobspec.reading.set_option import apply_overrides
 
-        job = apply_overrides(job, options.sets)
+        job = apply_overrides(job, sets)
     if again:
         from worldsize.service.secrets import refuse_masked
 
@@ -172,20 +170,12 @@ def _run_with_options(
         from worldsize.jobspec.reading.overrides import with_world
 
         job = with_world(job, options.world)
-    if options.data_parallel:
-        from worldsize.jobspec.reading.set_option import apply_overrides
-
-        job = apply_overrides(job, ["data_parallel=" + options.data_parallel])
     if options.name:
         job = job._replace(display_name=options.name)
-    if options.matrix or options.count is not None or options.at_once is not None:
+    if job.matrix or options.matrix or options.count is not None or options.at_once is not None:
         from worldsize.cli.run.array_options import with_array_options
 
         job = with_array_options(job, options)
-    if job.matrix and options.sets:
-        from worldsize.cli.run.array_options import check_sets
-
-        check_sets(job, options.sets)
     for warning in warnings:
         report_message("warning: " + warning)
     cwd, config = current_directory(), load_current_config()

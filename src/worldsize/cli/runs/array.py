@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from worldsize.cli.console import state_text
-from worldsize.cli.output import report, show_transient_line
+from worldsize.cli.output import report, show_transient_line, state_text
 from worldsize.plan.array import element_id
 from worldsize.service.runs.array import RunArray
 from worldsize.state.array import count_states
@@ -89,8 +88,8 @@ class ArrayProgress:
         state = array.overall(statuses).state
         if state not in (RunState.FAILED, RunState.LOST):
             return []
-        from worldsize.cli.runs.failure import failure_lines
+        from worldsize.service.runs.failure_screen import run_failure_lines
 
         first = next(k for k, each in enumerate(statuses) if each.state == state)
-        lines = failure_lines(array[first], statuses[first])
+        lines = run_failure_lines(array[first], statuses[first])
         return ["", f"{element_name(array, first)}:", *lines, "", f"the others: worldsize list {array.id}"]

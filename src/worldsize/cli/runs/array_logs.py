@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from worldsize.cli.output import show_log
+from worldsize.cli.runs.follow import LogReader
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
-if TYPE_CHECKING:
-    from worldsize.cli.runs.follow import LogReader
-
 _NOT_STARTED = (RunState.CREATED, RunState.PREPARING, RunState.QUEUED)
 
-ReaderFactory = Callable[[Run, Callable[[str], object]], "LogReader"]
+ReaderFactory = Callable[[Run, Callable[[str], object]], LogReader]
 
 
 class ElementOutput:

@@ -12,7 +12,6 @@ from worldsize.cli.runs.wait_and_usage import waiting_lines
 from worldsize.plan.array import array_file, element_id
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array import RunArray
-from worldsize.service.runs.compute_reports import wait_explanation
 from worldsize.service.runs.run import Run
 from worldsize.state.array import count_states
 from worldsize.state.records import RunState, Status
@@ -78,7 +77,7 @@ class ArrayView:
         first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
         if first is None:
             return []
-        why = wait_explanation(self._array[first], statuses[first], _EXPLAINED_WITHIN)
+        why = self._array[first].wait_explanation(statuses[first], _EXPLAINED_WITHIN)
         lines = waiting_lines(why) if why else [statuses[first].message]
         return [f"{element_name(self._array, first)}: {lines[0]}", *lines[1:]] if lines[0] else []
 

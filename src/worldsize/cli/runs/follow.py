@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration_text, rehearsal_text, state_text
-from worldsize.cli.output import lines_of, report, report_from_handler, show_log
+from worldsize.cli.console import duration_text, rehearsal_text, warnings_text
+from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
@@ -21,8 +21,6 @@ from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from worldsize.cli.runs.array import ArrayProgress
     from worldsize.service.runs.array import RunArray
 
@@ -101,11 +99,9 @@ def follow_to_end(runs: Run | RunArray, signals: FollowSignals, fold: str | None
         progress.finish_early()
         report("", f"detached: {runs.id} goes on ({progress.hint})")
         return detached.code
-    except BrokenPipeError:
-        report(f"nobody reads the output any more: {runs.id} goes on ({progress.hint})")
-        raise
-    except OSError:
-        report(f"{runs.id} goes on ({progress.hint})")
+    except OSError as error:
+        why = "nobody reads the output any more: " if isinstance(error, BrokenPipeError) else ""
+        report(f"{why}{runs.id} goes on ({progress.hint})")
         raise
     return runs.overall(statuses).exit_code or 0
 
@@ -141,7 +137,7 @@ def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress
     used = _usage_text(runs, statuses)
     told = "; ".join([words for words in (progress.reason(statuses), used) if words])
     shown = state_text(status.state, sys.stderr) + took + (": " if told else "") + told
-    report(f"{runs.noun} {runs.id} {shown}{rehearsal_text(runs.common)}{_warnings_text(status)}")
+    report(f"{runs.noun} {runs.id} {shown}{rehearsal_text(runs.common)}{warnings_text(status)}")
     report(*progress.outcome(statuses))
 
 
@@ -155,14 +151,6 @@ def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
     from worldsize.cli.runs.wait_and_usage import usage_text
 
     return usage_text(used)
-
-
-def _warnings_text(status: Status) -> str:
-    if not status.warnings:
-        return ""
-    from worldsize.cli.runs.wait_and_usage import warnings_text
-
-    return warnings_text(status)
 
 
 class LogReader(Protocol):
@@ -230,9 +218,9 @@ class RunProgress(AttemptReader):
     def outcome(self, statuses: list[Status]) -> list[str]:
         run, status = self._run, statuses[0]
         if status.state != RunState.SUCCEEDED:
-            from worldsize.cli.runs.failure import failure_lines
+            from worldsize.service.runs.failure_screen import run_failure_lines
 
-            lines = failure_lines(run, status)
+            lines = run_failure_lines(run, status)
         else:
             lines = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
         if not run.plan.rehearsal:

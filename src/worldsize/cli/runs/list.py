@@ -15,18 +15,16 @@ from worldsize.cli.console import (
     load_current_config,
     parse_count,
     set_completer,
-    state_text,
     table,
 )
-from worldsize.cli.output import report, show, show_json, show_json_text
+from worldsize.cli.output import report, show, show_json, show_json_text, state_text
 from worldsize.common.atomic_files import printable_text
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.state.records import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.store.summaries import Summary
 
 NEWEST = 20

@@ -79,11 +79,11 @@ def _open_run(run: Run, options: argparse.Namespace) -> AttemptReader:
 
 def _open_array(array: RunArray, options: argparse.Namespace) -> ElementReaders:
     from worldsize.cli.runs.array_logs import ElementReaders
-    from worldsize.logs.selection import parse_elements
+    from worldsize.logs.selection import parse_numbers
 
     if options.attempt is not None:
         raise UsageError("is of one run", "--attempt", f"name an element: {array.id}_0")
-    chosen = parse_elements(options.element, len(array)) if options.element else range(len(array))
+    chosen = parse_numbers(options.element, len(array), "element") if options.element else range(len(array))
     return ElementReaders(array, chosen, options.output, lambda run, write: _open_log(run, options, write))
 
 
@@ -119,10 +119,11 @@ def _open_reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: 
     if options.raw:
         return RawLogFollower(paths, ranks, show_bytes, options.tail)
     if options.output == "json":
-        from worldsize.cli.runs.json_logs import JsonLines
+        from worldsize.cli.runs.json_logs import JsonPrinter
 
         marks = {"virtual_gpus": run.plan.rehearsal.gpus} if run.plan.rehearsal else {}
-        return JsonLines(paths, nodes, ranks, grep, write, options.tail, marks)
+        show = JsonPrinter(nodes, grep, write, marks).show
+        return LogFollower(paths, nodes, ranks, "off", None, write, time.monotonic, tail=options.tail, show=show)
     live = options.follow and not run.look().final
     return LogFollower(paths, nodes, ranks, options.fold, grep, write, time.monotonic, tail=options.tail, live=live)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from worldsize.cli.console import (
     add_output_option,
     add_run_argument,
+    count_text,
     duration_text,
     find_runs,
     load_current_config,
@@ -18,18 +19,18 @@ from worldsize.cli.console import (
     rehearsal_text,
     request_cancel,
     size_text,
-    state_text,
+    warnings_text,
 )
-from worldsize.cli.output import lines_of, report, show, show_json
-from worldsize.common.atomic_files import printable_text
+from worldsize.cli.output import lines_of, report, show, show_json, state_text
+from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
+from worldsize.common.atomic_files import printable_text, read_object
+from worldsize.common.named_tuple import Any
 from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.cli.runs.array_status import ArrayView
     from worldsize.service.runs.array import RunArray
 
@@ -84,9 +85,6 @@ class RunView:
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
         """{warnings}, and of a run with a plan {threads, binding, failure, waiting}"""
-        from worldsize.cli.runs.wait_and_usage import waiting_data
-        from worldsize.cli.threads import threads_of
-        from worldsize.service.runs.compute_reports import wait_explanation
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -95,18 +93,16 @@ class RunView:
             data["threads"] = threads_of(run)
             data["binding"] = run.plan.bind
             data["failure"] = failure_data(run.paths, run.plan, now)
-            data["waiting"] = waiting_data(wait_explanation(run, now, _EXPLAINED_WITHIN))
+            data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
         return data
 
     def remark(self) -> str:
         return rehearsal_text(self._run.plan)
 
     def details(self, statuses: Sequence[Status]) -> list[str]:
-        from worldsize.cli.threads import threads_of, threads_text
-
         plan = self._run.plan
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
-        lines = [f"{threads_text(threads_of(self._run))}; {bound}"]
+        lines = [f"{_threads_text(threads_of(self._run))}; {bound}"]
         if not plan.array:
             return lines
         from worldsize.cli.runs.array_status import array_element_text
@@ -114,16 +110,12 @@ class RunView:
         return [array_element_text(self._run), *lines]
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
-        from worldsize.cli.runs.failure import failure_lines
-        from worldsize.cli.runs.wait_and_usage import waiting_lines
-        from worldsize.service.runs.compute_reports import wait_explanation
+        from worldsize.service.runs.failure_screen import run_failure_lines
 
-        why = wait_explanation(self._run, statuses[0], _EXPLAINED_WITHIN)
-        return waiting_lines(why) if why else failure_lines(self._run, statuses[0])
+        why = self._run.wait_explanation(statuses[0], _EXPLAINED_WITHIN)
+        return waiting_lines(why) if why else run_failure_lines(self._run, statuses[0])
 
     def outcome(self, statuses: Sequence[Status]) -> list[str]:
-        from worldsize.cli.runs.wait_and_usage import warnings_text
-
         now = statuses[0]
         shown = rehearsal_text(self._run.plan) if self._run.has_plan() else ""
         lost = now.state == RunState.LOST and now.reason
@@ -132,6 +124,23 @@ class RunView:
 
     def remains_text(self, found: int) -> str:
         return _ended_text(found)
+
+
+def threads_of(run: Run) -> int | None:
+    """OMP_NUM_THREADS of the ranks: the job's, else what was set where the run was started, else the plan's share;
+    None where each node works out its own, or it is no number."""
+    recorded = read_object(run.paths.record).get("environment")
+    inherited = recorded.get("OMP_NUM_THREADS") if isinstance(recorded, dict) else None
+    said = run.plan.environment.get("OMP_NUM_THREADS") or inherited
+    if said:
+        return int(said) if str(said).isdecimal() else None
+    return run.plan.threads
+
+
+def _threads_text(threads: int | None) -> str:
+    if threads is None:
+        return "threads per rank: the node's cores, shared out"
+    return f"{count_text(threads, 'thread')} per rank"
 
 
 def view_of(runs: Run | RunArray) -> RunView | ArrayView:
@@ -168,8 +177,6 @@ def status_data(runs: Run | RunArray, statuses: Sequence[Status], patience: floa
 
 
 def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]:
-    from worldsize.cli.runs.wait_and_usage import usage_text, warning_lines, warnings_text
-
     view, now = view_of(runs), runs.overall(statuses)
     reason = f" ({now.reason})" if now.reason else ""
     lines = [f"{runs.id}  {state_text(now.state, sys.stdout)}{reason}{warnings_text(now)}", *warning_lines(now)]

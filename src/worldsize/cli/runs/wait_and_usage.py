@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from worldsize.cli.output import lines_of
+from worldsize.common.named_tuple import Any
 from worldsize.compute.capabilities import Usage, WaitExplanation
 from worldsize.state.records import Status
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def warnings_text(status: Status) -> str:
-    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
-    if not status.warnings:
-        return ""
-    more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
-    return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
 
 
 def warning_lines(status: Status) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from worldsize.compute.base import IdleCallback
 from worldsize.compute.capabilities import HasUsage, Usage, total_usage
 from worldsize.errors import NotFound, WorldsizeError
 from worldsize.plan.array import Array, array_file, element_root, read_array
@@ -15,10 +16,6 @@ from worldsize.service.runs.run import Run
 from worldsize.service.runs.submitted import SubmittedRuns
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.compute.base import IdleCallback
 
 _LOOK_EVERY = 0.5
 _LOOK_SHARE = 20

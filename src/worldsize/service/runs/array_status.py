@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.compute.base import Compute, Handle
@@ -20,9 +20,6 @@ from worldsize.service.runs import status as run_status
 from worldsize.service.runs.settle import record_common_result, record_result
 from worldsize.state.array import array_result
 from worldsize.state.records import Observation, RunState, Status
-
-if TYPE_CHECKING:
-    from worldsize.service.runs.status import RecordResult
 
 
 class PendingElement(NamedTuple):
@@ -179,7 +176,9 @@ class ArrayElements:
 
         return self._fold_status(pending, observation, settled_by)
 
-    def _fold_status(self, pending: PendingElement, observation: Observation, settled_by: RecordResult) -> Status:
+    def _fold_status(
+        self, pending: PendingElement, observation: Observation, settled_by: run_status.RecordResult
+    ) -> Status:
         _, paths, handle = pending
         compute = self.compute_of([handle])
         # Elsewhere absent means that nothing is left, and what was never started has left nothing.

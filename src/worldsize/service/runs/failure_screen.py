@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.common.named_tuple import Any
 from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
+from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
-from worldsize.state.records import Reason, Status
+from worldsize.state.records import Reason, RunState, Status
+from worldsize.state.run_state import CANCELLED_MESSAGE
 from worldsize.trust.secrets import mask_text, mask_values, secret_values
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _LAST_LINES = 12
 _FRAMES = 8
@@ -51,42 +50,45 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "last_lines": [],
         "others": [],
     }
-    masked = _Masker(plan, os.environ)
+    mask = _text_masker(plan, os.environ)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
         error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
-        data["exception"] = error and masked.exception(error)
+        data["exception"] = error and _masked_exception(error, mask)
         said = "{type}: {message}".format(**data["exception"]) if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
-        data["last_lines"] = masked.lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES))
+        data["last_lines"] = _shown_lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES), mask)
     elif ranks_start_time(paths) is None:
         wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
         log = paths.setup_log(failure.node_rank or 0)
-        return {**data, "last_lines": masked.lines(last_lines(log, wanted))}
+        return {**data, "last_lines": _shown_lines(last_lines(log, wanted), mask)}
     shown = () if failure.rank is None else (failure.rank,)
-    data["others"] = masked.lines(summarize_others(paths, ranks, shown))
+    data["others"] = _shown_lines(summarize_others(paths, ranks, shown), mask)
     return data
 
 
-class _Masker:
+def _text_masker(plan: Plan, environ: Mapping[str, str]) -> Callable[[str], str]:
     """Masks secrets in what ranks have written, before people see it."""
+    names = (*plan.secrets, *masked_variables(plan))
+    known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
+    secrets = secret_values(known, names)
+    return lambda text: mask_text(str(mask_values(text, secrets)))
 
-    def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
-        names = (*plan.secrets, *masked_variables(plan))
-        known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
-        self._secrets = secret_values(known, names)
 
-    def text(self, text: str) -> str:
-        return mask_text(str(mask_values(text, self._secrets)))
+def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
+    frames = [{**frame, "code": mask(frame["code"])} for frame in error["frames"]]
+    found = {**error, "message": mask(error["message"]), "frames": frames}
+    return {**found, "stack": list(map(mask, error["stack"]))} if "stack" in error else found
 
-    def lines(self, lines: Iterable[str]) -> list[str]:
-        """Long ones cut."""
-        return [_shorten(self.text(line)) for line in lines]
 
-    def exception(self, error: dict[str, Any]) -> dict[str, Any]:
-        frames = [{**frame, "code": self.text(frame["code"])} for frame in error["frames"]]
-        found = {**error, "message": self.text(error["message"]), "frames": frames}
-        return {**found, "stack": [self.text(line) for line in error["stack"]]} if "stack" in error else found
+def run_failure_lines(run: Run, status: Status) -> list[str]:
+    """The screen under the headline; the status's own message where no rank failed."""
+    if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
+        return []
+    data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
+    if data is not None:
+        return failure_lines(run.paths, run.id, data)
+    return split_message(status.message) if status.message else []
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
@@ -124,6 +126,11 @@ def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:
 def _frame_text(frame: dict[str, Any], code: str) -> str:
     place = f"  {frame['file'].removeprefix(code + '/')}:{frame['line']} in {frame['function']}"
     return f"{place}    {frame['code']}" if frame["code"] else place
+
+
+def _shown_lines(lines: Iterable[str], mask: Callable[[str], str]) -> list[str]:
+    """Long ones cut."""
+    return [_shorten(mask(line)) for line in lines]
 
 
 def _shorten(line: str) -> str:

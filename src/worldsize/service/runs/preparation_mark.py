@@ -6,7 +6,8 @@ import os
 import time
 
 from worldsize.agent.posix import processes
-from worldsize.common.atomic_files import read_file, write_text
+from worldsize.common.atomic_files import read_file, try_unlink, write_text
+from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 
 _UNMARKED = 5.0
@@ -21,27 +22,22 @@ def mark_preparing(paths: RunPaths) -> None:
     try:
         os.symlink(mark, paths.preparing)
     except OSError:
-        _try_to_write(paths.preparing, mark)
-
-
-def _try_to_write(path: str, text: str) -> None:
-    try:
-        write_text(path, text)
-    except OSError:
-        pass  # nor will anything else of the run be written
+        try:
+            write_text(paths.preparing, mark)
+        except OSError:
+            pass  # nor will anything else of the run be written
 
 
 def unmark_preparing(paths: RunPaths) -> None:
-    try:
-        os.unlink(paths.preparing)
-    except OSError:
-        pass
+    try_unlink(paths.preparing)
 
 
 def is_being_prepared(paths: RunPaths) -> bool | None:
     """Whether the process that prepares the run still lives; None where nobody here can know."""
     try:
-        pid, started, host = _read_mark(_mark_path(paths)).split(":", 2)
+        path = _mark_path(paths)
+        mark = os.readlink(path) if os.path.islink(path) else read_file(path).decode("utf-8")
+        pid, started, host = mark.split(":", 2)
         number, since = int(pid), int(started)
     except FileNotFoundError:
         return False if _seconds_since_change(paths) > _UNMARKED else None
@@ -58,21 +54,7 @@ def _seconds_since_change(paths: RunPaths) -> float:
         return 0.0
 
 
-def _read_mark(mark: str) -> str:
-    try:
-        return os.readlink(mark)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        return read_file(mark).decode("utf-8")
-
-
 def _mark_path(paths: RunPaths) -> str:
     """Elements are prepared with their array."""
-    if "_" in paths.run_id:
-        from worldsize.plan.array import array_of
-
-        place = array_of(paths)
-        if place is not None:
-            return RunPaths(place[0]).preparing
-    return paths.preparing
+    place = array_of(paths)
+    return RunPaths(place[0]).preparing if place else paths.preparing

@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from worldsize.common.atomic_files import read_file
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.common.named_tuple import cast
+from worldsize.common.named_tuple import Any, cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NotFound, UsageError, WorldsizeError
+from worldsize.plan.array import array_of
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.service.computes import compute_of_run
@@ -20,9 +22,7 @@ from worldsize.state.result import run_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.compute.capabilities import Usage
+    from worldsize.compute.capabilities import CanExplain, HasUsage, Usage, WaitExplanation
 
 _LOOK_EVERY = 0.25
 _PAUSE = 0.1
@@ -224,10 +224,30 @@ class Run(SubmittedRuns):
         """The same for a run of which only its id is known, by the user: its directory is gone."""
         from worldsize.compute.local.leftovers import kill_leftovers
 
-        return 0 if self.is_foreign else kill_leftovers(self.id, None)
+        return 0 if self._foreign else kill_leftovers(self.id, None)
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
         return run_summary(self.plan, statuses[0] if statuses else self.look())
+
+    def wait_explanation(self, status: Status, seconds: float) -> WaitExplanation | None:
+        """Why it waits in a queue, found out in about `seconds`; None where it does not, or nobody can tell now."""
+        handle = self.native() if status.state == RunState.QUEUED else None
+        if handle is None or "explain" not in self.compute.capabilities:
+            return None
+        try:
+            secrets = self.plan.secrets if self.has_plan() else ()
+            script = self._submission_text() if self.is_own else ""
+            return cast("CanExplain", self.compute).explain(handle, script, seconds, secrets)
+        except WorldsizeError:
+            return None
+
+    def _submission_text(self) -> str:
+        """An element's submission is its array's."""
+        place = array_of(self.paths)
+        try:
+            return read_file(RunPaths(place[0]).submission if place else self.paths.submission).decode("utf-8")
+        except (OSError, ValueError):
+            return ""
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
         try:
@@ -236,6 +256,4 @@ class Run(SubmittedRuns):
             return None
         if handle is None or "usage" not in self.compute.capabilities:
             return None
-        from worldsize.compute.capabilities import HasUsage
-
-        return cast(HasUsage, self.compute).usage([handle], patience)[0]
+        return cast("HasUsage", self.compute).usage([handle], patience)[0]

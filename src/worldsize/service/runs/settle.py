@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from worldsize.common.atomic_files import write_json, write_once
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets, write_result
@@ -15,23 +16,20 @@ from worldsize.state.records import Status
 from worldsize.state.result import result
 
 
-def record_result(paths: RunPaths, plan: Plan, status: Status) -> None:
+def record_result(
+    paths: RunPaths, plan: Plan, status: Status, write: Callable[[RunPaths, Any], object] = write_result
+) -> None:
     """Of this user's own runs: a file of root's in another's directory would be one that its owner cannot read."""
     try:
-        if not is_own(paths):
-            return
-        write_result(paths, result(plan, status))
+        if is_own(paths):
+            write(paths, result(plan, status))
     except OSError:
         return  # read-only for us, or full: everybody who looks comes to the same conclusion
 
 
 def replace_result(paths: RunPaths, plan: Plan, status: Status) -> None:
     """The end that this user's own run had after all, in place of one that was LOST."""
-    try:
-        if is_own(paths):
-            write_json(paths.result, result(plan, status))
-    except OSError:
-        return
+    record_result(paths, plan, status, lambda paths, end: write_json(paths.result, end))
 
 
 def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:

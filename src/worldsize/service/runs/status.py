@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from worldsize.common.atomic_files import file_server_time
 from worldsize.common.json_values import check_fields, read_record
-from worldsize.common.named_tuple import cast
+from worldsize.common.named_tuple import Any, cast
 from worldsize.compute.base import Compute, Handle, IdleCallback
 from worldsize.errors import DamagedRun, NewerFormat
+from worldsize.plan.array import is_cancelled
 from worldsize.plan.handle import read_handle
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -21,12 +23,7 @@ from worldsize.state.records import Observation, Reason, RunState, Status
 from worldsize.state.result import status_of
 from worldsize.state.run_state import LOST_CODE, RUN_CANCELLED_CODE, AttemptFacts, fold
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    RecordResult = Callable[[RunPaths, Plan, Status], None]
+RecordResult = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
 _HIDDEN = 90.0
@@ -163,7 +160,7 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: RecordRes
     if os.path.exists(paths.batch_log):
         from worldsize.service.runs.start_failures import with_cause
 
-        status = with_cause(paths, status, _is_cancelled(paths))
+        status = with_cause(paths, status, is_cancelled(paths))
     settled_by(paths, plan, status)
     return status
 
@@ -176,22 +173,13 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         prepared=os.path.exists(paths.record),
         submitted=handle is not None,
         rejected=None,
-        cancelled=_is_cancelled(paths),
+        cancelled=is_cancelled(paths),
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
         settled=observation.over or _is_settled(paths, plan, handle, observation),
         started=started,
     )
-
-
-def _is_cancelled(paths: RunPaths) -> bool:
-    """Whether somebody asked us to cancel it."""
-    if "_" in paths.run_id:
-        from worldsize.plan.array import is_cancelled
-
-        return is_cancelled(paths)
-    return os.path.exists(paths.cancel)
 
 
 def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.compute.base import IdleCallback
 from worldsize.errors import RunFailed, WorldsizeError
+from worldsize.plan.array import Array
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
 from worldsize.state.records import RunState, Status
 from worldsize.trust.directories import refuse_foreign
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.compute.base import IdleCallback
-    from worldsize.plan.array import Array
-    from worldsize.plan.plan import Plan
 
 
 class SubmittedRuns(ABC):
@@ -102,11 +99,6 @@ class SubmittedRuns(ABC):
     def is_own(self) -> bool:
         """Whether it was there when it was looked at first, and this user's own."""
         return self._own
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it lies in a directory of another user's, or where others can write."""
-        return self._foreign is not None
 
     def refuse_foreign(self, verb: str) -> None:
         """UsageError for what lies in another user's directory: what it says would be done in this user's name."""

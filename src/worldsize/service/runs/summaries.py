@@ -1,18 +1,22 @@
-"""Summaries for `list`: of runs and arrays that have no result yet, and of the elements of arrays."""
+"""Summaries for `list`: of runs and arrays that have no result yet, for which each scheduler is asked once, and of the
+elements of arrays."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.errors import WorldsizeError
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.compute.base import Handle
+from worldsize.errors import ConfigError, WorldsizeError
 from worldsize.plan.array import element_id
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
-from worldsize.service.runs.status import damaged_status
-from worldsize.state.records import Status
+from worldsize.service.runs.status import damaged_status, unasked_status
+from worldsize.state.records import Observation, Status
 from worldsize.state.result import summary_of
+from worldsize.store.find import run_paths
 from worldsize.store.summaries import Summary
 
 TYPE_CHECKING = False
@@ -22,12 +26,58 @@ if TYPE_CHECKING:
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
     """The summary of each run and array, from one query of each compute. A damaged one hides no other."""
-    from worldsize.service.runs.compute_reports import refresh_statuses
-
     found = [open_runs(paths, environ) for paths in all_paths]
     runs = [each for each in found if isinstance(each, Run)]
-    looked = {id(run): [status] for run, status in zip(runs, refresh_statuses(runs), strict=True)}
+    looked = {id(run): [status] for run, status in zip(runs, _statuses(runs), strict=True)}
     return [_summary(each, looked.get(id(each))) for each in found]
+
+
+def _statuses(runs: Sequence[Run]) -> list[Status]:
+    """The status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
+    groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
+    for run in runs:
+        handle = _handle(run)
+        if handle is not None:
+            groups.setdefault(_scheduler_key(run, handle), []).append((run, handle))
+    seen: dict[str, Observation] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            seen.update(_observe(group))
+    return [_refresh_status(run, seen.get(run.id)) for run in runs]
+
+
+def _refresh_status(run: Run, seen: Observation | None) -> Status:
+    """What is wrong with one run is said in its place, and hides no other."""
+    try:
+        try:
+            return run.look(seen)
+        except ConfigError as error:  # its compute cannot be used here, which damages no run
+            return unasked_status(run.paths, run.plan, error.what)
+    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
+        return damaged_status(run.paths, error)
+
+
+def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
+    """Who is asked for the run: another head node, or account, knows nothing of it. For somebody else's run nobody may
+    be who wants a password."""
+    return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
+
+
+def _handle(run: Run) -> Handle | None:
+    """None where there is none, or none that can be used: `Run.look` says so."""
+    try:
+        handle = run.native()
+        return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
+    except (WorldsizeError, OSError, *PARSE_ERRORS):
+        return None
+
+
+def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
+    try:
+        found = group[0][0].compute.observe([handle for _, handle in group])
+    except (WorldsizeError, *PARSE_ERRORS):
+        return {}  # one by one, then: each says what is wrong with it
+    return {run.id: observation for (run, _), observation in zip(group, found, strict=True)}
 
 
 def _summary(runs: Run | RunArray, statuses: Sequence[Status] | None) -> Summary:
@@ -50,8 +100,6 @@ def _bare_summary(paths: RunPaths, now: Status) -> Summary:
 
 def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Mapping[str, str]) -> Iterator[Summary]:
     """The summaries, with those of its elements in place of each array's."""
-    from worldsize.store.find import run_paths
-
     for each in summaries:
         if not each.states:
             yield each

@@ -91,10 +91,5 @@ def _write_element(
 
 def _write(path: str, text: str, mode: int) -> None:
     """Write a new file. No reader knows its directory yet, so that none sees half of it."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666)
-    try:
-        view = memoryview(text.encode("utf-8", "surrogateescape"))
-        while view:
-            view = view[os.write(file, view) :]
-    finally:
-        os.close(file)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))

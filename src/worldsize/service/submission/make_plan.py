@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 
-from worldsize.common.path_mapping import to_client_path, to_node_path
+from worldsize.common.named_tuple import Any
+from worldsize.common.path_mapping import Mapped, to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
-from worldsize.jobspec.distributions.base import program_name
+from worldsize.jobspec.distribution import Distribution
+from worldsize.jobspec.distributions.base import Arrangement, program_name
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
@@ -19,16 +22,8 @@ from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
-from worldsize.service.submission.rank_packages import PROGRAMS, packages_of
+from worldsize.service.submission.rank_packages import packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.common.path_mapping import Mapped
-    from worldsize.jobspec.distribution import Distribution
-    from worldsize.jobspec.distributions.base import Arrangement
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
 """Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
@@ -90,7 +85,7 @@ def make_plan(
         from worldsize.service.submission.batch_script import script_submission
 
         plan = script_submission().with_script(plan, job, facts)
-    return with_search_path(plan, job, facts, paths, path)
+    return _with_search_path(plan, job, facts, path)
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
@@ -116,13 +111,12 @@ def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = (
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
 
 
-def with_search_path(plan: Plan, job: Job, facts: ComputeFacts, paths: RunPaths, path: tuple[str, ...]) -> Plan:
-    """`plan` with the directories `path` first on PATH, after what a rehearsal in `paths` has there; by a line of setup
-    where there are others, which may put another `python` first."""
-    if job.virtual_gpus is not None:
-        path = (os.path.join(paths.root, PROGRAMS), *path)
+def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str, ...]) -> Plan:
+    """`plan` with the directories `path` first on PATH; by a line of setup where there are others, which may put
+    another `python` first."""
     setup = _setup_lines(job, facts)
-    lines = () if plan.batch is not None else _with_path(setup, path)
+    first = (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH",) if path else ()
+    lines = (*first, *setup) if setup and plan.batch is None else ()
     return plan._replace(path=() if setup else path, setup=lines)
 
 
@@ -186,14 +180,6 @@ def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
     """What the job asks for wins over what a shell left behind; a share of threads worked out by us does not."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
-
-
-def _with_path(setup: tuple[str, ...], path: tuple[str, ...]) -> tuple[str, ...]:
-    if not setup or not path:
-        return setup
-    import shlex
-
-    return (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH", *setup)
 
 
 def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import own_umask
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
@@ -16,7 +17,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
-from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory, with_search_path
+from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
@@ -24,8 +25,6 @@ from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.plan.node_disk import NodeDiskPlan
 
 
@@ -134,7 +133,7 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
     plan = plan_in_directory(planned._replace(plan=plan), 0, first)
     if planned.job.virtual_gpus is not None:
-        plan = _with_programs(plan, planned, request, first)
+        plan = with_programs(plan, planned.job, planned.paths, first)
     if planned.loaded is not None:
         plan = plan._replace(named=_named_paths(planned, first))
     if plan.local is not None:
@@ -148,14 +147,6 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         image = planned.environment.image
         plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
-
-
-def _with_programs(plan: Plan, planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> Plan:
-    """`plan` of a rehearsal with its programs first on PATH, in the directory `paths`."""
-    if planned.environment is not None:
-        return with_programs(plan, planned.job, planned.paths, paths)
-    path = _python_path(request, plan.compute, planned.facts)
-    return with_search_path(plan, planned.job, planned.facts, paths, path)
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from worldsize.jobspec.paths import is_remote
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.providers import provider
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.submission.inputs import data_inputs
+from worldsize.service.submission.plan_job import plan_job
 
 
-def fetch_all(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with all of it, here. UsageError, WorldsizeError: what cannot be had."""
-    for kind in _needed(dry):
-        request = provider(kind).fetch(request, dry, progress)
-    return request
+def provide(
+    request: SubmissionRequest,
+    planned: PlannedJob,
+    created: float,
+    progress: Progress,
+    start: Callable[[SubmissionRequest, Progress], RunPaths],
+) -> tuple[SubmissionRequest, PlannedJob]:
+    """With what the job needs, built and fetched; planned once more where anything was. `start` starts runs that build.
+    UsageError, WorldsizeError: what cannot be had."""
+    built = planned.environment is not None and not planned.environment.ready
+    if planned.environment is not None and planned.environment.recipe is not None:
+        provider("environments").ensure_ready(planned.environment, progress, start)
+    provided = request
+    for kind in _needed(planned):
+        provided = provider(kind).fetch(provided, planned, progress)
+    if provided is request and not built:
+        return request, planned
+    return provided, plan_job(provided, created, planned)
 
 
 def _needed(dry: PlannedJob) -> Iterator[str]:

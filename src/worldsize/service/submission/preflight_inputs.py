@@ -23,8 +23,7 @@ def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
         if isinstance(value, Input) and value.path is not None:
             check = _check_remote if is_remote(value.path) else _check_local
             found += check(name, value, value.path, origins)
-            found += _check_checksum(name, value, origins)
-            found += _check_size(name, value, origins)
+            found += _check_fetched(name, value, origins)
             found += _check_mode(name, value, value.path, job, origins)
     return found
 
@@ -50,10 +49,9 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
     if not is_fetchable(path):
         return [CheckResult("error", f"{path} cannot be read here", at, "download it, and name the local path")]
     try:
-        found: list[CheckResult] = provider("inputs").check_remote(name, value, path, origins)
+        return list(provider("inputs").check_remote(name, value, path, origins))
     except ConfigError as error:
         return [CheckResult("error", error.what, at, error.hint)]
-    return found
 
 
 def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
@@ -65,26 +63,20 @@ def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[
     return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint)]
 
 
-def _check_checksum(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
+def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[CheckResult]:
+    """What is said of data that is fetched: its checksum, and its size."""
     at = origins.of(f"inputs.{name}.sha256")
-    if value.sha256 is None:
-        return []
-    if not _SHA256.fullmatch(value.sha256):
-        return [CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")]
-    if value.path and os.path.isdir(value.path):
-        return [CheckResult("error", "is of a file, and the input is a directory", at, "leave it out")]
-    return []
-
-
-def _check_size(name: str, value: Input, origins: KeyOrigins) -> list[CheckResult]:
+    if value.sha256 is not None and not _SHA256.fullmatch(value.sha256):
+        yield CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")
+    elif value.sha256 and value.path and os.path.isdir(value.path):
+        yield CheckResult("error", "is of a file, and the input is a directory", at, "leave it out")
     at = origins.of(f"inputs.{name}.max_size")
     if value.max_size is None:
-        return []
+        return
     if bytes_of(value.max_size) is None:
-        return [CheckResult("error", f"is no size: {value.max_size:.40}", at, EXAMPLE)]
-    if not is_remote(value.path or ""):
-        return [CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")]
-    return []
+        yield CheckResult("error", f"is no size: {value.max_size:.40}", at, EXAMPLE)
+    elif not is_remote(value.path or ""):
+        yield CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")
 
 
 def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigins) -> Iterator[CheckResult]:

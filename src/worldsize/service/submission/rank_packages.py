@@ -1,4 +1,4 @@
-"""Packages that a run's ranks load with torch: which a job needs, and their files in the run directory.
+"""What a run's ranks find in their run directory: the exception hook, and packages that are loaded with torch.
 
 A package is the folder `inrank` of a wing. Its modules lie in the run as one package of `worldsize_inrank`, under the
 package's name; its files without a suffix are programs, which the ranks find first on PATH.
@@ -7,8 +7,11 @@ package's name; its files without a suffix are programs, which the ranks find fi
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 
+from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -18,6 +21,7 @@ from worldsize.trust.directories import make_directories
 _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
 """By a package's name in a plan: the wing that holds it, which is also what to call it."""
 
+HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
 PROGRAMS = "inrank/bin"
@@ -39,11 +43,12 @@ def _folder(package: str) -> str:
     return source_file("wings", _WINGS[package], "inrank")
 
 
-def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Where each module comes from, by its name in the run directory; empty for no packages."""
-    if not packages:
-        return {}
-    found = {f"{_PACKAGES_DIRECTORY}/{_LOADER}": source_file("inrank", _LOADER)}
+def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
+    """Where each module comes from that ranks find in their run, by its name there: the exception hook, and those of
+    packages."""
+    found = {HOOK: source_file(*HOOK.split("/"))}
+    if packages:
+        found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
     for package in packages:
         root = _folder(package)
         for folder, _, files in os.walk(root):
@@ -54,26 +59,24 @@ def package_sources(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
-    """Each file with bytecode beside it, since compiling them would cost each rank more than reading. OSError."""
-    if not packages:
-        return
-    import sys
-
-    from worldsize.common.atomic_files import link_or_copy, write_bytes
+    """Each of `rank_modules` with bytecode beside it, since compiling them would cost each rank more than reading; and
+    the packages' programs. OSError."""
     from worldsize.snapshot.agent_bundle import ensure_bytecode
 
-    for name, source in package_sources(packages).items():
+    for name, source in rank_modules(packages).items():
         folder, file = os.path.split(os.path.join(paths.root, name))
         compiled = os.path.join(folder, "__pycache__")
         make_directories(compiled)
-        with open(source, "rb") as content:
-            write_bytes(os.path.join(folder, file), content.read())
+        write_bytes(os.path.join(folder, file), read_file(source))
         link_or_copy(
             ensure_bytecode(source, cache),
             os.path.join(compiled, f"{file[:-3]}.{sys.implementation.cache_tag}.pyc"),
         )
     for source in _programs(packages):
-        _write_program(source, os.path.join(paths.root, PROGRAMS))
+        program = os.path.join(paths.root, PROGRAMS, os.path.basename(source))
+        make_directories(os.path.dirname(program))
+        write_bytes(program, read_file(source))
+        os.chmod(program, 0o700)
 
 
 def _programs(packages: tuple[str, ...]) -> Iterator[str]:
@@ -84,22 +87,9 @@ def _programs(packages: tuple[str, ...]) -> Iterator[str]:
                 yield path
 
 
-def _write_program(source: str, folder: str) -> None:
-    os.makedirs(folder, 0o700, exist_ok=True)
-    with open(source, "rb") as content:
-        data = content.read()
-    file = os.open(os.path.join(folder, os.path.basename(source)), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
-    try:
-        os.write(file, data)
-    finally:
-        os.close(file)
-
-
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
-    """`plan`, of a job in an environment, with the programs in `paths` before the environment's, and no more with those
-    in `former`; the job's own lines of setup come later, and may put others first."""
-    import shlex
-
+    """`plan` of a rehearsal with the programs in `paths` before everything else on PATH, and no more with those in
+    `former`; the job's own lines of setup come later, and may put others first."""
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:
         return plan._replace(path=(new, *(each for each in plan.path if each != old)))

@@ -5,29 +5,24 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Collection, Mapping
+from functools import partial
 
-from worldsize.common.atomic_files import link_or_copy, write_bytes, write_json, write_text
-from worldsize.common.path_mapping import to_node_path
+from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes, write_json
+from worldsize.common.path_mapping import Mapped, to_node_path
 from worldsize.errors import JobError, StorageError
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import output_path
 from worldsize.plan.launchers import external_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.registry import source_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.submission.preflight import script_of_command
-from worldsize.service.submission.rank_packages import package_sources, packages_of, write_packages
+from worldsize.service.submission.rank_packages import packages_of, rank_modules, write_packages
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.common.path_mapping import Mapped
-    from worldsize.jobspec.config.config import Config
-HOOK = "inrank/sitecustomize.py"
 _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
@@ -48,7 +43,11 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
-    _write_inrank(job, paths, cache)
+    write_packages(packages_of(job), paths, cache)
+    if job.batch_script is not None:
+        from worldsize.service.submission.batch_script import script_submission
+
+        script_submission().write_files(job, paths)
     link_or_copy(ensure_agent_bundle(cache), paths.agent)
     return digest
 
@@ -115,8 +114,10 @@ def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapp
 
 
 def _share_with_group(paths: RunPaths, progress: Progress) -> None:
-
-    share_directories(paths)
+    """The group may enter the run's directories. What is written there from now on is readable to it."""
+    for path in (paths.root, *paths.directories()):
+        if os.path.isdir(path):
+            _allow(path, _ENTER)
     closed = closed_parent(paths)
     if closed:
         progress.notice(f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)")
@@ -138,12 +139,11 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     from worldsize.snapshot.snapshot import take_snapshot
     from worldsize.store.runs import objects_dir
 
-    def tick(done: int, total: int) -> None:
-        progress.step("snapshot", done, total)
-
     runs_dir = os.path.dirname(paths.root)
     excluded = [runs_dir, config.home, *_own_directories(config)]
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=tick)
+    snapshot = take_snapshot(
+        job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=partial(progress.step, "snapshot")
+    )
     if job.share == "group":
         share_code(paths)
     for warning in snapshot.warnings:
@@ -173,33 +173,6 @@ def _make_output(path: str, kind: str, outputs: str) -> None:
     os.chmod(directory, os.stat(outputs).st_mode & 0o777)
 
 
-def _write_inrank(job: Job, paths: RunPaths, cache: str) -> None:
-    """The exception hook, where every rank's Python finds it, with bytecode: compiling it would cost each rank 2 ms;
-    a batch script."""
-    from worldsize.snapshot.agent_bundle import ensure_bytecode
-
-    source = hook_source()
-    hook = os.path.join(paths.root, HOOK)
-    with open(source) as file:
-        write_text(hook, file.read())
-    compiled = os.path.join(paths.inrank, "__pycache__")
-    os.mkdir(compiled, 0o700)
-    name = f"sitecustomize.{sys.implementation.cache_tag}.pyc"
-    link_or_copy(ensure_bytecode(source, cache), os.path.join(compiled, name))
-    packages = packages_of(job)
-    if packages:
-        write_packages(packages, paths, cache)
-    if job.batch_script is not None:
-        from worldsize.service.submission.batch_script import script_submission
-
-        script_submission().write_files(job, paths)
-
-
-def hook_source() -> str:
-    """The exception hook's path in this package."""
-    return source_file("inrank", "sitecustomize.py")
-
-
 def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
     """The files by their names in the run directory."""
     from worldsize.service.secrets import masked_job_text, split_secrets
@@ -215,22 +188,9 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         **_launcher_files(plan),
         "job.yml": masked_job_text(job, plan).encode(),
         "plan.json": split_secrets(plan)[0].to_json().encode(),
-        HOOK: _read(hook_source()),
-        **{name: _read(source) for name, source in package_sources(packages_of(job)).items()},
-        "agent.pyz": _read(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
+        **{name: read_file(source) for name, source in rank_modules(packages_of(job)).items()},
+        "agent.pyz": read_file(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
     }
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def share_directories(paths: RunPaths) -> None:
-    """The group may enter the run's directories. What is written there from now on is readable to it."""
-    for path in (paths.root, *paths.directories()):
-        if os.path.isdir(path):
-            _allow(path, _ENTER)
 
 
 def share_code(paths: RunPaths) -> None:

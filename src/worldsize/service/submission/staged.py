@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from worldsize.common.path_mapping import to_node_path
+from worldsize.common.path_mapping import Mapped, to_node_path
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.plan.node_disk import DIRECTORY_MARK, NodeDiskPlan
 from worldsize.plan.plan import Plan
 from worldsize.service.request import StagingDirectory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.common.path_mapping import Mapped
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 """So that the libraries of Hugging Face do not try for minutes what cannot succeed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 
@@ -14,7 +15,8 @@ from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
-from worldsize.service.submission.creation import create_and_submit
+from worldsize.service.runs.preparation_mark import mark_preparing, unmark_preparing
+from worldsize.service.secrets import masked_job_text, split_secrets
 from worldsize.service.submission.plan_job import (
     format_notice,
     has_data_inputs,
@@ -32,8 +34,11 @@ from worldsize.service.submission.run_directory import (
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.run_state import RUN_CANCELLED_CODE
-from worldsize.store.runs import discard_run
+from worldsize.store.runs import create_run, discard_run
 from worldsize.trust.secrets import mask_values
+
+TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""What a terminal sends to all who belong to it."""
 
 
 def start(
@@ -55,25 +60,55 @@ def start(
         from worldsize.service.submission.dependencies import check_dependencies
 
         check_dependencies(request, planned)
-    if _may_need_fetching(request.job):
-        request, planned = _provide(request, planned, created, progress)
-    home = request.config.home
+    if has_data_inputs(request.job) or request.job.stage or request.job.environment is not None:
+        from worldsize.service.submission.prefetch import provide
 
-    def fill(paths: RunPaths) -> list[Submission]:
-        submissions = _fill(request, plan_at(planned, request, paths), paths, progress)
-        submitting(paths)
-        return submissions
-
-    def submit(submissions: list[Submission], paths: RunPaths) -> None:
-        _submit(planned.compute, submissions, home, paths)
-
-    runs_dir = request.config.computes[planned.plan.compute].own_runs_dir
-    return create_and_submit(home, runs_dir, fill, submit, array=planned.is_array)
+        request, planned = provide(request, planned, created, progress, start)
+    return _create_and_submit(request, planned, progress, submitting)
 
 
-def _may_need_fetching(job: Job) -> bool:
-    """Whether something may have to be fetched before the run is created."""
-    return bool(has_data_inputs(job) or job.stage or job.environment is not None)
+def _create_and_submit(
+    request: SubmissionRequest, planned: PlannedJob, progress: Progress, submitting: Callable[[RunPaths], None]
+) -> RunPaths:
+    home, runs_dir = request.config.home, request.config.computes[planned.plan.compute].own_runs_dir
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
+    try:
+        paths = create_run(home, runs_dir, array=planned.is_array)
+        mark_preparing(paths)
+        submissions = _fill_or_discard(request, planned, paths, progress, submitting, heard)
+        try:
+            _submit(planned.compute, submissions, home, paths)
+        finally:
+            unmark_preparing(paths)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    return paths
+
+
+def _fill_or_discard(
+    request: SubmissionRequest,
+    planned: PlannedJob,
+    paths: RunPaths,
+    progress: Progress,
+    submitting: Callable[[RunPaths], None],
+    heard: set[int | signal.Signals],
+) -> list[Submission]:
+    """What a terminal sends is `heard` meanwhile. Before it waits until the directory can go again, and after it until
+    the run's processes are known and have left the terminal."""
+    try:
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+            submissions = _fill(request, plan_at(planned, request, paths), paths, progress)
+            submitting(paths)
+            return submissions
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
+    except OSError as error:
+        discard_run(request.config.home, paths)
+        raise storage_error(error, error.filename or paths.root) from None
+    except BaseException:
+        discard_run(request.config.home, paths)
+        raise
 
 
 def refuse_array_rehearsal(job: Job) -> None:
@@ -92,27 +127,8 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
     ]
 
 
-def _provide(
-    request: SubmissionRequest, planned: PlannedJob, created: float, progress: Progress
-) -> tuple[SubmissionRequest, PlannedJob]:
-    """With what the job needs, built and fetched; planned once more where anything was."""
-    from worldsize.service.submission.prefetch import fetch_all
-
-    built = planned.environment is not None and not planned.environment.ready
-    if planned.environment is not None and planned.environment.recipe is not None:
-        from worldsize.service.providers import provider
-
-        provider("environments").ensure_ready(planned.environment, progress, start)
-    provided = fetch_all(request, planned, progress)
-    if provided is request and not built:
-        return request, planned
-    return provided, plan_job(provided, created, planned)
-
-
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
     """The whole directory: what its runs have in common, then the plan of each, and its secrets."""
-    from worldsize.service.secrets import masked_job_text
-
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
     write_launchers(plan, paths)
@@ -149,8 +165,6 @@ def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
 
 
 def _write_plan(submission: Submission) -> None:
-    from worldsize.service.secrets import split_secrets
-
     shown, secrets = split_secrets(submission.plan)
     write_text(submission.paths.plan, shown.to_json())
     if secrets:

@@ -77,14 +77,14 @@ def no_running_run_error() -> NotFound:
 
 def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
     """The nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
-    from worldsize.logs.selection import parse_node_numbers
+    from worldsize.logs.selection import parse_numbers
 
     if not words:
         return tuple(node.node_rank for node in plan.nodes)
     names = {name: number for number, name in hosts.items()}
     found: set[int] = set()
     for each in ",".join(words).split(","):
-        found.update((names[each],) if each in names else parse_node_numbers(each, len(plan.nodes)))
+        found.update((names[each],) if each in names else parse_numbers(each, len(plan.nodes), "node"))
     return tuple(sorted(found))
 
 
