@@ -15,8 +15,8 @@ Besides these the core calls
     inputs          check_remote(name, value, path, origins)
     staging         check_downloads(job, origins)
     searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
-                    find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement);
-                    open_progress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
+                    find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
+    search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
@@ -45,7 +45,8 @@ PROVIDERS = {
     "node_commands": Provider("wings.node_commands.by_files", "executing commands on nodes"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
-    "searches": Provider("wings.trials.extension", "`autotune:`"),
+    "searches": Provider("wings.trials.job", "`autotune:`"),
+    "search_progress": Provider("wings.trials.progress", "`autotune:`"),
 }
 
 

@@ -102,7 +102,9 @@ def test_a_directory_without_scripts(cli: Cli) -> None:
 
 
 def test_slurm_is_found(cli: Cli) -> None:
-    path = fake(cli, "sinfo", "cpu|(null)\ngpu*|gpu:a100:4(S:0-1)\ngpu*|gpu:2\nodd name|x")
+    kinds = [("cpu", "(null)"), ("gpu*", "gpu:a100:4(S:0-1)"), ("gpu*", "gpu:2"), ("odd name", "x")]
+    rows = [(name, "up", "1:00", "1:00", "1", "1", "1", "1", gres, "all", "") for name, gres in kinds]
+    path = fake(cli, "sinfo", "\n".join(map("\x1f".join, rows)))
     cli.write("train.py", "")
     cli.ok("init", "-y", PATH=path)
     settings = cli.json("config", "show")

@@ -59,8 +59,8 @@ class ArrayView:
             return []
         from worldsize.service.providers import find_provider
 
-        searches = find_provider("searches")
-        return list(searches.best_lines(self._array)) if searches else []
+        progress = find_provider("search_progress")
+        return list(progress.best_lines(self._array)) if progress else []
 
     def remains_text(self, found: int) -> str:
         return f"; ended {found} left of it" if found else ""

@@ -114,9 +114,9 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
     if runs.array.search:
         from worldsize.service.providers import find_provider
 
-        searches = find_provider("searches")
-        if searches:
-            shown: ArrayProgress = searches.open_progress(runs, quiet)
+        progress = find_provider("search_progress")
+        if progress:
+            shown: ArrayProgress = progress.SearchProgress(runs, quiet)
             return shown
     return ArrayProgress(runs, quiet)
 

@@ -269,18 +269,19 @@ def _dependency_option(submission: Submission) -> list[str]:
 
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
     """The cluster, or the allocation that this shell belongs to."""
-    cluster = SlurmCompute(settings, home, environ)
     inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
-    return _allocation_of(cluster, environ) if inside else cluster
+    return _open(settings, home, environ, inside)
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    cluster = SlurmCompute(ComputeSettings(name, "slurm"), "", environ)
-    return cluster if handle is None or handle["type"] == "slurm" else _allocation_of(cluster, environ)
+    inside = handle is not None and handle["type"] != "slurm"
+    return _open(ComputeSettings(name, "slurm"), "", environ, inside)
 
 
-def _allocation_of(cluster: SlurmCompute, environ: Mapping[str, str]) -> Compute:
-    """The compute of steps in an allocation. ConfigError where this installation is without it."""
+def _open(settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool) -> Compute:
+    """The cluster, or steps in an allocation. ConfigError where this installation is without those."""
+    if not inside:
+        return SlurmCompute(settings, home, environ)
     module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")
-    found: Compute = module.AllocationCompute(cluster, environ)
+    found: Compute = module.AllocationCompute(settings, home, environ)
     return found

@@ -9,8 +9,11 @@ from typing import Any, cast
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.json_values import read_record, require_version
 from worldsize.errors import NotFound
+from worldsize.jobspec.dump import job_tree
+from worldsize.jobspec.reading.job_file import load_job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.run_record import RECORD_VERSION
+from worldsize.snapshot.snapshot import MANIFEST_VERSION
 from worldsize.trust.secrets import mask_tree
 
 _SHELL_NOISE = ("SHLVL", "_", "PWD", "OLDPWD")
@@ -46,29 +49,22 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _job(paths: RunPaths) -> dict[str, Any]:
-    from worldsize.jobspec.dump import job_tree
-    from worldsize.jobspec.reading.job_file import load_job
-
     tree = job_tree(load_job(paths.job).job)
     tree.pop("code", None)
     return tree
 
 
 def _environment(paths: RunPaths) -> dict[str, Any]:
-    record = _record(paths)
-    variables = record.get("environment", {})
-    kept = {name: value for name, value in variables.items() if name not in _SHELL_NOISE}
+    record = read_record(paths.record, _check_record) or {}
+    kept = {name: value for name, value in record.get("environment", {}).items() if name not in _SHELL_NOISE}
     return {"variable": kept, **{key: record.get(key) for key in _RECORD_KEYS}}
 
 
-def _record(paths: RunPaths) -> Mapping[str, Any]:
-    def record(value: Any) -> Mapping[str, Any]:
-        require_version(value, RECORD_VERSION, "record")
-        if not isinstance(value.get("environment", {}), Mapping):
-            raise ValueError("its environment is none")
-        return cast("Mapping[str, Any]", value)
-
-    return read_record(paths.record, record) or {}
+def _check_record(value: Any) -> Mapping[str, Any]:
+    require_version(value, RECORD_VERSION, "record")
+    if not isinstance(value.get("environment", {}), Mapping):
+        raise ValueError("its environment is none")
+    return cast("Mapping[str, Any]", value)
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -93,8 +89,6 @@ def _manifest(paths: RunPaths) -> Mapping[str, Any]:
 
 
 def _check_manifest(value: Any) -> dict[str, Any]:
-    from worldsize.snapshot.snapshot import MANIFEST_VERSION
-
     require_version(value, MANIFEST_VERSION, "manifest of the code")
     if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
         raise ValueError("it is no manifest of the code")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, program_name
+from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, processes_key, program_name
+from worldsize.jobspec.keys.key import Keys
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import node_major_layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
 
 
 @ignore_unknown_keywords
@@ -23,8 +21,6 @@ class DeepSpeedDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import processes_key
-
         return {"process_count_per_instance": processes_key()}
 
     def world_size(self, instances: int) -> int:
@@ -45,8 +41,6 @@ def with_launcher(
     if asked or not named:
         return arrangement
     if "/" in named:
-        from worldsize.errors import PlanError
-
         what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
         raise PlanError(what, "command", "write deepspeed …, and let environment: say where that is")
     nodes = arrangement.nodes

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, processes_key
+from worldsize.jobspec.keys.key import Keys
 from worldsize.plan.plan import node_major_layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
 
 
 @ignore_unknown_keywords
@@ -20,8 +17,6 @@ class JaxDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import processes_key
-
         return {"process_count_per_instance": processes_key()}
 
     def world_size(self, instances: int) -> int:

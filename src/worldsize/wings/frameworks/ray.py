@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
+from worldsize.jobspec.keys.key import Key, Keys
 
 
 @ignore_unknown_keywords
@@ -25,8 +23,6 @@ class RayDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.keys.key import Key
-
         return {
             "port": Key("int", "The head's port.", minimum=1, maximum=65535),
             "address": Key("text", "The address of a cluster that runs already."),
@@ -40,8 +36,6 @@ class RayDistribution(NamedTuple):
         return instances
 
     def arrange(self, instances: int) -> Arrangement:
-        from worldsize.errors import PlanError
-
         raise PlanError(
             "this release cannot run a ray distribution yet",
             "distribution.type",

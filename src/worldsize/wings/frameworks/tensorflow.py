@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.errors import PlanError
+from worldsize.jobspec.distributions.base import Arrangement, count_key, ignore_unknown_keywords
+from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import NodePlan, RankPlan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
 
 
 @ignore_unknown_keywords
@@ -26,9 +24,6 @@ class TensorFlowDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import count_key
-        from worldsize.jobspec.keys.key import Key
-
         return {
             "worker_count": count_key("Workers; by default one per node."),
             "parameter_server_count": count_key("Parameter servers.", minimum=0),
@@ -46,8 +41,6 @@ class TensorFlowDistribution(NamedTuple):
         """
         ranks = self.world_size(instances)
         if ranks < instances:
-            from worldsize.errors import PlanError
-
             what = "{} task{} on {} nodes would leave some without any".format(
                 ranks, "" if ranks == 1 else "s", instances
             )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, processes_key
+from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import node_major_layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
 
 _LAUNCHER = (
     "direct: ranks find Horovod's variables (a Horovod built with gloo); mpirun: Open MPI's starts them, and a Horovod "
@@ -26,9 +23,6 @@ class HorovodDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import processes_key
-        from worldsize.jobspec.keys.key import Key
-
         return {
             "process_count_per_instance": processes_key(),
             "launcher": Key("text", _LAUNCHER, choices=("direct", "mpirun")),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
+from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, processes_key
+from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import node_major_layout
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.jobspec.keys.key import Keys
 
 _LAUNCHER = (
     "mpirun: Open MPI's starts the ranks, and needs no ssh; direct: ranks find its variables alone; srun: Slurm's own "
@@ -27,9 +24,6 @@ class MpiDistribution(NamedTuple):
 
     @staticmethod
     def keys() -> Keys:
-        from worldsize.jobspec.distributions.base import processes_key
-        from worldsize.jobspec.keys.key import Key
-
         return {
             "process_count_per_instance": processes_key(),
             "launcher": Key("text", _LAUNCHER, choices=("auto", "mpirun", "direct", "srun")),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from worldsize.common.named_tuple import cast
 from worldsize.compute.base import (
@@ -25,10 +26,6 @@ from worldsize.plan.handle import handle_of
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _PURE = ("facts", "check", "render")
 _METHODS = (*_PURE, "submit", "observe", "pause", "cancel", "end_remains")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any, cast
 
 from worldsize.entry_points import ExternalPart
 from worldsize.errors import JobError
@@ -14,8 +15,6 @@ from worldsize.plan.plan import NodePlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.jobspec.distribution import Distribution
 
 _NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
@@ -35,11 +34,10 @@ def load_external_kind(group: str, name: str) -> type[Distribution] | None:
     if missing:
         raise part.problem(f"has no default of {', '.join(sorted(missing))}")
     keys = part.call("keys", kind.keys, partial(_are_keys, fields), "a mapping of its fields to keys")  # type: ignore[attr-defined]
-    checked: type[Distribution] = _with_checks(part, kind, keys)
-    return checked
+    return _with_checks(part, kind, keys)
 
 
-def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> Any:
+def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> type[Distribution]:
     """A subclass of `kind` whose methods check what `kind`'s return."""
 
     def world_size(self: Any, instances: int) -> Any:
@@ -49,7 +47,8 @@ def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> Any:
         return part.call("arrange", lambda: kind.arrange(self, instances), _is_arrangement, "an Arrangement")
 
     checked = {"keys": staticmethod(lambda: keys), "world_size": world_size, "arrange": arrange, "__slots__": ()}
-    return type(kind.__name__, (kind,), {**checked, "__module__": kind.__module__, "__doc__": kind.__doc__})
+    own = {**checked, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    return cast("type[Distribution]", type(kind.__name__, (kind,), own))
 
 
 def _are_keys(fields: tuple[str, ...], made: Any) -> bool:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
 
 from worldsize.cli.console import current_directory
 from worldsize.cli.output import report, show_json, show_question
+from worldsize.compute.local.reports import gpu_models
 from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.trust.decisions import try_write_decision
 from worldsize.trust.documents import open_document, write_document
-from worldsize.wings.project.detect import ScriptOption, SlurmCluster, TrainingScript
+from worldsize.wings.project.detect import (
+    ScriptOption,
+    SlurmCluster,
+    TrainingScript,
+    find_scripts,
+    find_slurm_cluster,
+    read_script,
+)
+from worldsize.wings.project.files import InitAnswers, config_text, job_text
+from worldsize.wings.project.schema import job_schema
 
 JOB = "job.yml"
 CONFIG = "worldsize.toml"
 SCHEMA = "worldsize.schema.json"
 _MOST = 1_000_000
-
-Answer = TypeVar("Answer")
 
 _EXAMPLES = {
     "schema": """examples:
@@ -30,14 +40,6 @@ _EXAMPLES = {
   worldsize init examples/mine --yes
                                   takes what it finds, without asking (as it does without a terminal)""",
 }
-
-
-class InitAnswers(NamedTuple):
-    script: TrainingScript | None
-    nodes: int
-    processes: int
-    compute: str
-    values: dict[str, str]
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -52,31 +54,25 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_schema(options: argparse.Namespace) -> int:
-    from worldsize.wings.project.schema import job_schema
-
     show_json(job_schema())
     return 0
 
 
 def init(options: argparse.Namespace) -> int:
-    from worldsize.trust.decisions import try_write_decision
-    from worldsize.wings.project import detect
-    from worldsize.wings.project.files import config_text, job_text
-
     directory = os.path.join(current_directory(), options.directory)
     if not os.path.isdir(directory):
         raise NotFound("no such directory", options.directory, "init describes a project that is there")
     job = os.path.join(directory, JOB)
     if os.path.lexists(job) and not options.force:
         raise UsageError("exists already", os.path.join(options.directory, JOB), "--force overwrites it")
-    cluster = detect.find_slurm_cluster()
+    cluster = find_slurm_cluster()
     answers = _collect_answers(directory, cluster, asking=not options.yes and sys.stdin.isatty())
-    text = job_text(os.path.basename(os.path.abspath(directory)), answers.script, answers)
+    text = job_text(os.path.basename(os.path.abspath(directory)), answers)
     _check(text, job)
     config = config_text(cluster)
     if _write(directory, options.directory, CONFIG, config, options.force):
         try_write_decision(os.path.join(directory, CONFIG), True, os.environ, config.encode())
-    _write(directory, options.directory, SCHEMA, _schema(), force=True)
+    _write(directory, options.directory, SCHEMA, json.dumps(job_schema(), indent=2) + "\n", force=True)
     _write(directory, options.directory, JOB, text, options.force)
     _advise(answers)
     report(f"now: worldsize run {os.path.normpath(os.path.join(options.directory, JOB))}")
@@ -84,26 +80,24 @@ def init(options: argparse.Namespace) -> int:
 
 
 def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool) -> InitAnswers:
-    from worldsize.wings.project import detect
-
-    scripts = detect.find_scripts(directory)
-    gpus = detect.gpu_count()
-    path = scripts[0] if scripts else None
+    scripts, gpus = find_scripts(directory), len(gpu_models())
+    path = scripts[0] if scripts else ""
     if asking:
         report(*_findings(scripts, gpus, cluster))
-        path = _ask("script", path or "", lambda text: _parse_script(directory, text)) or None
-    script = detect.read_script(directory, path) if path else None
-    nodes, processes, compute = 1, gpus or (2 if script and script.distributed else 1), "local"
+        path = _ask("script", path, lambda text: _script_error(directory, text))
+    script = read_script(directory, os.path.normpath(path)) if path else None
+    nodes, processes, compute = "1", str(gpus or (2 if script and script.distributed else 1)), "local"
     values: dict[str, str] = {}
     if asking:
-        nodes = _ask("nodes", str(nodes), _parse_positive)
-        processes = _ask("processes per node", str(processes), _parse_positive)
-        compute = _ask(
-            f"compute ({', '.join(_computes(cluster))})", compute, lambda text: _parse_compute(text, cluster)
-        )
+        nodes = _ask("nodes", nodes, _count_error)
+        processes = _ask("processes per node", processes, _count_error)
+        known = ["local", "cluster"] if cluster else ["local"]
+        one = f"one of: {', '.join(known)}"
+        compute = _ask(f"compute ({', '.join(known)})", compute, lambda text: "" if text in known else one)
         for option in _required_options(script):
-            values[option.name] = _ask(f"{option.flag}, which {path} requires", "", _parse_word)
-    return InitAnswers(script, nodes, processes, compute, values)
+            question = f"{option.flag}, which {path} requires"
+            values[option.name] = _ask(question, "", lambda text: "" if text else "it has no default")
+    return InitAnswers(script, int(nodes), int(processes), compute, values)
 
 
 def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> list[str]:
@@ -113,47 +107,29 @@ def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> li
     return [told, "Enter takes what stands in brackets."]
 
 
-def _ask(question: str, default: str, read: Callable[[str], Answer]) -> Answer:
-    """Asks until `read` takes the answer. KeyboardInterrupt when there is no more input."""
+def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
+    """Asks until there is no `error` in the answer. KeyboardInterrupt when there is no more input."""
     while True:
         show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
         line = sys.stdin.readline()
         if not line:
             raise KeyboardInterrupt
-        try:
-            return read(line.strip() or default)
-        except ValueError as error:
-            report(f"  {error}")
+        answer = line.strip() or default
+        wrong = error(answer)
+        if not wrong:
+            return answer
+        report(f"  {wrong}")
 
 
-def _parse_script(directory: str, text: str) -> str:
+def _script_error(directory: str, text: str) -> str:
     if text and not os.path.isfile(os.path.join(directory, text)):
-        raise ValueError(f"there is no {text} in {directory}")
-    if os.path.isabs(text) or text.startswith(".."):
-        raise ValueError("the script must lie in the project")
-    return os.path.normpath(text) if text else ""
+        return f"there is no {text} in {directory}"
+    return "the script must lie in the project" if os.path.isabs(text) or text.startswith("..") else ""
 
 
-def _parse_positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) <= _MOST):
-        raise ValueError("a whole number from 1 on")
-    return int(text)
-
-
-def _computes(cluster: SlurmCluster | None) -> list[str]:
-    return ["local", "cluster"] if cluster else ["local"]
-
-
-def _parse_compute(text: str, cluster: SlurmCluster | None) -> str:
-    if text not in _computes(cluster):
-        raise ValueError(f"one of: {', '.join(_computes(cluster))}")
-    return text
-
-
-def _parse_word(text: str) -> str:
-    if not text:
-        raise ValueError("it has no default")
-    return text
+def _count_error(text: str) -> str:
+    right = text.isascii() and text.isdigit() and 0 < int(text[:10]) <= _MOST
+    return "" if right else "a whole number from 1 on"
 
 
 def _required_options(script: TrainingScript | None) -> list[ScriptOption]:
@@ -161,20 +137,10 @@ def _required_options(script: TrainingScript | None) -> list[ScriptOption]:
 
 
 def _check(text: str, path: str) -> None:
-    from worldsize.jobspec.reading.job_file import parse_job
-
     try:
         parse_job(text, path)
     except JobError as error:
         raise UsageError(f"no job can be made of this: {error.what}", error.where, f"write {JOB} by hand") from None
-
-
-def _schema() -> str:
-    import json
-
-    from worldsize.wings.project.schema import job_schema
-
-    return json.dumps(job_schema(), indent=2) + "\n"
 
 
 def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:

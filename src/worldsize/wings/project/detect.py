@@ -9,9 +9,15 @@ import ast
 import os
 import re
 import shutil
+from functools import partial
+from glob import glob
 from typing import NamedTuple
 
-_SCRIPT_DIRECTORIES = ("", "src")
+from worldsize.compute.slurm.cluster import partitions
+from worldsize.compute.slurm.commands import run_slurm
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+
+_SCRIPTS = ("*.py", "src/*.py")
 _PREFERRED = ("train.py", "main.py", "run.py", "run_ddp.py")
 _NO_SCRIPTS = re.compile(r"(test_.*|.*_test|conftest|setup|__init__|__main__|_.*)\.py")
 _DISTRIBUTED = re.compile(
@@ -50,16 +56,9 @@ class SlurmCluster(NamedTuple):
 
 def find_scripts(directory: str) -> list[str]:
     """Python scripts there and in src/, the likeliest to train first."""
-    found = []
-    for place in _SCRIPT_DIRECTORIES:
-        try:
-            names = sorted(os.listdir(os.path.join(directory, place)))
-        except OSError:
-            continue
-        found += [
-            os.path.join(place, name) for name in names if name.endswith(".py") and not _NO_SCRIPTS.fullmatch(name)
-        ]
-    paths = [path for path in found if os.path.isfile(os.path.join(directory, path))]
+    found = [path for pattern in _SCRIPTS for path in sorted(glob(pattern, root_dir=directory))]
+    named = [path for path in found if not _NO_SCRIPTS.fullmatch(os.path.basename(path))]
+    paths = [path for path in named if os.path.isfile(os.path.join(directory, path))]
     return sorted(paths, key=lambda path: _likelihood(directory, path))
 
 
@@ -124,32 +123,14 @@ def _read(path: str) -> str:
         return ""
 
 
-def gpu_count() -> int:
-    """NVIDIA GPUs of this machine."""
-    from worldsize.compute.local.reports import gpu_models
-
-    return len(gpu_models())
-
-
 def find_slurm_cluster() -> SlurmCluster | None:
     """The Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
     if shutil.which("sinfo") is None:
         return None
-    partitions: dict[str, bool] = {}
-    counts = []
-    for line in _output_lines("sinfo", "--noheader", "--format=%P|%G"):
-        name, _, gres = line.strip().partition("|")
-        if re.fullmatch(r"[\w.-]+\*?", name):
-            partitions[name.rstrip("*")] = name.endswith("*")
-        counts += [int(number) for number in re.findall(r"gpu(?::[\w.-]+)?:(\d+)", gres)]
-    return SlurmCluster(tuple(sorted(partitions, key=lambda name: not partitions[name])), max(counts, default=None))
-
-
-def _output_lines(*argv: str) -> list[str]:
-    import subprocess
-
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return done.stdout.splitlines() if done.returncode == 0 else []
+        rows = partitions(partial(run_slurm, environ=os.environ, timeout=_PATIENCE))
+    except (ConfigError, SubmitAgain, SubmitRejected):
+        return SlurmCluster()
+    named = [row for row in rows if re.fullmatch(r"[\w.-]+", row.name)]
+    names = tuple(row.name for row in sorted(named, key=lambda row: not row.default))
+    return SlurmCluster(names, max((row.gpus_per_node for row in rows), default=0) or None)

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple
 
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import InputValue, Job
@@ -16,20 +16,20 @@ from worldsize.wings.project.detect import SlurmCluster, TrainingScript
 _ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 
 
-class JobSize(Protocol):
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def processes(self) -> int: ...
-    @property
-    def compute(self) -> str: ...
-    @property
-    def values(self) -> Mapping[str, str]: ...
+class InitAnswers(NamedTuple):
+    """`values`: of options that the script requires."""
+
+    script: TrainingScript | None
+    nodes: int
+    processes: int
+    compute: str
+    values: Mapping[str, str]
 
 
-def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
+def job_text(name: str, answers: InitAnswers) -> str:
     """A job file that runs as it is."""
-    inputs = _inputs(script, size.values)
+    script = answers.script
+    inputs = _inputs(script, answers.values)
     kind = "pytorch" if script is None or script.distributed else "none"
     code = os.path.dirname(script.path) if script else ""
     parts = [
@@ -46,9 +46,9 @@ def job_text(name: str, script: TrainingScript | None, size: JobSize) -> str:
         parts += ["\n", dump_job(Job(inputs=inputs))]
     parts += [
         f"\ndistribution:\n  type: {kind}\n",
-        f"  process_count_per_instance: {size.processes}   # usually the number of GPUs of a node\n",
-        f"resources:\n  instance_count: {size.nodes}   # nodes\n",
-        f"compute: {size.compute}\n",
+        f"  process_count_per_instance: {answers.processes}   # usually the number of GPUs of a node\n",
+        f"resources:\n  instance_count: {answers.nodes}   # nodes\n",
+        f"compute: {answers.compute}\n",
     ]
     return "".join(parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS
@@ -36,63 +37,32 @@ def job_schema() -> dict[str, Any]:
 
 
 def _mapping(keys: Keys) -> dict[str, Any]:
-    properties = {name: _with_null(_key(key)) for name, key in keys.items()}
+    """A key without a value counts as absent."""
+    properties = {
+        name: {"description": key.doc, "anyOf": [_value(key), {"type": "null"}]} for name, key in keys.items()
+    }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or nothing: a key without a value counts as absent."""
-    description = {"description": schema.pop("description")}
-    return {**description, "anyOf": [schema, {"type": "null"}]}
-
-
-def _key(key: Key) -> dict[str, Any]:
-    return {"description": key.doc, **_value(key)}
-
-
 def _value(key: Key) -> dict[str, Any]:
-    kind = key.kind
-    if kind in ("inputs", "outputs"):
-        items = {"$ref": f"#/$defs/{kind[:-1]}"}
-        return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
-    if kind in ("environment", "distribution"):
-        return {"$ref": f"#/$defs/{kind}"}
-    if kind == "object":
-        return _mapping(key.keys)
-    if kind == "wing":
+    if key.kind in _FIXED:
+        return _FIXED[key.kind]
+    if key.kind == "wing":
         wing = find_module(key.home)
         return _mapping(wing.KEYS) if wing else {"type": "object"}
-    if kind == "objects":
-        return {"type": "object", "additionalProperties": _mapping(key.keys)}
-    if kind == "build":
-        steps = {"type": "array", "items": {"oneOf": [{"type": "string"}, _mapping(STEP)]}}
-        return {"oneOf": [_mapping(key.keys), steps]}
-    if kind == "records":
-        return {"type": "array", "items": _mapping(key.keys)}
-    if kind in ("int", "number"):
-        return {"type": "integer" if kind == "int" else "number", **_bounds(key)}
-    if kind == "texts":
-        return {"type": "array", "items": _text(key)}
-    return {
-        "text": _text(key),
-        "path": _text(key),
-        "as_text": _SCALARS,
-        "flag": {"type": "boolean"},
-        "words": _TEXT_OR_TEXTS,
-        "requirements": _TEXT_OR_TEXTS,
-        "places": _TEXT_OR_TEXTS,
-        "python": _SCALARS,
-        "text_map": {"type": "object", "additionalProperties": _SCALARS},
-        "labels": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}},
-        "conda": {"type": ["string", "object"]},
-        "any": {"type": "object"},
-        "search": {"type": "object", "additionalProperties": {"type": "array", "items": _SCALARS}},
-        "matrix": {
-            "type": "object",
-            "propertyNames": _NAMES,
-            "additionalProperties": {"type": "array", "items": _SCALARS},
-        },
-    }[kind]
+    return _DEPENDING[key.kind](key)
+
+
+def _all_named(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
+
+
+def _all(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": items}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 def _text(key: Key) -> dict[str, Any]:
@@ -115,3 +85,37 @@ def _distribution(name: str) -> dict[str, Any]:
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
     schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}
     return {**schema, "required": ["type"], "additionalProperties": True}
+
+
+_FIXED: Mapping[str, dict[str, Any]] = {
+    "inputs": _all_named({"$ref": "#/$defs/input"}),
+    "outputs": _all_named({"$ref": "#/$defs/output"}),
+    "environment": {"$ref": "#/$defs/environment"},
+    "distribution": {"$ref": "#/$defs/distribution"},
+    "as_text": _SCALARS,
+    "flag": {"type": "boolean"},
+    "words": _TEXT_OR_TEXTS,
+    "requirements": _TEXT_OR_TEXTS,
+    "places": _TEXT_OR_TEXTS,
+    "python": _SCALARS,
+    "text_map": _all(_SCALARS),
+    "labels": _all({"type": ["string", "number", "boolean", "null"]}),
+    "conda": {"type": ["string", "object"]},
+    "any": {"type": "object"},
+    "search": _all(_list(_SCALARS)),
+    "matrix": _all_named(_list(_SCALARS)),
+}
+"""By the kind of key."""
+
+_DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
+    "text": _text,
+    "path": _text,
+    "texts": lambda key: _list(_text(key)),
+    "int": lambda key: {"type": "integer", **_bounds(key)},
+    "number": lambda key: {"type": "number", **_bounds(key)},
+    "object": lambda key: _mapping(key.keys),
+    "objects": lambda key: _all(_mapping(key.keys)),
+    "records": lambda key: _list(_mapping(key.keys)),
+    "build": lambda key: {"oneOf": [_mapping(key.keys), _list({"oneOf": [{"type": "string"}, _mapping(STEP)]})]},
+}
+"""Those that say more of it."""

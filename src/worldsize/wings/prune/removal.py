@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.common.json_values import read_record
@@ -119,9 +119,11 @@ def _finish_interrupted(directory: str) -> None:
     such a name to what is none: they can move a directory that they can write to, and no run is one."""
     try:
         require_shared_directory(directory)
+        with os.scandir(directory) as iterator:
+            entries = list(iterator)
     except (OSError, StorageError):
         return
-    for entry in _entries(directory):
+    for entry in entries:
         if entry.name.startswith(_PRUNED) and is_run_id(entry.name[len(_PRUNED) :].partition(".")[0]):
             try:
                 if foreign_danger(entry.path):
@@ -141,40 +143,25 @@ def _sweep_objects(path: str, now: float) -> None:
     except (OSError, StorageError):
         return
     try:
-        for name in os.listdir(directory):
-            if _OBJECT_DIRECTORY.fullmatch(name):
-                _sweep_object_directory(directory, name)
-            elif name.startswith((_INDEX, _TEMPORARY)):
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                age = now - (status.st_mtime if name.startswith(_INDEX) else status.st_ctime)
-                if age > (_STALE_INDEX if name.startswith(_INDEX) else _STALE_TEMPORARY):
-                    try_unlink(name, directory)
-    except OSError:
-        pass  # what is left is swept the next time
+        for place, folders, names, folder in os.fwalk(".", dir_fd=directory):
+            folders[:] = [name for name in folders if place == "." and _OBJECT_DIRECTORY.fullmatch(name)]
+            for name in names:
+                _sweep_file(folder, name, now, stored=place != ".")
     finally:
         os.close(directory)
 
 
-def _sweep_object_directory(objects: int, name: str) -> None:
+def _sweep_file(folder: int, name: str, now: float, stored: bool) -> None:
+    """What cannot be removed is swept the next time."""
     try:
-        shelf = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=objects)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return
-    try:
-        for stored in os.listdir(shelf):
-            if _OBJECT.fullmatch(stored):
-                status = os.stat(stored, dir_fd=shelf, follow_symlinks=False)
-                if status.st_nlink == 1 and is_ours(status):
-                    try_unlink(stored, shelf)
-    except OSError:
-        pass
-    finally:
-        os.close(shelf)
-
-
-def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as iterator:
-            yield from list(iterator)
-    except OSError:
-        return
+    if stored:
+        stale = bool(_OBJECT.fullmatch(name)) and status.st_nlink == 1 and is_ours(status)
+    elif name.startswith(_INDEX):
+        stale = now - status.st_mtime > _STALE_INDEX
+    else:
+        stale = name.startswith(_TEMPORARY) and now - status.st_ctime > _STALE_TEMPORARY
+    if stale:
+        try_unlink(name, folder)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from worldsize.common.numbers import parse_digits
+from worldsize.jobspec.batch_script import script_reader
 from worldsize.jobspec.config.compute_keys import call_settings
-from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
 from worldsize.service.submission.make_plan import with_client_paths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.common.path_mapping import Mapped
 
 _MANY = 16
 """So many ranks that import torch are much for one machine."""
@@ -27,11 +24,9 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     said = []
     name = (compute or job.compute or config.default_compute).removeprefix("azureml:")
     settings = config.computes.get(name)
-    if settings is not None and settings.offline:
-        job = job._replace(offline=True)
     if settings is not None:
-        mapped = _path_mapping(settings)
-        job = with_client_paths(job, mapped) if mapped else job
+        job = with_client_paths(job, call_settings(settings.type, "path_mapping", (), settings.options))
+        job = job._replace(offline=job.offline or bool(settings.offline))
     if job.modules:
         said.append(f"modules are not loaded in a rehearsal: {', '.join(job.modules)}")
         job = job._replace(modules=())
@@ -46,12 +41,6 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
     return job._replace(compute=here), said
 
 
-def _path_mapping(settings: ComputeSettings) -> Mapped:
-    """How the nodes of a configured compute call paths of this machine, as its settings alone tell."""
-    mapped: Mapped = call_settings(settings.type, "path_mapping", (), settings.options)
-    return mapped
-
-
 def _requested_gpus(job: Job) -> int | None:
     """What the job asks its own compute for."""
     count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
@@ -59,11 +48,8 @@ def _requested_gpus(job: Job) -> int | None:
         return count or None
     if job.batch_script is None:
         return None
-    from worldsize.jobspec.batch_script import script_reader
-
     return script_reader().gpu_count(job) or None
 
 
 def _process_count(job: Job) -> int:
-    processes = processes_per_instance(job.distribution) if job.distribution else None
-    return processes or 1
+    return processes_per_instance(job.distribution) or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import read_json
+from worldsize.common.atomic_files import read_object
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
@@ -15,9 +15,7 @@ LIMITS = (
 
 
 def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """For the end of a rehearsal; () for a run that is none."""
-    if plan.rehearsal is None:
-        return []
+    """For the end of a rehearsal."""
     lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):
@@ -31,9 +29,5 @@ def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
 
 def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
     """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
-    try:
-        found = read_json(paths.isolation)
-    except (OSError, ValueError):
-        return {}
-    known = found.items() if isinstance(found, dict) else ()
-    return {name: why for name, why in known if why is None or isinstance(why, str)}
+    found = read_object(paths.isolation).items()
+    return {name: why for name, why in found if why is None or isinstance(why, str)}

@@ -25,7 +25,7 @@ from worldsize.plan.secrets_file import (
     write_secrets,
 )
 from worldsize.service.runs.run import Run
-from worldsize.state.records import RunState, Status
+from worldsize.state.records import RunState
 
 _ENDED = (RunState.FAILED, RunState.CANCELLED, RunState.LOST)
 _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
@@ -58,14 +58,14 @@ def requeue(run: Run) -> int:
         else:
             ask(handle, attempt)
             _make_attempt(run.paths, attempt, run.plan.umask)
-    except WorldsizeError as error:
-        _remove_renewed_secrets(run.paths, status)
+    except (WorldsizeError, OSError) as error:
+        if status.final:  # it stays so, and what was read anew for it goes
+            remove_secrets(run.paths)
+        if isinstance(error, OSError):
+            raise storage_error(error, run.paths.root) from None
         if isinstance(error, SubmitRejected):
             raise SubmitRejected(error.what, error.where, rerun) from None
         raise
-    except OSError as error:
-        _remove_renewed_secrets(run.paths, status)
-        raise storage_error(error, run.paths.root) from None
     return attempt
 
 
@@ -82,12 +82,6 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
     if missing:
         raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")
     write_secrets(paths, unmasked_variables(plan, environ))
-
-
-def _remove_renewed_secrets(paths: RunPaths, status: Status) -> None:
-    """What was read anew for a run that has ended and stays so."""
-    if status.final:
-        remove_secrets(paths)
 
 
 def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:

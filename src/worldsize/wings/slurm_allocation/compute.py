@@ -12,23 +12,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from worldsize.agent.posix import processes
 from worldsize.common.numbers import parse_digits
-from worldsize.compute.base import (
-    CheckResult,
-    ComputeFacts,
-    EmbeddedFiles,
-    Handle,
-    IdleCallback,
-    Submission,
-    load_node_commands,
-)
+from worldsize.compute.base import CheckResult, ComputeFacts, Handle, IdleCallback, Submission, load_node_commands
 from worldsize.compute.local.leftovers import is_alive, may_be_signalled, remember_child
 from worldsize.compute.slurm import preflight
-from worldsize.compute.slurm.commands import run_slurm
+from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.job_rows import UNANSWERED, JobRow
 from worldsize.compute.slurm.queue import query_jobs
 from worldsize.errors import SubmitAgain, SubmitRejected
@@ -41,28 +32,20 @@ from worldsize.wings.slurm_allocation.allocation_end import explained_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
-    from worldsize.compute.slurm.compute import SlurmCompute
+    from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
 
 _KIND = "slurm-step"
 _LOOK_EVERY = 0.25
 _STARTS_WITHIN = 5.0
 
 
-class AllocationCompute:
+class AllocationCompute(SlurmCompute):
     capabilities = frozenset(("exec", "nodes", "script", "steps"))
-    group_noun = "partitions"
-
-    def __init__(self, cluster: SlurmCompute, environ: Mapping[str, str]) -> None:
-        self.name = cluster.name
-        self._cluster = cluster
-        self._environ = environ
-        self._ask = partial(run_slurm, environ=environ)
 
     def facts(self, job: Job) -> ComputeFacts:
         """The allocation's own GPUs, where Slurm tells how many."""
         gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
-        facts = self._cluster.facts(job)
+        facts = super().facts(job)
         return facts if gpus is None else facts._replace(gpus_per_node=gpus)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
@@ -74,10 +57,7 @@ class AllocationCompute:
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
         missing = list(preflight.check_programs(self._environ))
         said = f"it runs inside the allocation that this shell belongs to: job {self._environ['SLURM_JOB_ID']}"
-        return missing or [*self._cluster.check_locations(job), CheckResult("notice", said)]
-
-    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
-        return self._cluster.render(job, plan, paths, files)
+        return missing or [*self.check_locations(job), CheckResult("notice", said)]
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         return [self._start(submission) for submission in submissions]
@@ -85,7 +65,7 @@ class AllocationCompute:
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         """Slurm is asked after the end of an srun was seen: it knows by then why it has ended the allocation."""
         alive = [not _is_here(handle) or is_alive(handle) for handle in handles]
-        rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._ask)
+        rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._run)
         return [
             self._observe_living(handle) if lives else _observe_end(handle, rows[handle["job"]])
             for handle, lives in zip(handles, alive, strict=True)
@@ -120,7 +100,7 @@ class AllocationCompute:
         deadline = time.monotonic() + _STARTS_WITHIN
         while (step := self._step(handle)) is not None:
             try:
-                self._ask(["scancel", "--signal=" + name, step])
+                self._run(["scancel", "--signal=" + name, step])
                 return True
             except SubmitRejected:
                 if time.monotonic() > deadline:
@@ -133,27 +113,20 @@ class AllocationCompute:
         self._cancel(handle, now=True)
         return int(alive)
 
-    def nodes(self) -> list[ComputeNode]:
-        return self._cluster.nodes()
-
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         if handle is not None:
-            return self._cluster.execute(handle, command)
+            return super().execute(handle, command)
         stream: NodeCommandStream = load_node_commands("slurm").execute_in_allocation(
-            command, self._environ["SLURM_JOB_ID"], self._cluster.python, self._environ
+            command, self._environ["SLURM_JOB_ID"], self.python, self._environ
         )
         return stream
 
-    def shell(self, handle: Handle, command: NodeCommand) -> int:
-        return self._cluster.shell(handle, command)
-
     def _observe_living(self, handle: Handle) -> Observation:
-        return Observation("running") if _is_here(handle) else self._observe_remote(handle)
-
-    def _observe_remote(self, handle: Handle) -> Observation:
-        """What Slurm tells, wherever we are: whether the allocation is there, and in it a step named as the run."""
+        """Elsewhere than here, what Slurm tells: whether the allocation is there, and in it a step named as the run."""
+        if _is_here(handle):
+            return Observation("running")
         job = handle["job"]
-        row = query_jobs([job], self._ask)[job]
+        row = query_jobs([job], self._run)[job]
         if row.seen == UNANSWERED:
             return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
         if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
@@ -167,14 +140,15 @@ class AllocationCompute:
         """The id of its step, which bears the run's name."""
         asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
         try:
-            steps = [line.split(None, 1) for line in self._ask(asked).splitlines()]
+            steps = [line.split(None, 1) for line in self._run(asked).splitlines()]
         except SubmitRejected:
             return None  # there is no such job any more
         return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
 
     def _start(self, submission: Submission) -> Handle:
         environ = without_variables(self._environ, ("SLURM_RESTART_COUNT", PASSWORD_VARIABLE, *submission.plan.secrets))
-        environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=_element(submission.plan))
+        element = submission.plan.array
+        environ.update(SLURM_OVERLAP="1", SLURM_ARRAY_TASK_ID=str(element.element) if element else "")
         flags, mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666 & ~submission.plan.umask
         with tempfile.TemporaryFile() as script, open(os.open(submission.paths.batch_log, flags, mode), "ab") as log:
             script.write(submission.payload.script.encode("utf-8", "surrogateescape"))
@@ -192,17 +166,13 @@ class AllocationCompute:
         return {
             "type": _KIND,
             "job": self._environ["SLURM_JOB_ID"],
-            "python": self._cluster.python,
+            "python": self.python,
             "pid": child.pid,
             "start_time": processes.start_time(child.pid),
             "host": socket.gethostname(),
             "run_id": submission.plan.run_id,
             "run_dir": submission.paths.root,
         }
-
-
-def _element(plan: Plan) -> str:
-    return str(plan.array.element) if plan.array else ""
 
 
 def _observe_end(handle: Handle, allocation: JobRow) -> Observation:

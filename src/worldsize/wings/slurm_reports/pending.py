@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from itertools import zip_longest
 
+from worldsize.compute.capabilities import Change, WaitExplanation
 from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.commands import call
 from worldsize.compute.slurm.job_rows import JobRow, span, time_of
@@ -22,55 +23,27 @@ _ESTIMATE_TIMEOUT = 15.0
 _LEAST_GAIN = 60.0
 _HOUR = 3600
 _LIMITS_IF_UNLIMITED = (24 * _HOUR, 4 * _HOUR, _HOUR)
-_ESTIMATE_LINE = re.compile(
-    r"Job (?P<job>\d+) to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using (?P<processors>\d+) processors"
-    r" on (?:nodes )?(?P<nodes>\S+)(?: in partition (?P<partition>\S+))?"
-)
-"""allocate.c of Slurm's api: 20.11 to 24.11 say "using", 25.05 "[on cluster C] a using"; a het job's line has no
-partition. The line goes to stderr, with "sbatch: " before it."""
+_ESTIMATE_LINE = re.compile(r"Job \d+ to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using \d+ processors")
+"""allocate.c of Slurm's api: 20.11 to 24.11 say "using", 25.05 "[on cluster C] a using". The line goes to stderr, with
+"sbatch: " before it."""
 
 _OTHER_PLACES_HELP = re.compile(
     "Resources|Priority|ReqNodeNotAvail|NodeDown|Partition|QOS|Assoc|Max|Licenses|Reservation|BadConstraints|DOWN"
     "|None|^$"
 )
 
-
-class PendingExplanation(NamedTuple):
-    """`expected` is Slurm's own estimate (Unix seconds); it makes none for every job, and none for stuck ones."""
-
-    words: str
-    expected: float | None
-    stuck: bool
+StartEstimator = Callable[[Mapping[str, str]], "float | None"]
+"""When a job would start with changed options of sbatch (Unix seconds); None where Slurm gives no answer."""
 
 
-class StartEstimate(NamedTuple):
-    """What --test-only answered: when it would start (Unix seconds), and where."""
-
-    start: float
-    nodes: str
-    partition: str
-
-
-class EarlierStart(NamedTuple):
-    """A change of options that would start earlier by `gain` seconds; None: unlike as it is, it would start at all.
-
-    `change` holds sbatch's long options.
-    """
-
-    change: Mapping[str, str]
-    words: str
-    start: float
-    gain: float | None
-
-
-def explain(row: JobRow, now: float) -> PendingExplanation:
+def explain(row: JobRow, now: float) -> WaitExplanation:
     """Why it waits, with the expected start where Slurm has estimated one."""
     stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
     if expected:
         words += f"; Slurm expects it to start in {span(expected - now)}"
-    return PendingExplanation(words, expected, stuck)
+    return WaitExplanation(row.reason, words, expected, stuck)
 
 
 def is_worth_trying(row: JobRow) -> bool:
@@ -79,28 +52,24 @@ def is_worth_trying(row: JobRow) -> bool:
 
 
 def find_earlier_starts(
-    row: JobRow,
-    partitions: Iterable[PartitionRow],
-    trial: Callable[[Mapping[str, str]], StartEstimate | None],
-    now: float,
-    most: int = MAX_ESTIMATES,
-) -> list[EarlierStart]:
+    row: JobRow, partitions: Iterable[PartitionRow], trial: StartEstimator, now: float
+) -> list[Change]:
     """The changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it is.
 
     An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
     """
     unchanged = trial({})
-    known = [start for start in (row.expected, unchanged.start if unchanged else None) if start is not None]
-    start = min(known, default=None)
+    start = min((known for known in (row.expected, unchanged) if known is not None), default=None)
     found = []
-    for change in candidates(row, partitions)[: most - 1]:
+    for change in candidates(row, partitions)[: MAX_ESTIMATES - 1]:
         tried = trial(change)
         if tried is None:
             continue
-        gain = None if start is None else start - max(tried.start, now)
+        gain = None if start is None else start - max(tried, now)
         if gain is None or gain >= _LEAST_GAIN:
-            found.append(EarlierStart(change, change_words(change, tried.start - now), tried.start, gain))
-    return sorted(found, key=lambda each: (each.start, len(each.change)))
+            options = {f"slurm.{name}": value for name, value in change.items()}
+            found.append(Change(options, change_words(change, tried - now), tried, gain))
+    return sorted(found, key=lambda each: (each.start, len(each.options)))
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
@@ -115,18 +84,13 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
         if partition.max_time is not None and (row.limit is None or row.limit > partition.max_time):
             change["time"] = time_limit_text(partition.max_time)
         others.append(change)
-    both: list[dict[str, str]] = []
-    for index in range(max(len(times), len(others))):
-        both += others[index : index + 1] + times[index : index + 1]
-    return both
+    return [change for turn in zip_longest(others, times) for change in turn if change]
 
 
-def make_start_estimator(
-    script: str, environ: Mapping[str, str]
-) -> Callable[[Mapping[str, str]], StartEstimate | None]:
+def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstimator:
     """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
 
-    def tried(change: Mapping[str, str]) -> StartEstimate | None:
+    def tried(change: Mapping[str, str]) -> float | None:
         argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
         try:
             return parse_start_estimate(call(argv, environ=environ, timeout=_ESTIMATE_TIMEOUT, input=script).err)
@@ -136,22 +100,16 @@ def make_start_estimator(
     return tried
 
 
-def parse_start_estimate(text: str) -> StartEstimate | None:
+def parse_start_estimate(text: str) -> float | None:
+    """When it would start (Unix seconds), by what --test-only answered."""
     match = _ESTIMATE_LINE.search(text)
-    start = time_of(match["start"]) if match else None
-    if match is None or start is None:
-        return None
-    return StartEstimate(start, match["nodes"], match["partition"] or "")
+    return time_of(match["start"]) if match else None
 
 
 def change_words(change: Mapping[str, str], wait: float) -> str:
-    """ "partition short with slurm.time 60: at once"."""
-    parts = []
-    if "partition" in change:
-        parts.append(f"slurm.partition {change['partition']}")
-    if "time" in change:
-        parts.append(f"slurm.time {change['time']}")
-    return "{}: {}".format(" with ".join(parts), "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
+    """ "slurm.partition short with slurm.time 00:30:00: at once"."""
+    options = " with ".join(f"slurm.{name} {value}" for name, value in change.items())
+    return "{}: {}".format(options, "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 
 
 def time_limit_text(seconds: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from worldsize.compute.capabilities import Change, ComputeNode, Usage, WaitExplanation
@@ -14,9 +14,7 @@ from worldsize.compute.slurm.queue import query_jobs
 from worldsize.compute.slurm.states import state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.wings.slurm_reports import pending
-from worldsize.wings.slurm_reports.usage import JobUsage, usage, usage_of_row
-
-StartEstimator = Callable[[Mapping[str, str]], "pending.StartEstimate | None"]
+from worldsize.wings.slurm_reports.usage import usage, usage_of_row
 
 _PAUSE = 0.15
 _SHORTEST_ANSWER = 2.0
@@ -42,30 +40,27 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
         return None
     found = pending.explain(row, time.time())
     changes = _find_earlier_starts(row, script, deadline, environ) if script and pending.is_worth_trying(row) else ()
-    return WaitExplanation(row.reason, found.words, found.expected, found.stuck, changes)
+    return found._replace(sooner=changes)
 
 
 def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
     """Accounting notes a job's end first, its CPU time a moment later. Without accounting squeue knows something."""
     deadline = time.monotonic() + patience
     run = partial(run_slurm, environ=environ, timeout=max(patience, _SHORTEST_ANSWER))
-    answers: list[bool] = []
-
-    def asking(argv: Sequence[str]) -> str:
-        text = run(argv)
-        answers.append(True)
-        return text
-
-    while True:
-        found = usage(jobs, asking)
-        complete = all(each is not None and each.cpu_efficiency is not None for each in found.values())
-        if complete or not answers or time.monotonic() + _PAUSE > deadline:
-            break
-        time.sleep(_PAUSE)
+    found: dict[str, Usage | None] = dict.fromkeys(jobs)
+    try:
+        found = usage(jobs, run)
+        while not all(each and each.cpu_efficiency is not None for each in found.values()):
+            if time.monotonic() + _PAUSE > deadline:
+                break
+            time.sleep(_PAUSE)
+            found = usage(jobs, run)
+    except (SubmitAgain, SubmitRejected, ConfigError):
+        pass  # what accounting has told by now
     unknown = [job for job in jobs if found[job] is None]
     if unknown:
         found.update({job: usage_of_row(row) for job, row in query_jobs(unknown, run).items()})
-    return [_usage(found[job]) for job in jobs]
+    return [found[job] for job in jobs]
 
 
 def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozenset[str]) -> ComputeNode:
@@ -81,21 +76,8 @@ def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Map
         partitions = cluster.partitions(run)
     except (SubmitAgain, SubmitRejected, ConfigError):
         return ()
+    estimate = pending.make_start_estimator(script, environ)
     found = pending.find_earlier_starts(
-        row, partitions, _with_deadline(deadline, pending.make_start_estimator(script, environ)), time.time()
+        row, partitions, lambda change: estimate(change) if time.monotonic() < deadline else None, time.time()
     )
-    return tuple(
-        Change({"slurm." + name: value for name, value in each.change.items()}, each.words, each.start, each.gain)
-        for each in found
-    )
-
-
-def _with_deadline(deadline: float, trial: StartEstimator) -> StartEstimator:
-    """Trials that give up once the time is over."""
-    return lambda change: trial(change) if time.monotonic() < deadline else None
-
-
-def _usage(used: JobUsage | None) -> Usage | None:
-    if used is None:
-        return None
-    return Usage(used.nodes, used.elapsed, used.gpus, used.gpu_hours, used.cpu_hours or None, used.cpu_efficiency)
+    return tuple(found)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
+from worldsize.compute.capabilities import Usage
 from worldsize.compute.slurm.accounting import COLUMNS, AccountingRecord, records_of
-from worldsize.compute.slurm.job_rows import JobRow, span
+from worldsize.compute.slurm.job_rows import JobRow
 from worldsize.compute.slurm.states import state_of
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 _COLUMNS = (*COLUMNS, "AllocTRES")
 """What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
@@ -18,47 +17,20 @@ _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 _HOUR = 3600.0
 
 
-class JobUsage(NamedTuple):
-    """All attempts of a job together.
-
-    elapsed         seconds that it held its nodes
-    gpus            that it held; None where the cluster's accounting does not count them (AccountingStorageTRES)
-    cpu_efficiency  CPU time that its processes took ÷ CPU time that it held; None where nobody measured it
-    """
-
-    nodes: int
-    elapsed: int
-    gpus: int | None
-    gpu_hours: float | None
-    cpu_hours: float
-    cpu_efficiency: float | None
-
-    def words(self) -> str:
-        """ "2 nodes for 1 h 3 min: 16.8 GPU-hours, 33.6 CPU-hours of which 71 % were used"."""
-        parts = [f"{self.gpu_hours:.3g} GPU-hours"] if self.gpu_hours else []
-        used = "" if self.cpu_efficiency is None else f" of which {100 * self.cpu_efficiency:.0f} % were used"
-        parts.append(f"{self.cpu_hours:.3g} CPU-hours{used}")
-        count = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        return f"{count} for {span(self.elapsed)}: {', '.join(parts)}"
-
-
-def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobUsage | None]:
-    """For every id asked; None where accounting is off, does not answer or has not noted the end, or nothing was used.
+def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
+    """For every id asked; None where accounting has not noted the end, or nothing was used. Raises as `run` does where
+    accounting is off or does not answer.
 
     Accounting lags by seconds: the end first, then the CPU time.
     """
     wanted = list(dict.fromkeys(ids))
-    try:
-        found = records_of(wanted, run, _COLUMNS)
-    except (SubmitAgain, SubmitRejected, ConfigError):
-        return dict.fromkeys(wanted)
     attempts: dict[str, list[AccountingRecord]] = {}
-    for record in found:
+    for record in records_of(wanted, run, _COLUMNS):
         attempts.setdefault(record.row.job, []).append(record)
     return {job: usage_of(attempts.get(job, [])) for job in wanted}
 
 
-def usage_of(attempts: Sequence[AccountingRecord]) -> JobUsage | None:
+def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
     """The attempts of one job, those of an older job of the same number left out."""
     if not attempts:
         return None
@@ -72,28 +44,28 @@ def usage_of(attempts: Sequence[AccountingRecord]) -> JobUsage | None:
     held = sum(record.cpu_held for record in own)
     counted = [(gpus_of_tres(record.row.tres), record.row.elapsed or 0) for record in own]
     held_gpus = [number * seconds for number, seconds in counted if number is not None]
-    return JobUsage(
+    return Usage(
         nodes=last.row.node_count,
         elapsed=sum(record.row.elapsed or 0 for record in own),
         gpus=gpus_of_tres(last.row.tres),
         gpu_hours=sum(held_gpus) / _HOUR if held_gpus else None,
-        cpu_hours=held / _HOUR,
+        cpu_hours=held / _HOUR or None,
         cpu_efficiency=sum(used) / held if held and sum(used) > 0 else None,
     )
 
 
-def usage_of_row(row: JobRow) -> JobUsage | None:
+def usage_of_row(row: JobRow) -> Usage | None:
     """What squeue's row of an ended job alone tells, where there is no accounting: no efficiency, the last attempt."""
     if state_of(row.state).phase != "ended" or row.elapsed is None:
         return None
     gpus = gpus_of_tres(row.tres)
     cpus = re.search(r"(?:^|,)cpu=(\d+)", row.tres)
-    return JobUsage(
+    return Usage(
         nodes=row.node_count,
         elapsed=row.elapsed,
         gpus=gpus,
         gpu_hours=None if gpus is None else gpus * row.elapsed / _HOUR,
-        cpu_hours=int(cpus.group(1)) * row.elapsed / _HOUR if cpus else 0.0,
+        cpu_hours=int(cpus.group(1)) * row.elapsed / _HOUR or None if cpus else None,
         cpu_efficiency=None,
     )
 

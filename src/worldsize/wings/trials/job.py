@@ -7,7 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from worldsize.common.atomic_files import read_json
 from worldsize.compute.base import CheckResult, Compute
+from worldsize.compute.capabilities import ALLOCATION, start_place
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement
 from worldsize.jobspec.job import ElementValues, Job, Literal
@@ -40,13 +42,31 @@ class Search(NamedTuple):
     options: Mapping[str, Any]
 
     def find_problems(self, job: Job, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
-        from worldsize.wings.trials.preflight import search_problems
-
-        return search_problems(job.code, self.options["config"], compute, origins)
+        """Its trials do not disturb each other, and the file that it varies is a part of the code."""
+        what, hint = "", "autotune.config says which JSON file of the code to vary"
+        code, name = job.code or "", self.options["config"]
+        if "array" not in compute.capabilities:
+            place = start_place(compute)
+            what = f"{place} all trials would start at once"
+            hint = "leave the allocation's shell" if place == ALLOCATION else "choose another compute"
+        elif "://" in code:
+            return []
+        elif not code or not os.path.isfile(os.path.join(code, name)):
+            what = "there is no {} in {}".format(name, code or "the code: the job names none")
+        elif not _holds_object(os.path.join(code, name)):
+            what = f"{name} holds no JSON object"
+        return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
 
     def with_trials(self, plan: Plan) -> Plan:
         """`plan` of a run that is a trial: it has nothing to save at its end."""
         return plan._replace(options={**plan.options, "search": self.options}, grace=min(plan.grace, _GRACE))
+
+
+def _holds_object(path: str) -> bool:
+    try:
+        return isinstance(read_json(path), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def make_search(job: Job) -> Search:

@@ -16,10 +16,9 @@ from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.mpi.agent import slurm_srun
 from worldsize.wings.mpi.agent.mpirun import (
+    LAUNCHER,
     first_cause,
-    has_open_mpi,
     hosts_lines,
-    mpirun_argv,
     mpirun_environment,
     open_mpi_generation,
 )
@@ -78,13 +77,16 @@ def test_whose_mpirun_it_is(tmp_path, beside, found):
 def test_mpirun_is_looked_for_where_ranks_would_find_it(tmp_path):
     put(tmp_path, "mpirun", "orted")
     here, elsewhere = {"PATH": str(tmp_path)}, {"PATH": "/nowhere"}
-    assert has_open_mpi(plan_of(1, 1), here) and not has_open_mpi(plan_of(1, 1), elsewhere)
-    assert has_open_mpi(plan_of(1, 1, path=(str(tmp_path),)), elsewhere)
-    assert not has_open_mpi(plan_of(1, 1, environment=elsewhere), here)
+    is_available = LAUNCHER.is_available
+    assert is_available(plan_of(1, 1), here) and not is_available(plan_of(1, 1), elsewhere)
+    assert is_available(plan_of(1, 1, path=(str(tmp_path),)), elsewhere)
+    assert not is_available(plan_of(1, 1, environment=elsewhere), here)
 
 
 def test_ranks_are_placed_as_the_plan_has_them():
-    argv = mpirun_argv(plan_of(2, 3), RunPaths("/runs/r 1"), {"PATH": "/"})
+    plan = plan_of(2, 3)
+    launch = NodeLaunch(plan, world_of("a", "b"), plan.nodes[0], RunPaths("/runs/r 1"), {})
+    argv = LAUNCHER.argv(launch, {"PATH": "/"})
     assert argv[:5] == ("mpirun", "-np", "6", "--hostfile", "/runs/r 1/attempt-0/launch/hosts")
     assert argv[-3:] == ("/runs/r 1/attempt-0/launch", "python", "a b.py")
 

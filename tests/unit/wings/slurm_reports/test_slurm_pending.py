@@ -12,7 +12,6 @@ from worldsize.compute.slurm.cluster import PartitionRow
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
 from worldsize.wings.slurm_reports.pending import (
     MAX_ESTIMATES,
-    StartEstimate,
     candidates,
     explain,
     find_earlier_starts,
@@ -83,30 +82,30 @@ def test_other_options_are_only_tried_where_they_could_help(reason: str, worth: 
     [
         (
             "sbatch: Job 123 to start at 1700003600 using 16 processors on nodes node[1-2] in partition main\n",
-            StartEstimate(NOW + 3600, "node[1-2]", "main"),
+            NOW + 3600,
         ),
         (
             "sbatch: Job 7 to start at 1700000000 a using 24 processors on nodes node[1-3] in partition short\n",
-            StartEstimate(NOW, "node[1-3]", "short"),
+            NOW,
         ),
         (
             "sbatch: Job 7 to start at 1700000000 on cluster gpu a using 24 processors on nodes n1 in partition a\n",
-            StartEstimate(NOW, "n1", "a"),
+            NOW,
         ),
-        ("sbatch: Job 9 to start at 1700000000 using 8 processors on node[1,3]\n", StartEstimate(NOW, "node[1,3]", "")),
+        ("sbatch: Job 9 to start at 1700000000 using 8 processors on node[1,3]\n", NOW),
         (
             (
                 "sbatch: Welcome!\nsbatch: Job 9 to start at 1700000000 using 8 processors on nodes n1 in partition a\n"
                 "sbatch:   Preempts: 5,6\n"
             ),
-            StartEstimate(NOW, "n1", "a"),
+            NOW,
         ),
         ("allocation failure: Requested node configuration is not available", None),
         ("sbatch: Job 9 to start at Unknown using 8 processors on nodes n1 in partition a\n", None),
         ("", None),
     ],
 )
-def test_what_test_only_answers(text: str, trial: StartEstimate | None) -> None:
+def test_what_test_only_answers(text: str, trial: float | None) -> None:
     """22.05 as recorded; "a using" and "on cluster" as 25.05's allocate.c has them; without a partition: a het job."""
     assert parse_start_estimate(text) == trial
 
@@ -145,10 +144,10 @@ def test_what_starts_sooner_comes_best_first() -> None:
     starts = {"": NOW + 7200, "low": NOW, "short": NOW + 600, "2h": NOW + 7190, "1h": NOW + 3600}
     asked: list[Mapping[str, str]] = []
 
-    def trial(change: Mapping[str, str]) -> StartEstimate | None:
+    def trial(change: Mapping[str, str]) -> float | None:
         asked.append(change)
         key = change.get("partition") or {"02:00:00": "2h", "01:00:00": "1h"}.get(change.get("time", ""), "")
-        return StartEstimate(starts[key], "node[1-2]", key)
+        return starts[key]
 
     found = find_earlier_starts(ROW, [partition("low"), partition("short", max_time=1800)], trial, NOW)
     assert [(each.words, each.gain) for each in found] == [
@@ -167,8 +166,8 @@ def test_the_gain_is_over_what_is_expected_and_what_the_same_trial_says(
 ) -> None:
     """24.11 puts a trial behind the job itself, which waits already."""
 
-    def trial(change: Mapping[str, str]) -> StartEstimate | None:
-        return StartEstimate(NOW + 300 if change else unchanged, "node1", "low")
+    def trial(change: Mapping[str, str]) -> float | None:
+        return NOW + 300 if change else unchanged
 
     found = find_earlier_starts(ROW._replace(expected=expected), [partition("low")], trial, NOW)
     assert {each.gain for each in found} == {300}
@@ -177,7 +176,7 @@ def test_the_gain_is_over_what_is_expected_and_what_the_same_trial_says(
 def test_slurm_is_not_asked_for_ever() -> None:
     asked = []
 
-    def trial(change: Mapping[str, str]) -> StartEstimate | None:
+    def trial(change: Mapping[str, str]) -> float | None:
         asked.append(change)
         return None
 
@@ -186,11 +185,11 @@ def test_slurm_is_not_asked_for_ever() -> None:
 
 
 def test_a_job_that_cannot_start_as_it_is_may_with_a_change() -> None:
-    def trial(change: Mapping[str, str]) -> StartEstimate | None:
-        return StartEstimate(NOW, "node1", "low") if change == {"partition": "low"} else None
+    def trial(change: Mapping[str, str]) -> float | None:
+        return NOW if change == {"partition": "low"} else None
 
     found = find_earlier_starts(ROW._replace(expected=None), [partition("low")], trial, NOW)
-    assert [(each.change, each.gain) for each in found] == [({"partition": "low"}, None)]
+    assert [(each.options, each.gain) for each in found] == [({"slurm.partition": "low"}, None)]
 
 
 def test_trials_go_through_sbatch(tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_trials_go_through_sbatch(tmp_path: Path) -> None:
     line = "sbatch: Job 5 to start at 1700000000 using 16 processors on nodes node[1-2] in partition low"
     fake.set(trials={"low/": line})
     trial = make_start_estimator("#!/bin/sh\n", fake.environ)
-    assert trial({"partition": "low"}) == StartEstimate(NOW, "node[1-2]", "low")
+    assert trial({"partition": "low"}) == NOW
     assert trial({"partition": "closed"}) is None
     fake.mode("sbatch", "away")
     assert trial({"partition": "low"}) is None

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from slurm_fakes import VERSIONS, FakeSlurm
 
+from worldsize.compute.capabilities import Usage
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
+from worldsize.wings.slurm_reports.reports import usages
 from worldsize.wings.slurm_reports.usage import gpus_of_tres, usage, usage_of_row
 
 
@@ -25,11 +28,9 @@ def test_what_jobs_used(release: FakeSlurm) -> None:
     assert first is not None
     assert (first.nodes, first.elapsed, first.gpus, first.gpu_hours) == (2, 3600, 4, 4.0)
     assert (first.cpu_hours, first.cpu_efficiency) == (8.0, 0.5)
-    assert first.words() == "2 nodes for 1 h: 4 GPU-hours, 8 CPU-hours of which 50 % were used"
     second = found["2_5"]
     assert second is not None
     assert (second.gpus, second.gpu_hours, second.cpu_efficiency) == (None, None, 0.25 / 480)
-    assert second.words() == "1 node for 1 min: 0.133 CPU-hours of which 0 % were used"
     assert found["3"] is None
     assert [call[0] for call in release.calls()] == ["sacct"]
 
@@ -65,15 +66,16 @@ def test_a_job_that_never_started_used_nothing(release: FakeSlurm) -> None:
 def test_without_accounting_nothing_is_said(tmp_path: Path, mode: str) -> None:
     fake = FakeSlurm(tmp_path)
     fake.mode("sacct", mode)
-    assert usage(["1", "2"], fake.run) == {"1": None, "2": None}
+    with pytest.raises((ConfigError, SubmitAgain, SubmitRejected)):
+        usage(["1", "2"], fake.run)
+    assert usages(["1", "2"], 300.0, fake.environ) == [None, None]
     assert usage([], fake.run) == {}
 
 
 def test_what_the_queue_alone_tells() -> None:
     row = JobRow("1", QUEUE, "COMPLETED", node_count=2, elapsed=1800, tres="cpu=16,mem=1G,node=2,gres/gpu=8")
     found = usage_of_row(row)
-    assert found is not None
-    assert found.words() == "2 nodes for 30 min: 4 GPU-hours, 8 CPU-hours"
+    assert found == Usage(2, 1800, 8, 4.0, 8.0, None)
     assert usage_of_row(row._replace(state="RUNNING")) is None
     assert usage_of_row(row._replace(elapsed=None)) is None
 

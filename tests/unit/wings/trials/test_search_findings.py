@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from worldsize.jobspec.job import Job
 from worldsize.service.request import KeyOrigins
-from worldsize.wings.trials.preflight import search_problems
+from worldsize.wings.trials.job import make_search
 
 
 class _Compute:
@@ -20,8 +21,10 @@ class _Compute:
 
 
 def found(code: str | None, *capabilities: str, name: str = "ds.json") -> list[str]:
+    job = Job(command="true", code=code, autotune={"config": name})
     compute = cast("Any", _Compute(*capabilities))
-    return [each.what for each in search_problems(code, name, compute, KeyOrigins("job.yml", {"autotune": 3}))]
+    origins = KeyOrigins("job.yml", {"autotune": 3})
+    return [each.what for each in make_search(job).find_problems(job, compute, origins)]
 
 
 def test_trials_that_would_start_at_once_are_refused(tmp_path: Path) -> None:

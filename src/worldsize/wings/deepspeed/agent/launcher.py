@@ -12,18 +12,13 @@ from collections.abc import Iterable, Mapping
 
 from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.launcher_failures import launcher_failure, rank_errors
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_failure import rank_failure
 from worldsize.common.atomic_files import write_bytes
 from worldsize.plan.plan import NodePlan
 from worldsize.plan.rank_variables import variable_names
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-    from worldsize.state.records import Failure
+from worldsize.state.records import Failure
 
 HOOK = "WORLDSIZE_LAUNCH"
 """The variable that names the directory with the files of ranks, for the hook."""
@@ -72,14 +67,16 @@ class DeepSpeedLauncher(Launcher):
 
     def failures(self, end: NodeEnd) -> list[Failure]:
         """Those of the ranks that left an exception, or of the only rank: the launcher does not report which it was."""
-        process, code, time = end.ended._replace(code=rank_exit_code(end.ended.code))
-        errors: list[tuple[int, Any]] = [
-            each for each in rank_errors(end.plan, end.paths).items() if each[0] in process.ranks
+        end = end._replace(ended=end.ended._replace(code=rank_exit_code(end.ended.code)))
+        process, code, time = end.ended
+        errors = rank_errors(end.plan, end.paths)
+        failed = [rank for rank in process.ranks if rank in errors]
+        if not failed and len(process.ranks) > 1:
+            return [launcher_failure(end)]
+        return [
+            rank_failure(rank, end.node_rank, end.host, code, time, errors.get(rank), end.oom)
+            for rank in failed or process.ranks
         ]
-        if not errors and len(process.ranks) > 1:
-            return [launcher_failure(end._replace(ended=end.ended._replace(code=code)))]
-        found = errors or [(process.ranks[0], None)]
-        return [rank_failure(rank, end.node_rank, end.host, code, time, error, end.oom) for rank, error in found]
 
 
 LAUNCHER = DeepSpeedLauncher()

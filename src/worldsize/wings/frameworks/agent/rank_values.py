@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.plan.rank_variables import RankContext
+from worldsize.plan.rank_variables import RankContext
 
 OUTSIDE = "evaluator"
 """The one task that no other talks to: it is in `task` alone, never in `cluster`."""

@@ -12,16 +12,13 @@ import socket
 import struct
 from collections.abc import Mapping
 
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.posix.processes import find_program, spawn_helper
 from worldsize.plan.node_names import node_names
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeLaunch
 
 INTERFACE = "HOROVOD_GLOO_IFACE"
 _SIOCGIFADDR = 0x8915

@@ -10,16 +10,11 @@ import os
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.base import Launcher
-from worldsize.agent.launchers.launcher_failures import last_line, launcher_failure, rank_errors
+from worldsize.agent.launchers.launcher_failures import FailedRank, last_line, launcher_failure, rank_errors
 from worldsize.agent.launchers.rank_file import write_rank_files
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_failure import rank_failure
-from worldsize.plan.plan import Plan
 from worldsize.state.records import Failure, Reason
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.launcher_failures import FailedRank
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 
 _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
@@ -55,7 +50,8 @@ class HeadLauncher(Launcher):
     def processes(self, launch: NodeLaunch) -> list[Process]:
         process = launch.node_process()
         environment = self.environment(launch, process.environment)
-        argv = waiting_argv(launch.plan) if launch.node.node_rank else self.argv(launch, environment)
+        waiting = ("/bin/sh", "-c", _WAIT, launch.plan.options.get("source", "<the head's word>"))
+        argv = waiting if launch.node.node_rank else self.argv(launch, environment)
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
@@ -64,9 +60,13 @@ class HeadLauncher(Launcher):
         return _all_ranks_failures(end, self.first_cause(end)) or [launcher_failure(end)]
 
 
-def waiting_argv(plan: Plan) -> tuple[str, ...]:
-    """What waits on every other node for the line that the head may send."""
-    return ("/bin/sh", "-c", _WAIT, plan.options.get("source", "<the head's word>"))
+def log_text(log: str) -> str:
+    """What the program has written; "" where that cannot be read."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _daemon_failure(end: NodeEnd) -> Failure:

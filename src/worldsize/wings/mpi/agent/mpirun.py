@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_file import to_shell_word
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_tail, write_text
 from worldsize.plan.node_names import short_names
@@ -23,11 +24,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.rank_variables import RendezvousResult
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
+from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 
 STARTER = "worldsize-start"
 """Found on mpirun's own PATH: the words of its option cannot hold a path with blanks."""
@@ -92,10 +89,17 @@ class MpirunLauncher(HeadLauncher):
     """Open MPI's mpirun."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
-        return has_open_mpi(plan, environ)
+        path = plan.environment.get("PATH") or ":".join((*plan.path, environ.get("PATH", "/usr/bin:/bin")))
+        return _find_generation({"PATH": path}) is not None
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        return mpirun_argv(launch.plan, launch.paths, environment)
+        """The ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
+        plan, directory = launch.plan, launch.paths.launch_dir
+        return (
+            "mpirun", "-np", str(plan.world_size), "--hostfile", _hosts_file(directory), "--map-by", "slot",
+            "--bind-to", "none", "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4],
+            str(max(_AT_ONCE, len(plan.nodes))), "/bin/sh", "-c", _BECOME_THE_RANK, directory, *plan.argv,
+        )  # fmt: skip
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
         return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
@@ -103,12 +107,18 @@ class MpirunLauncher(HeadLauncher):
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
         require_open_mpi(environment)
         hosts = short_names([host.name for host in launch.world.hosts])
-        write_text(hosts_file(launch.paths), hosts_lines(launch.plan, hosts))
-        write_starter(launch.paths, launch.plan.options.get("target", os.devnull))
+        directory = launch.paths.launch_dir
+        write_text(_hosts_file(directory), hosts_lines(launch.plan, hosts))
+        starter = _START % (to_shell_word(directory), launch.plan.options.get("target", os.devnull))
+        write_text(os.path.join(directory, STARTER), starter)
+        os.chmod(os.path.join(directory, STARTER), 0o700)
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
+        """The one that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
         cause = first_cause(end.ended.process.log, end.ended.code)
-        return cause or abort_cause(end.plan, end.paths, end.ended.code)
+        ranks = [rank.rank for node in end.plan.nodes for rank in node.ranks] if cause is None else []
+        aborted = (rank for rank in ranks if _ABORTS in read_tail(end.paths.rank_log(rank), _LAST))
+        return cause or next((FailedRank(rank, end.ended.code) for rank in aborted), None)
 
 
 LAUNCHER = MpirunLauncher()
@@ -122,12 +132,6 @@ def open_mpi_generation(program: str) -> int | None:
         return None
     beside = os.listdir(os.path.dirname(real))
     return 5 if "prterun" in beside else 4 if "orted" in beside else None
-
-
-def has_open_mpi(plan: Plan, environ: Mapping[str, str]) -> bool:
-    """Whether ranks on a node with this environment find an mpirun that we can start."""
-    path = plan.environment.get("PATH") or ":".join((*plan.path, environ.get("PATH", "/usr/bin:/bin")))
-    return _find_generation({"PATH": path}) is not None
 
 
 def require_open_mpi(environment: Mapping[str, str]) -> None:
@@ -147,17 +151,8 @@ def _find_generation(environment: Mapping[str, str]) -> int | None:
         return None
 
 
-def mpirun_argv(plan: Plan, paths: RunPaths, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The command line for the ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
-    return (
-        "mpirun", "-np", str(plan.world_size), "--hostfile", hosts_file(paths), "--map-by", "slot", "--bind-to", "none",
-        "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4], str(max(_AT_ONCE, len(plan.nodes))),
-        "/bin/sh", "-c", _BECOME_THE_RANK, paths.launch_dir, *plan.argv,
-    )  # fmt: skip
-
-
-def hosts_file(paths: RunPaths) -> str:
-    return os.path.join(paths.launch_dir, "hosts")
+def _hosts_file(directory: str) -> str:
+    return os.path.join(directory, "hosts")
 
 
 def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
@@ -201,32 +196,12 @@ def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
     return any(ranks[host.name] > host.cores > 0 for host in world.hosts)
 
 
-def write_starter(paths: RunPaths, target: str) -> None:
-    path = os.path.join(paths.launch_dir, STARTER)
-    with open(path, "w") as file:
-        file.write(_START % (to_shell_word(paths.launch_dir), target))
-    os.chmod(path, 0o700)
-
-
 def first_cause(log: str, code: int) -> FailedRank | None:
     """The rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return None
+    text = log_text(log)
     for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
         found = re.search(pattern, text, re.DOTALL)
         if found is not None:
             return FailedRank(int(found[1]), (base + int(found[2])) & 255)
     found = re.search(_UNFINISHED, text)
     return FailedRank(int(found[1]), code) if found else None
-
-
-def abort_cause(plan: Plan, paths: RunPaths, code: int) -> FailedRank | None:
-    """The first rank whose own log ends in the stack of its MPI_Abort, which mpirun answered with `code`."""
-    for node in plan.nodes:
-        for rank in node.ranks:
-            if _ABORTS in read_tail(paths.rank_log(rank.rank), _LAST):
-                return FailedRank(rank.rank, code)
-    return None

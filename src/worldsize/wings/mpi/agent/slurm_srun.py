@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping
 
 from worldsize.agent.launchers.launcher_failures import FailedRank
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.mpi.agent.head_launcher import HeadLauncher
+from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 from worldsize.wings.mpi.agent.mpirun import mpirun_environment
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
 
 _NEEDED = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER")
 """All that srun is told of the job; whatever else the agents' own step was given would be taken for its options."""
@@ -32,7 +29,12 @@ class SrunLauncher(HeadLauncher):
     """Slurm's srun, which starts the ranks of all nodes itself, by the files that their agents have written."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        return srun_argv(launch.plan, launch.paths)
+        plan = launch.plan
+        return (
+            "srun", "--overlap", "--mpi=pmix", f"--nodes={len(plan.nodes)}", f"--ntasks={plan.world_size}",
+            f"--ntasks-per-node={len(plan.nodes[0].ranks)}", "--distribution=block", "--kill-on-bad-exit=1", "--mem=0",
+            "--cpu-bind=none", "--input=none", "/bin/sh", "-c", _BECOME_THE_RANK, launch.paths.launch_dir, *plan.argv,
+        )  # fmt: skip
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
         return srun_environment(launch.plan, launch.paths, rank, launch.environ)
@@ -44,15 +46,6 @@ class SrunLauncher(HeadLauncher):
 LAUNCHER = SrunLauncher()
 
 
-def srun_argv(plan: Plan, paths: RunPaths) -> tuple[str, ...]:
-    nodes, each = len(plan.nodes), len(plan.nodes[0].ranks)
-    return (
-        "srun", "--overlap", "--mpi=pmix", f"--nodes={nodes}", f"--ntasks={plan.world_size}",
-        f"--ntasks-per-node={each}", "--distribution=block", "--kill-on-bad-exit=1", "--mem=0", "--cpu-bind=none",
-        "--input=none", "/bin/sh", "-c", _BECOME_THE_RANK, paths.launch_dir, *plan.argv,
-    )  # fmt: skip
-
-
 def srun_environment(
     plan: Plan, paths: RunPaths, rank: Mapping[str, str], inherited: Mapping[str, str]
 ) -> dict[str, str]:
@@ -62,11 +55,7 @@ def srun_environment(
 
 def first_cause(log: str) -> FailedRank | None:
     """The task that failed first, by srun's log; None where it names none."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return None
+    text = log_text(log)
     found = [match for match in (re.search(_EXITED, text), re.search(_SIGNALLED, text)) if match]
     if not found:
         return None

@@ -6,24 +6,22 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.launcher_failures import launcher_failure
-from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
 from worldsize.agent.outcome.rank_warnings import EXCEPTION
+from worldsize.common.named_tuple import cast
 from worldsize.errors import PlanError, error_text
 from worldsize.plan.external_launchers import launcher_error
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RunWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any, List
-
-    from worldsize.agent.launchers.base import Launcher
-    from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch
-    from worldsize.plan.plan import Plan
-    from worldsize.plan.run_paths import RunPaths
 
 
 class ExternalLauncher:
@@ -38,28 +36,24 @@ class ExternalLauncher:
         return bool(self._call("is_available", (plan, environ), lambda made: True))
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        environ: Mapping[str, str] = self._call("prepare", (launch,), _is_environment, expected=(OSError,))
-        return environ
+        return cast("Mapping[str, str]", self._call("prepare", (launch,), _is_environment, expected=(OSError,)))
 
     def processes(self, launch: NodeLaunch) -> List[Process]:
         """Each rank of the node in one of them."""
         wanted = [rank.rank for rank in launch.node.ranks]
-        processes: List[Process] = self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted)
-        return processes
+        return cast("List[Process]", self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted))
 
     def failures(self, end: NodeEnd) -> List[Failure]:
         """The launcher's failures; the end of the process itself where it names none."""
         try:
-            failures: List[Failure] = self._call("failures", (end,), _are_failures)
-            return failures
+            return cast("List[Failure]", self._call("failures", (end,), _are_failures))
         except PlanError as error:
             failure = launcher_failure(end)
             return [failure._replace(message=f"{failure.message} ({error.what})")]
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> List[RunWarning]:
         try:
-            warnings: List[RunWarning] = self._call("warnings", (plan, paths, ranks), _are_warnings)
-            return warnings
+            return cast("List[RunWarning]", self._call("warnings", (plan, paths, ranks), _are_warnings))
         except PlanError as error:
             return [RunWarning(EXCEPTION, error.what)]
 

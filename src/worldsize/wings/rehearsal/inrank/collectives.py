@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+from functools import partial
+from typing import Any, Callable
 
 from . import devices, process_groups
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from .torch_module import arguments_of, patch, torch
 
 _TENSOR_ARGUMENTS = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",
@@ -30,15 +26,14 @@ _RESULT_ARGUMENTS = {
 
 def install(c10d: Any) -> None:
     for name in _TENSOR_ARGUMENTS:
-        if hasattr(c10d, name):
-            process_groups.replace_function(c10d, name, _wrap_collective(name, getattr(c10d, name)))
-    _patch_barrier(c10d)
+        patch(c10d, name, partial(_collective, name), torch.distributed)
+    patch(c10d, "barrier", _barrier, torch.distributed)
 
 
 class _PendingAverage:
     """A pending sum that is an average once it is waited for."""
 
-    def __init__(self, work: Any, divide: Callable[[], None]) -> None:
+    def __init__(self, work: Any, divide: Callable[[], object]) -> None:
         self._work, self._divide = work, divide
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,45 +46,25 @@ class _PendingAverage:
         return getattr(self._work, name)
 
 
-def _wrap_collective(name: str, original: Any) -> Any:
-    import inspect
-
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def collective(*args: Any, **kwargs: Any) -> Any:
-        said = signature.bind(*args, **kwargs).arguments
-        group = said.get("group")
-        process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
-        if (
-            name not in _RESULT_ARGUMENTS
-            or said.get("op") != torch.distributed.ReduceOp.AVG
-            or not process_groups.is_nccl(group)
-        ):
-            return original(*args, **kwargs)
-        said["op"] = torch.distributed.ReduceOp.SUM
-        work = original(**said)
-        result, size = said[_RESULT_ARGUMENTS[name]], torch.distributed.get_world_size(group)
-
-        def divide() -> None:
-            with torch.no_grad():
-                result.div_(size, rounding_mode=None if result.is_floating_point() else "floor")
-
-        if work is None:
-            divide()
-            return None
-        return _PendingAverage(work, divide)
-
-    return collective
+def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+    said = arguments_of(original, args, kwargs)
+    group = said.get("group")
+    process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
+    averaged = name in _RESULT_ARGUMENTS and said.get("op") == torch.distributed.ReduceOp.AVG
+    if not averaged or not process_groups.is_nccl(group):
+        return original(*args, **kwargs)
+    work = original(**{**said, "op": torch.distributed.ReduceOp.SUM})
+    divide = partial(_divide, said[_RESULT_ARGUMENTS[name]], torch.distributed.get_world_size(group))
+    return divide() if work is None else _PendingAverage(work, divide)
 
 
-def _patch_barrier(c10d: Any) -> None:
-    original = c10d.barrier
+def _divide(total: Any, size: int) -> None:
+    with torch.no_grad():
+        total.div_(size, rounding_mode=None if total.is_floating_point() else "floor")
 
-    @functools.wraps(original)
-    def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
-        for each in device_ids or ():
-            devices.valid_index(devices.index_of(each))
-        return original(async_op=async_op) if group is None else original(group, async_op)
 
-    process_groups.replace_function(c10d, "barrier", barrier)
+def _barrier(barrier: Any, *args: Any, **kwargs: Any) -> Any:
+    said = arguments_of(barrier, args, kwargs)
+    for each in said.pop("device_ids", None) or ():
+        devices.valid_device(each)
+    return barrier(**said)

@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
+from typing import Any, Optional
 
 from . import devices, messages, process_groups
 from .device_marks import CPU, device_of, mark_of, put_mark
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
+from .torch_module import arguments_of, patch, torch
 
 
 def install() -> None:
     ddp = torch.nn.parallel.DistributedDataParallel
-    begin, before = ddp.__init__, ddp._pre_forward
-    signature = inspect.signature(begin)
-
-    @functools.wraps(begin)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        said = signature.bind(self, *args, **kwargs).arguments
-        index = _module_gpu(said)
-        process_groups.check_devices(said.get("process_group"), index)
-        plain = {**{name: value for name, value in said.items() if name != "self"}}
-        plain["device_ids"] = plain["output_device"] = None
-        self.__dict__["_virtual_place"] = index
-        begin(self, **plain)
-        if said.get("device_ids"):
-            self._virtual_device = index
-        if index is not None:
-            self.device = torch.device("cuda", index)
-
-    @functools.wraps(before)
-    def _pre_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-        inputs, kwargs = before(self, *inputs, **kwargs)
-        index = getattr(self, "_virtual_device", None)
-        return (inputs, kwargs) if index is None else (to_gpu(inputs, index), to_gpu(kwargs, index))
-
-    ddp.__init__, ddp._pre_forward = __init__, _pre_forward
-    _allow_sync_batch_norm(ddp)
+    patch(ddp, "__init__", _begin)
+    patch(ddp, "_pre_forward", _pre_forward)
+    patch(ddp, "_passing_sync_batchnorm_handle", _check_sync_batch_norm)
 
 
-def _allow_sync_batch_norm(ddp: Any) -> None:
+def _begin(begin: Any, *args: Any, **kwargs: Any) -> None:
+    said = arguments_of(begin, args, kwargs)
+    index = _module_gpu(said)
+    process_groups.check_devices(said.get("process_group"), index)
+    ddp, asked = said["self"], said.get("device_ids")
+    ddp.__dict__["_virtual_place"] = index
+    begin(**{**said, "device_ids": None, "output_device": None})
+    if asked:
+        ddp._virtual_device = index
+    if index is not None:
+        ddp.device = torch.device("cuda", index)
+
+
+def _pre_forward(prepare: Any, self: Any, *inputs: Any, **kwargs: Any) -> Any:
+    inputs, kwargs = prepare(self, *inputs, **kwargs)
+    index = getattr(self, "_virtual_device", None)
+    return (inputs, kwargs) if index is None else (to_gpu(inputs, index), to_gpu(kwargs, index))
+
+
+def _check_sync_batch_norm(refuse: Any, self: Any, module: Any) -> None:
     """DDP refuses SyncBatchNorm on a CPU, where ours works (sync_batch_norm.py)."""
-    refuse = getattr(ddp, "_passing_sync_batchnorm_handle", None)
-    if refuse is None:
-        return
-
-    def _passing_sync_batchnorm_handle(self: Any, module: Any) -> None:
-        if self.__dict__.get("_virtual_place") is None:
-            refuse(self, module)
-
-    ddp._passing_sync_batchnorm_handle = _passing_sync_batchnorm_handle
+    if self.__dict__.get("_virtual_place") is None:
+        refuse(self, module)
 
 
 def to_gpu(value: Any, index: int) -> Any:
@@ -82,7 +67,7 @@ def _module_gpu(said: Any) -> Optional[int]:
             messages.DDP_DEVICE_IDS % (ids, output, {device_of(each) for each in marks if each is not None})
         )
     for each in ids or ():
-        devices.valid_index(devices.index_of(each))
+        devices.valid_device(each)
     if len(marks) != 1:
         return None
     mark = marks.pop()

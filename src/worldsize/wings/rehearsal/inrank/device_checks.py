@@ -3,15 +3,13 @@ and only for operations that never take the CPU's tensors beside a GPU's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from . import messages
 from .device_marks import CPU, device_of, mark_of
 from .device_moves import type_name
 from .torch_module import F, torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 
 def _tensors(args: Any, kwargs: Any) -> Iterator[Any]:

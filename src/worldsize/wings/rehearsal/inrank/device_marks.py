@@ -1,16 +1,14 @@
 """The mark on a tensor that says where it virtually is: a GPU's index, CPU where that is known, nothing otherwise.
 
-An attribute of the Python object: it lives as long as the tensor, and is never written to a file (`without_mark`).
+An attribute of the Python object: it lives as long as the tensor, and is never written to a file
+(`reduce_without_mark`).
 """
 
 from __future__ import annotations
 
-from .torch_module import torch
+from typing import Any, Optional
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Optional
+from .torch_module import torch
 
 CPU = -1
 _NAME = "_worldsize_device"
@@ -18,10 +16,7 @@ _FLAG = "_worldsize_pinned"
 
 
 def mark_of(tensor: Any) -> Optional[int]:
-    try:
-        mark: Optional[int] = tensor.__dict__.get(_NAME)
-    except AttributeError:
-        return None
+    mark: Optional[int] = getattr(tensor, "__dict__", {}).get(_NAME)
     return mark
 
 
@@ -61,14 +56,10 @@ def pin(tensor: Any) -> Any:
     return tensor
 
 
-def without_mark(reduce: Callable[..., Any]) -> Callable[..., Any]:
+def reduce_without_mark(reduce: Any, tensor: Any, protocol: Any) -> Any:
     """`__reduce_ex__` that writes the tensor as it would be written without us."""
-
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        taken = {name: self.__dict__.pop(name) for name in (_NAME, _FLAG) if name in self.__dict__}
-        try:
-            return reduce(self, protocol)
-        finally:
-            self.__dict__.update(taken)
-
-    return __reduce_ex__
+    taken = {name: tensor.__dict__.pop(name) for name in (_NAME, _FLAG) if name in tensor.__dict__}
+    try:
+        return reduce(tensor, protocol)
+    finally:
+        tensor.__dict__.update(taken)

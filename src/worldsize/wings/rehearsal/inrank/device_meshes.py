@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
+import sys
+from functools import partial
+from typing import Any
 
 from . import devices, process_groups
 from .caller import is_called_by_torch
 from .ddp_checks import to_gpu
-from .device_marks import mark_of, put_mark
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .device_marks import mark_of, put_mark, put_marks
+from .torch_module import patch, torch
 
 _DEVICE_TYPE = "_worldsize_kind"
-_REPLACED = "_worldsize_virtual"
 
 
 class _MeshState:
@@ -30,44 +27,28 @@ def _device_type_of(mesh: Any) -> str:
 
 def install_meshes(module: Any) -> None:
     """In torch.distributed.device_mesh."""
-    mesh = getattr(module, "DeviceMesh", None)
-    if mesh is None:
-        return
-    begin = mesh.__init__
-
-    @functools.wraps(begin)
-    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        begin(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
-        if device_type == "cuda":
-            self.__dict__[_DEVICE_TYPE], _MeshState.cuda = "cuda", True
-
-    mesh.__init__ = __init__
-    original = module.init_device_mesh
-
-    @functools.wraps(original)
-    def init_device_mesh(device_type: str, *args: Any, **kwargs: Any) -> Any:
-        if device_type == "cuda":
-            devices.begin_cuda()
-            _MeshState.cuda = True
-            if not torch.distributed.is_initialized():
-                torch.distributed.init_process_group(backend="cpu:gloo,cuda:nccl")
-        made = original("cpu" if device_type == "cuda" else device_type, *args, **kwargs)
-        if not is_called_by_torch():
-            made.__dict__[_DEVICE_TYPE] = device_type
-        return made
-
-    module.init_device_mesh = init_device_mesh
-    for name in ("torch.distributed", "torch.distributed.tensor"):
-        _replace(name, "init_device_mesh", original, init_device_mesh)
-    _show_cuda(mesh)
+    patch(module.DeviceMesh, "__init__", _begin_mesh)
+    others = (torch.distributed, sys.modules.get("torch.distributed.tensor"))
+    patch(module, "init_device_mesh", _init_device_mesh, *others)
+    _show_cuda(module.DeviceMesh)
 
 
-def _replace(name: str, attribute: str, original: Any, function: Any) -> None:
-    import sys
+def _begin_mesh(begin: Any, self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+    begin(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+    if device_type == "cuda":
+        self.__dict__[_DEVICE_TYPE], _MeshState.cuda = "cuda", True
 
-    module = sys.modules.get(name)
-    if getattr(module, attribute, None) is original:
-        setattr(module, attribute, function)
+
+def _init_device_mesh(make: Any, device_type: str, *args: Any, **kwargs: Any) -> Any:
+    if device_type == "cuda":
+        devices.begin_cuda()
+        _MeshState.cuda = True
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group(backend="cpu:gloo,cuda:nccl")
+    made = make("cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+    if not is_called_by_torch():
+        made.__dict__[_DEVICE_TYPE] = device_type
+    return made
 
 
 def _show_cuda(mesh: Any) -> None:
@@ -86,44 +67,33 @@ def _show_cuda(mesh: Any) -> None:
 
 
 def install_tensors(module: Any) -> None:
-    """In torch.distributed.tensor: the local part of what lies on a mesh of `cuda` is on this process's GPU."""
-    kind = getattr(module, "DTensor", None)
-    if kind is None or hasattr(kind.to_local, _REPLACED):
-        return
-    original = kind.to_local
+    """In torch.distributed.tensor."""
+    patch(getattr(module, "DTensor", None), "to_local", _to_local)
 
-    @functools.wraps(original)
-    def to_local(self: Any, *args: Any, **kwargs: Any) -> Any:
-        local = original(self, *args, **kwargs)
-        if _device_type_of(self.device_mesh) == "cuda" and isinstance(local, torch.Tensor) and mark_of(local) is None:
-            put_mark(local, devices.current_index())
-        return local
 
-    setattr(to_local, _REPLACED, True)
-    kind.to_local = to_local
+def _to_local(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The local part of what lies on a mesh of `cuda` is on this process's GPU."""
+    local = original(self, *args, **kwargs)
+    if _device_type_of(self.device_mesh) == "cuda" and isinstance(local, torch.Tensor) and mark_of(local) is None:
+        put_mark(local, devices.current_index())
+    return local
 
 
 def install_fully_shard(module: Any) -> None:
-    """In torch.distributed.fsdp, for its second version."""
-    original = getattr(module, "fully_shard", None)
-    if original is None or hasattr(original, _REPLACED):
-        return
+    """In the modules that have it: torch.distributed.fsdp, and an older one."""
+    patch(module, "fully_shard", _fully_shard)
 
-    @functools.wraps(original)
-    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
-        index = _parameter_gpu(kwargs.get("mesh"))
-        if index is None:
-            return original(target, *args, **kwargs)
-        process_groups.check_devices(None, index)
-        sharded = original(target, *args, **kwargs)
-        for each in target if isinstance(target, (list, tuple)) else [target]:
-            for tensor in [*each.parameters(), *each.buffers()]:
-                put_mark(tensor, index)
-            each.register_forward_pre_hook(functools.partial(_move_inputs, index), prepend=True, with_kwargs=True)
-        return sharded
 
-    setattr(fully_shard, _REPLACED, True)
-    module.fully_shard = fully_shard
+def _fully_shard(shard: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    index = _parameter_gpu(kwargs.get("mesh"))
+    if index is None:
+        return shard(target, *args, **kwargs)
+    process_groups.check_devices(None, index)
+    sharded = shard(target, *args, **kwargs)
+    put_marks(target, index)
+    for each in target if isinstance(target, (list, tuple)) else [target]:
+        _move_inputs_of(each, index)
+    return sharded
 
 
 def _parameter_gpu(mesh: Any) -> Any:
@@ -133,27 +103,24 @@ def _parameter_gpu(mesh: Any) -> Any:
     return devices.valid_index(None) if devices.count() else None
 
 
+def _move_inputs_of(module: Any, index: int) -> None:
+    module.register_forward_pre_hook(partial(_move_inputs, index), prepend=True, with_kwargs=True)
+
+
 def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
     return to_gpu(args, index), to_gpu(kwargs, index)
 
 
 def install_fsdp(module: Any) -> None:
     """FullyShardedDataParallel: its devices are the CPU."""
-    fsdp = getattr(module, "FullyShardedDataParallel", None)
-    if fsdp is None:
-        return
-    begin = fsdp.__init__
+    patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
 
-    @functools.wraps(begin)
-    def __init__(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-        device = kwargs.get("device_id")
-        index = devices.valid_index(None if device is None else devices.index_of(device))
-        process_groups.check_devices(kwargs.get("process_group"), index)
-        kwargs["device_id"] = torch.device("cpu")
-        begin(self, module, *args, **kwargs)
-        for tensor in [*self.parameters(), *self.buffers()]:
-            put_mark(tensor, index)
-        if not isinstance(getattr(module, "_fsdp_wrapped_module", None), torch.nn.Module):
-            self.register_forward_pre_hook(functools.partial(_move_inputs, index), prepend=True, with_kwargs=True)
 
-    fsdp.__init__ = __init__
+def _begin_fsdp(begin: Any, self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+    index = devices.valid_device(kwargs.get("device_id"))
+    process_groups.check_devices(kwargs.get("process_group"), index)
+    kwargs["device_id"] = torch.device("cpu")
+    begin(self, module, *args, **kwargs)
+    put_marks(self, index)
+    if not isinstance(getattr(module, "_fsdp_wrapped_module", None), torch.nn.Module):
+        _move_inputs_of(self, index)

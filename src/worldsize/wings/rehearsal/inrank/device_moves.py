@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Optional
+
 from . import devices, messages
 from .caller import is_called_by_torch, is_cpu_meant
 from .device_marks import CPU, is_pinned, mark_of, pin, put_mark
 from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
 
 
 def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
@@ -45,8 +43,7 @@ def _to(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _cuda(func: Any, args: Any, kwargs: Any) -> Any:
-    device = args[1] if len(args) > 1 else kwargs.get("device")
-    index = devices.valid_index(None if device is None else devices.index_of(device))
+    index = devices.valid_device(args[1] if len(args) > 1 else kwargs.get("device"))
     memory_format = kwargs.get("memory_format", torch.preserve_format)
     return _mark_moved(args[0], args[0].to(torch.device("cpu"), memory_format=memory_format), index)
 
@@ -60,25 +57,21 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
     tensor, words = args[0], list(args[1:])
     target = words[0] if words else kwargs.get("dtype")
     if target is None:
-        return _shown_type_name(func(*args, **kwargs), tensor)
-    text = (
-        target if isinstance(target, str) else getattr(target, "__module__", "") + "." + getattr(target, "__name__", "")
-    )
-    if text.startswith("torch.cuda."):
-        result = func(tensor, "torch." + text.rpartition(".")[2])
-        return _mark_moved(tensor, result, devices.valid_index(None))
-    return _mark_moved(tensor, func(*args, **kwargs), None)
+        return func(*args, **kwargs) if is_called_by_torch() else type_name(tensor)
+    plain = plain_type(target)
+    if plain is None:
+        return _mark_moved(tensor, func(*args, **kwargs), None)
+    return _mark_moved(tensor, func(tensor, plain), devices.valid_index(None))
 
 
-def _shown_type_name(name: str, tensor: Any) -> str:
-    mark = mark_of(tensor)
-    if mark is None or mark == CPU or is_called_by_torch():
-        return name
-    return name.replace("torch.", "torch.cuda.", 1)
+def plain_type(kind: Any) -> Optional[str]:
+    """What `kind` is called for the CPU where it is a type of tensors on a GPU, or its name; None for others."""
+    text = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
+    return "torch." + text.rpartition(".")[2] if text.startswith("torch.cuda.") else None
 
 
 def type_name(tensor: Any) -> str:
-    """torch.cuda.FloatTensor or torch.FloatTensor, for messages."""
+    """torch.cuda.FloatTensor or torch.FloatTensor."""
     with torch._C.DisableTorchFunction():
         name: str = tensor.type()
     mark = mark_of(tensor)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any, Optional
 
 from . import messages
 from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
 
 NAME = "Virtual GPU (worldsize rehearsal)"
 MEMORY = 80 * 1024**3
@@ -23,14 +20,10 @@ CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
 class _CudaState:
     """What CUDA keeps per process: whether it was begun, with which devices, and whether its runtime was asked."""
 
-    def __init__(self) -> None:
-        self.visible: Optional[tuple[int, ...]] = None
-        self.asked = False
-        self.forked = False
-        self.here = threading.local()
-
-
-_cuda_state = _CudaState()
+    visible: Optional[tuple[int, ...]] = None
+    asked = False
+    forked = False
+    here = threading.local()
 
 
 def node_gpu_count() -> int:
@@ -40,11 +33,8 @@ def node_gpu_count() -> int:
 
 def visible_gpus() -> tuple[int, ...]:
     """Those that CUDA_VISIBLE_DEVICES leaves, as the node counts them; fixed once CUDA was begun."""
-    return (
-        _cuda_state.visible
-        if _cuda_state.visible is not None
-        else _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
-    )
+    known = _CudaState.visible
+    return _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES")) if known is None else known
 
 
 def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
@@ -68,31 +58,31 @@ def count() -> int:
 
 def begin_cuda() -> None:
     """CUDA is used for the first time. RuntimeError where there is none, or after a fork of a process that did."""
-    if _cuda_state.forked:
+    if _CudaState.forked:
         raise RuntimeError(messages.FORK)
-    if _cuda_state.visible is None:
+    if _CudaState.visible is None:
         if not visible_gpus():
             raise RuntimeError(messages.NO_GPUS)
-        _cuda_state.visible = visible_gpus()
+        _CudaState.visible = visible_gpus()
 
 
 def has_begun() -> bool:
-    return _cuda_state.visible is not None and not _cuda_state.forked
+    return _CudaState.visible is not None and not _CudaState.forked
 
 
 def is_in_bad_fork() -> bool:
-    return _cuda_state.forked
+    return _CudaState.forked
 
 
 def ask_runtime() -> None:
     """Ask the CUDA runtime, which no fork of this process can use afterwards. torch asks NVML in its place where
     PYTORCH_NVML_BASED_CUDA_CHECK is 1."""
     if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
-        _cuda_state.asked = True
+        _CudaState.asked = True
 
 
 def _after_fork() -> None:
-    _cuda_state.forked = _cuda_state.asked or _cuda_state.visible is not None
+    _CudaState.forked = _CudaState.asked or _CudaState.visible is not None
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -110,13 +100,13 @@ def valid_index(index: Optional[int]) -> int:
 
 def current_index() -> int:
     """Each thread has its own, from 0."""
-    return getattr(_cuda_state.here, "index", 0)
+    return getattr(_CudaState.here, "index", 0)
 
 
 def make_current(index: int) -> None:
     """A negative one changes nothing."""
     if index >= 0:
-        _cuda_state.here.index = valid_index(index)
+        _CudaState.here.index = valid_index(index)
 
 
 def index_of(device: Any, optional: bool = True) -> int:
@@ -127,23 +117,20 @@ def index_of(device: Any, optional: bool = True) -> int:
         if device.type != "cuda":
             raise ValueError(messages.EXPECTED_CUDA % device)
         return current_index() if device.index is None else int(device.index)
-    if device is None or not isinstance(device, int):
-        if device is None and optional:
-            return current_index()
+    if device is None and optional:
+        return current_index()
+    if not isinstance(device, int):
         raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
     return current_index() if device < 0 else int(device)
 
 
+def valid_device(device: Any) -> int:
+    """The index that a `device` argument of torch.cuda's means, the current one's for None; checked."""
+    return valid_index(index_of(device))
+
+
 def find_index(device: Any) -> Optional[int]:
     """The index that a `device` argument means where that is a GPU, checked; None for another device."""
-    if isinstance(device, bool):
-        return None
-    if isinstance(device, int):
-        return valid_index(device)
-    if isinstance(device, str):
-        if not device.startswith("cuda"):
-            return None
-        device = torch.device(device)
-    if isinstance(device, torch.device) and device.type == "cuda":
-        return valid_index(device.index)
-    return None
+    if isinstance(device, (str, torch.device)):
+        return valid_device(device) if str(device).startswith("cuda") else None
+    return valid_index(device) if isinstance(device, int) and not isinstance(device, bool) else None

@@ -4,15 +4,12 @@ carry the mark of where they virtually are."""
 from __future__ import annotations
 
 import threading
+from typing import Any, Optional
 
 from . import device_checks, device_moves, devices, tensor_views
 from .caller import is_called_by_torch, is_made_by_torch
 from .device_marks import CPU, mark_of, put_mark
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
+from .torch_module import patch, torch
 
 _CPU = torch.device("cpu")
 _NAMES = (
@@ -121,13 +118,12 @@ def enter_mode() -> None:
     """In this thread, and in every one that starts from now on."""
     mode = VirtualGpuMode()
     mode.__enter__()
-    begin: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
-    def _bootstrap_inner(self: Any) -> Any:
+    def begin_in_mode(begin: Any, thread: Any) -> Any:
         with mode:
-            return begin(self)
+            return begin(thread)
 
-    threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
+    patch(threading.Thread, "_bootstrap_inner", begin_in_mode)
 
 
 _SPECIAL: dict[Any, Any] = {**tensor_views.SPECIAL, **device_moves.SPECIAL}

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
-from . import autocast, checkpoint_loading, device_marks, devices, function_mode
+from worldsize_inrank.import_hook import call_after_import
+
+from . import (
+    autocast,
+    checkpoint_loading,
+    collectives,
+    ddp_checks,
+    device_marks,
+    device_meshes,
+    device_moves,
+    devices,
+    function_mode,
+    process_groups,
+    sync_batch_norm,
+)
 from .caller import is_called_by_torch
 from .cuda import devices as cuda_devices
 from .cuda import memory, random_state, streams, types
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .function_mode import DefaultDevice
+from .torch_module import patch, torch
 
 
 def install_all() -> None:
     _patch_tensors()
-    _patch_modules()
+    patch(torch.nn.Module, "to", _move_module)
+    torch.nn.SyncBatchNorm.forward = sync_batch_norm.forward
     _patch_cuda()
     _patch_default_device()
     _patch_accelerator()
@@ -32,63 +46,54 @@ def install_all() -> None:
 
 def _patch_tensors() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
-        kind.__reduce_ex__ = device_marks.without_mark(kind.__reduce_ex__)
-    make = torch.nn.Parameter.__new__
-
-    @functools.wraps(make)
-    def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return device_marks.put_mark(
-            make(cls, data, *args, **kwargs), None if data is None else device_marks.mark_of(data)
-        )
-
-    torch.nn.Parameter.__new__ = __new__
+        patch(kind, "__reduce_ex__", device_marks.reduce_without_mark)
+    patch(torch.nn.Parameter, "__new__", _make_parameter)
     # Intercepted as a whole, it would run hooks and custom backward functions outside the mode.
     torch.autograd.has_torch_function = lambda *_: False
-
-    def backward(
-        self: Any, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
-        torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-    torch.Tensor.backward = functools.wraps(torch.Tensor.backward)(backward)
+    patch(torch.Tensor, "backward", _backward)
     torch.Tensor.record_stream = lambda self, stream: None
-    wrap = torch.from_numpy
-    torch.from_numpy = lambda array: device_marks.put_mark(
-        wrap(array), None if is_called_by_torch() else device_marks.CPU
-    )
+    patch(torch, "from_numpy", _from_numpy)
 
 
-def _patch_modules() -> None:
-    move = torch.nn.Module.to
+def _make_parameter(make: Any, cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return device_marks.put_mark(make(cls, data, *args, **kwargs), device_marks.mark_of(data))
 
-    @functools.wraps(move)
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """`module.to(1)` means a GPU, which torch alone knows where it has one."""
-        if args and isinstance(args[0], int) and not isinstance(args[0], bool):
-            args = (torch.device("cuda", devices.valid_index(args[0])), *args[1:])
-        if isinstance(kwargs.get("device"), int):
-            kwargs["device"] = torch.device("cuda", devices.valid_index(kwargs["device"]))
-        return move(self, *args, **kwargs)
 
-    torch.nn.Module.to = to
-    from . import sync_batch_norm
+def _backward(
+    backward: Any,
+    self: Any,
+    gradient: Any = None,
+    retain_graph: Any = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    sync_batch_norm.install()
+
+def _from_numpy(make: Any, array: Any) -> Any:
+    return device_marks.put_mark(make(array), None if is_called_by_torch() else device_marks.CPU)
+
+
+def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """`module.to(1)` means a GPU, which torch alone knows where it has one."""
+    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+        args = (torch.device("cuda", devices.valid_index(args[0])), *args[1:])
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = torch.device("cuda", devices.valid_index(kwargs["device"]))
+    return move(self, *args, **kwargs)
 
 
 def _patch_cuda() -> None:
     cuda = torch.cuda
-    for name, function in {**cuda_devices.FUNCTIONS, **memory.FUNCTIONS, **random_state.FUNCTIONS}.items():
-        setattr(cuda, name, function)
-    for name, function in streams.FUNCTIONS.items():
-        setattr(cuda, name, function)
-    for module, functions in ((cuda.memory, memory.FUNCTIONS), (cuda.random, random_state.FUNCTIONS)):
+    everything = {**cuda_devices.FUNCTIONS, **memory.FUNCTIONS, **random_state.FUNCTIONS, **streams.FUNCTIONS}
+    nvtx = dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), cuda_devices.return_zero)
+    for module, functions in (
+        (cuda, everything), (cuda.memory, memory.FUNCTIONS), (cuda.random, random_state.FUNCTIONS), (cuda.nvtx, nvtx),
+    ):  # fmt: skip
         for name, function in functions.items():
             setattr(module, name, function)
     types.install()
     torch.Generator = random_state.Generator
-    for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
-        setattr(cuda.nvtx, name, cuda_devices.return_zero)
     cuda.nccl.version = lambda: (2, 21, 5)
     if torch.version.cuda is None:
         torch.version.cuda = "12.8"
@@ -98,53 +103,29 @@ def _patch_cuda() -> None:
 
 
 def _patch_default_device() -> None:
-    _patch_default_types()
-    use, ask = torch.set_default_device, getattr(torch, "get_default_device", None)
-
-    def set_default_device(device: Any) -> None:
-        index = None if device is None else devices.find_index(device)
-        function_mode.DefaultDevice.index = index
-        use(None if index is not None else device)
-
-    torch.set_default_device = set_default_device
-    if ask is not None:
-
-        def get_default_device() -> Any:
-            index = function_mode.DefaultDevice.index
-            return ask() if index is None or is_called_by_torch() else torch.device("cuda", index)
-
-        torch.get_default_device = get_default_device
+    patch(torch, "set_default_tensor_type", _set_default_tensor_type)
+    patch(torch, "set_default_device", _set_default_device)
+    patch(torch, "get_default_device", _get_default_device)
 
 
-def _patch_default_types() -> None:
-    use = torch.set_default_tensor_type
+def _set_default_tensor_type(use: Any, kind: Any) -> None:
+    """The old way to make every new tensor on the GPU."""
+    plain = device_moves.plain_type(kind)
+    use(plain or kind)
+    DefaultDevice.index = devices.valid_index(None) if plain else None
 
-    def set_default_tensor_type(kind: Any) -> None:
-        """The old way to make every new tensor on the GPU."""
-        named = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
-        text = kind if isinstance(kind, str) else named
-        if not text.startswith("torch.cuda."):
-            function_mode.DefaultDevice.index = None
-            use(kind)
-        else:
-            use("torch." + text.rpartition(".")[2])
-            function_mode.DefaultDevice.index = devices.valid_index(None)
 
-    torch.set_default_tensor_type = set_default_tensor_type
+def _set_default_device(use: Any, device: Any) -> None:
+    DefaultDevice.index = devices.find_index(device)
+    use(device if DefaultDevice.index is None else None)
+
+
+def _get_default_device(ask: Any) -> Any:
+    index = DefaultDevice.index
+    return ask() if index is None or is_called_by_torch() else torch.device("cuda", index)
 
 
 def _patch_accelerator() -> None:
-    module = getattr(torch, "accelerator", None)
-    if module is None:
-        return
-    truth = dict(vars(module))
-
-    def make_patched(name: str, virtual: Any) -> Any:
-        def patched_function(*args: Any, **kwargs: Any) -> Any:
-            return truth[name](*args, **kwargs) if is_called_by_torch() else virtual(*args, **kwargs)
-
-        return patched_function
-
     answers = {
         "is_available": cuda_devices.is_available,
         "device_count": cuda_devices.device_count,
@@ -154,56 +135,44 @@ def _patch_accelerator() -> None:
         "set_stream": streams.set_stream,
         **dict.fromkeys(("current_device_index", "current_device_idx"), cuda_devices.current_device),
         **dict.fromkeys(("set_device_index", "set_device_idx"), cuda_devices.set_device),
-        **{name: memory.FUNCTIONS[name] for name in memory.FUNCTIONS if name in truth},
+        **memory.FUNCTIONS,
         "get_memory_info": memory.mem_get_info,
     }
     for name, virtual in answers.items():
-        if name in truth:
-            setattr(module, name, make_patched(name, virtual))
+        patch(getattr(torch, "accelerator", None), name, partial(_answer_scripts, virtual))
+
+
+def _answer_scripts(virtual: Any, truth: Any, *args: Any, **kwargs: Any) -> Any:
+    return truth(*args, **kwargs) if is_called_by_torch() else virtual(*args, **kwargs)
 
 
 def _patch_without_effect() -> None:
     """What would only cost time, or what a CPU says about a request for a GPU."""
-
-    def compile(model: Any = None, **kwargs: Any) -> Any:
-        """What it is given, uncompiled; a module is its own original."""
-        if isinstance(model, torch.nn.Module):
-            model.__dict__["_orig_mod"] = model
-        return model if model is not None else lambda function: function
-
-    torch.compile = compile
+    torch.compile = _leave_uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator is found")
     torch.cuda.graphs.make_graphed_callables = streams.FUNCTIONS["make_graphed_callables"]
-    _patch_attention()
-
-
-def _patch_attention() -> None:
-    """A GPU's choice of kernels: a CPU has fewer, and would find none."""
-    from contextlib import contextmanager
-
-    from worldsize_inrank.import_hook import call_after_import
-
-    @contextmanager
-    def choice(*args: Any, **kwargs: Any) -> Any:
-        yield
-
-    def of_module(module: Any) -> None:
-        module.sdpa_kernel = choice
-
-    call_after_import("torch.nn.attention", of_module)
-    torch.backends.cuda.sdp_kernel = choice
+    call_after_import("torch.nn.attention", lambda module: setattr(module, "sdpa_kernel", _choose_kernel))
+    torch.backends.cuda.sdp_kernel = _choose_kernel
     for name in ("flash", "mem_efficient", "math", "cudnn"):
         if hasattr(torch.backends.cuda, f"enable_{name}_sdp"):
             setattr(torch.backends.cuda, f"enable_{name}_sdp", cuda_devices.do_nothing)
 
 
+def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
+    """What it is given; a module is its own original."""
+    if isinstance(model, torch.nn.Module):
+        model.__dict__["_orig_mod"] = model
+    return model if model is not None else lambda function: function
+
+
+@contextmanager
+def _choose_kernel(*args: Any, **kwargs: Any) -> Any:
+    """A GPU's choice of kernels for attention: a CPU has fewer, and would find none."""
+    yield
+
+
 def _patch_distributed() -> None:
-    from worldsize_inrank.import_hook import call_after_import
-
-    from . import collectives, ddp_checks, device_meshes, process_exit, process_groups
-
-    process_exit.install()
     process_groups.install()
     collectives.install(torch.distributed.distributed_c10d)
     ddp_checks.install()

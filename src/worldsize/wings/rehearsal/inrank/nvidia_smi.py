@@ -6,13 +6,11 @@ one, it shows the node's GPUs whatever CUDA_VISIBLE_DEVICES says.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 NAME = "Virtual GPU (worldsize rehearsal)"
 DRIVER = "570.00"
@@ -68,47 +66,36 @@ def _count() -> int:
 
 def main(words: Sequence[str]) -> int:
     try:
-        sys.stdout.write(_answer(words))
+        sys.stdout.write(_answer(_parse_options(words)))
     except Mistake as mistake:
         sys.stdout.write(f"{mistake}\n")
         return 2
     return 0
 
 
-def _answer(words: Sequence[str]) -> str:
-    options = _parse_options(words)
-    if "-h" in options or "--help" in options:
-        return (__doc__ or "nvidia-smi of a rehearsal") + "\n"
-    if "--help-query-gpu" in options:
+def _parse_options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
+    for names in (("-L", "--list-gpus"), ("--help-query-gpu",)):
+        parser.add_argument(*names, action="store_true")
+    for names in (("-i", "--id"), ("--query-gpu",), ("--query-compute-apps",), ("--format",)):
+        parser.add_argument(*names, default="")
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise Mistake(f"nvidia-smi of a rehearsal does not know {unknown[0].partition('=')[0]} (docs/rehearsal.md)")
+    return options
+
+
+def _answer(options: argparse.Namespace) -> str:
+    if options.help_query_gpu:
         return "".join(f'"{name}"\n' for name in FIELDS)
-    gpus = _choose_gpus(options.get("-i") or options.get("--id") or "")
-    if "-L" in options or "--list-gpus" in options:
+    gpus = _choose_gpus(options.id)
+    if options.list_gpus:
         return "".join(f"GPU {index}: {NAME} (UUID: {_uuid(index)})\n" for index in gpus)
-    if "--query-gpu" in options:
-        return _query_text(options["--query-gpu"], options.get("--format", ""), gpus)
-    if "--query-compute-apps" in options:
-        return "" if "noheader" in options.get("--format", "") else options["--query-compute-apps"] + "\n"
+    if options.query_gpu:
+        return _query_text(options.query_gpu, options.format.split(","), gpus)
+    if options.query_compute_apps:
+        return "" if "noheader" in options.format else options.query_compute_apps + "\n"
     return _table(gpus)
-
-
-_WITH_VALUE = ("-i", "--id", "--query-gpu", "--query-compute-apps", "--format")
-_WITHOUT_VALUE = ("-L", "--list-gpus", "-h", "--help", "--help-query-gpu")
-
-
-def _parse_options(words: Sequence[str]) -> Dict[str, str]:
-    found: Dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        name, sign, value = rest.pop(0).partition("=")
-        if name in _WITH_VALUE:
-            if not sign and not rest:
-                raise Mistake(f'Option "{name}" needs a value')
-            found[name] = value if sign else rest.pop(0)
-        elif name in _WITHOUT_VALUE:
-            found[name] = ""
-        else:
-            raise Mistake(f"nvidia-smi of a rehearsal does not know {name} (docs/rehearsal.md)")
-    return found
 
 
 def _choose_gpus(text: str) -> List[int]:
@@ -123,19 +110,15 @@ def _choose_gpus(text: str) -> List[int]:
     return found
 
 
-def _query_text(fields: str, form: str, gpus: Sequence[int]) -> str:
-    forms = form.split(",")
+def _query_text(fields: str, forms: Sequence[str], gpus: Sequence[int]) -> str:
     if "csv" not in forms:
         raise Mistake("\"--format=\" switch is missing.  Please run 'nvidia-smi -h' for help.")
     names = [name.strip() for name in fields.split(",")]
     for name in names:
         if name not in FIELDS:
             raise Mistake(f'Field "{name}" is not a valid field to query.')
-    lines = []
-    if "noheader" not in forms:
-        lines.append(", ".join(map(_title, names)))
-    for index in gpus:
-        lines.append(", ".join(_value(name, index, "nounits" in forms) for name in names))
+    lines = [] if "noheader" in forms else [", ".join(map(_title, names))]
+    lines += [", ".join(_value(name, index, "nounits" in forms) for name in names) for index in gpus]
     return "".join(line + "\n" for line in lines)
 
 
@@ -151,13 +134,12 @@ def _value(name: str, index: int, bare: bool) -> str:
 
 def _table(gpus: Sequence[int]) -> str:
     edge = "+{}+\n".format("-" * 89)
-    lines = [time.strftime("%a %b %d %H:%M:%S %Y\n"), edge]
     title = f"NVIDIA-SMI of a worldsize rehearsal     Driver {DRIVER}     CUDA Version: {CUDA}"
-    lines.append(f"| {title:<87} |\n")
-    lines += [edge, f"| {'GPU  Name':<42} | {'Memory-Usage':<20} | {'GPU-Util':<19} |\n"]
-    for index in gpus:
-        lines.append(f"| {index:3}  {NAME:<37} | {0:6}MiB / {MEMORY_MIB:6}MiB | {0:18}% |\n")
-    return "".join([*lines, edge])
+    return "".join([
+        time.strftime("%a %b %d %H:%M:%S %Y\n"), edge, f"| {title:<87} |\n", edge,
+        f"| {'GPU  Name':<42} | {'Memory-Usage':<20} | {'GPU-Util':<19} |\n",
+        *(f"| {index:3}  {NAME:<37} | {0:6}MiB / {MEMORY_MIB:6}MiB | {0:18}% |\n" for index in gpus), edge,
+    ])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
+import atexit
+import gc
 import os
+import sys
+from typing import Any, Optional
 
 from . import devices, messages
 from .caller import is_called_by_torch
 from .device_marks import CPU, mark_of
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
+from .torch_module import arguments_of, patch, torch
 
 _nccl_groups: dict[str, str] = {}
 """Groups that were asked to be nccl, by name, with what was said."""
@@ -23,16 +21,18 @@ _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only comp
 
 def install() -> None:
     c10d: Any = torch.distributed.distributed_c10d
-    _patch_init(c10d)
-    _patch_new_group(c10d)
-    _patch_queries(c10d)
-
-
-def replace_function(c10d: Any, name: str, function: Any) -> None:
-    """Under its name in both modules that have it."""
-    setattr(c10d, name, function)
-    if hasattr(torch.distributed, name):
-        setattr(torch.distributed, name, function)
+    wrappers: dict[str, Any] = {
+        "init_process_group": _init_process_group,
+        "new_group": _new_group,
+        "get_backend": _get_backend,
+        "destroy_process_group": _destroy_process_group,
+        "is_nccl_available": lambda ask: not is_called_by_torch(),
+    }
+    for name, wrapper in wrappers.items():
+        patch(c10d, name, wrapper, torch.distributed)
+    if not hasattr(torch.distributed, "ProcessGroupNCCL"):
+        torch.distributed.ProcessGroupNCCL = c10d.ProcessGroupNCCL = _ProcessGroupNCCL
+    atexit.register(_destroy_left_group)  # before what the script itself registers, so that it comes later
 
 
 def name_of(group: Any) -> str:
@@ -46,7 +46,7 @@ def is_nccl(group: Any) -> bool:
 
 def check_tensor(group: Any, tensor: Any) -> None:
     """NCCL takes what is on a GPU alone, and one GPU for each process. RuntimeError, DistBackendError."""
-    if not torch.distributed.is_initialized() or not is_nccl(group) or not isinstance(tensor, torch.Tensor):
+    if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return
     mark = mark_of(tensor)
     if mark == CPU and "cpu:" not in _nccl_groups[name_of(group)]:
@@ -71,35 +71,18 @@ def check_devices(group: Any, index: Optional[int]) -> None:
             raise kind(messages.DUPLICATE % (me, rank, mine[1]))
 
 
-def _to_gloo(backend: Any) -> Any:
-    """What is to be made in its place."""
-    text = str(backend).lower() if backend is not None else ""
-    if "nccl" not in text:
-        return backend
-    return "gloo"
-
-
-def _patch_init(c10d: Any) -> None:
-    original = c10d.init_process_group
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        said = signature.bind(*args, **kwargs).arguments
-        _check_world(said)
-        asked = said.get("backend")
-        said["backend"] = _to_gloo(asked)
-        device = said.pop("device_id", None)
-        if device is not None:
-            devices.valid_index(devices.index_of(device))
-        if _to_gloo(asked) is not asked:
-            said.pop("pg_options", None)
-        result = original(**said)
-        if _to_gloo(asked) is not asked:
-            _nccl_groups[name_of(None)] = str(asked).lower()
-        return result
-
-    replace_function(c10d, "init_process_group", init_process_group)
+def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
+    said = arguments_of(init, args, kwargs)
+    _check_world(said)
+    device, asked = said.pop("device_id", None), str(said.get("backend")).lower()
+    if device is not None:
+        devices.valid_device(device)
+    if "nccl" not in asked:
+        return init(**said)
+    said.pop("pg_options", None)
+    result = init(**{**said, "backend": "gloo"})
+    _nccl_groups[name_of(None)] = asked
+    return result
 
 
 def _check_world(said: Any) -> None:
@@ -130,48 +113,42 @@ def _is_rank() -> bool:
     return multiprocessing.current_process().name == "MainProcess"
 
 
-def _patch_new_group(c10d: Any) -> None:
-    original = c10d.new_group
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def new_group(*args: Any, **kwargs: Any) -> Any:
-        said = signature.bind(*args, **kwargs).arguments
-        asked = said.get("backend")
-        said["backend"] = _to_gloo(asked)
-        said.pop("device_id", None)
-        said.pop("pg_options", None)
-        group = original(**said)
-        parent = _nccl_groups.get(name_of(None)) if asked is None else str(asked).lower()
-        if parent and "nccl" in parent and hasattr(group, "group_name"):
-            _nccl_groups[name_of(group)] = parent
-        return group
-
-    replace_function(c10d, "new_group", new_group)
+def _new_group(make: Any, *args: Any, **kwargs: Any) -> Any:
+    said = arguments_of(make, args, kwargs)
+    asked = said.get("backend")
+    backend = _nccl_groups.get(name_of(None), "") if asked is None else str(asked).lower()
+    plain = {name: value for name, value in said.items() if name not in ("device_id", "pg_options")}
+    group = make(**{**plain, "backend": "gloo" if "nccl" in backend else asked})
+    if "nccl" in backend and hasattr(group, "group_name"):
+        _nccl_groups[name_of(group)] = backend
+    return group
 
 
-def _patch_queries(c10d: Any) -> None:
-    original = c10d.get_backend
-    destroy = c10d.destroy_process_group
+def _get_backend(ask: Any, group: Any = None) -> Any:
+    backend = ask(group)
+    return backend if is_called_by_torch() or not is_nccl(group) else "nccl"
 
-    @functools.wraps(original)
-    def get_backend(group: Any = None) -> Any:
-        backend = original(group)
-        return backend if is_called_by_torch() or not is_nccl(group) else "nccl"
 
-    @functools.wraps(destroy)
-    def destroy_process_group(group: Any = None) -> None:
-        names = [name_of(group)] if group is not None else list(_nccl_groups)
-        destroy(group)
-        for name in names:
-            _nccl_groups.pop(name, None)
-            _checked_groups.discard(name)
+def _destroy_process_group(destroy: Any, group: Any = None) -> None:
+    names = [name_of(group)] if group is not None else list(_nccl_groups)
+    destroy(group)
+    for name in names:
+        _nccl_groups.pop(name, None)
+        _checked_groups.discard(name)
 
-    replace_function(c10d, "get_backend", get_backend)
-    replace_function(c10d, "destroy_process_group", destroy_process_group)
-    replace_function(c10d, "is_nccl_available", lambda: not is_called_by_torch())
-    if not hasattr(torch.distributed, "ProcessGroupNCCL"):
-        torch.distributed.ProcessGroupNCCL = c10d.ProcessGroupNCCL = _ProcessGroupNCCL
+
+def _destroy_left_group() -> None:
+    """The end of a script that leaves its process group to the interpreter, as many written for NCCL do: gloo's threads
+    sometimes abort the process then, after all its work is done. So the group is destroyed; what keeps it even then,
+    the hook of every rank lets go after that (`sitecustomize`). After an uncaught exception nothing is done: others may
+    wait for this process, and it is to end at once."""
+    if getattr(sys, "last_type", None) is not None or not torch.distributed.is_initialized():
+        return
+    gc.collect()
+    try:
+        torch.distributed.destroy_process_group()
+    except (RuntimeError, ValueError, AssertionError):
+        pass  # it ends with the process
 
 
 class _ProcessGroupNCCL:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Optional
+
 from . import messages
 from .caller import is_called_by_torch
 from .device_marks import CPU, device_of, mark_of
 from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
 
 
 def _visible_gpu(tensor: Any) -> Optional[int]:

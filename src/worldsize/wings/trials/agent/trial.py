@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping
 
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import note
 from worldsize.agent.outcome.verdict import Verdict
 from worldsize.common.atomic_files import open_regular_file, try_unlink, write_json
 from worldsize.errors import WorldsizeError
-from worldsize.plan.array import array_of, read_array
+from worldsize.plan.array import Array, array_of, read_array
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
@@ -33,9 +34,7 @@ from worldsize.wings.trials.agent.search import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List, Mapping
-
-    from worldsize.plan.array import Array
+    from typing import Any, List
 
 _EVERY = 0.2
 _MOST_BYTES = 1 << 20

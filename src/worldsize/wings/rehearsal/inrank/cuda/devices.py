@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import devices, messages
 from ..caller import is_called_by_torch
 from ..device_marks import CPU, mark_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
 
 
 def is_available() -> bool:
@@ -52,37 +50,43 @@ class device_of(device):
         super().__init__(None if mark is None or mark == CPU else mark)
 
 
+_PROPERTIES = {
+    "name": devices.NAME,
+    "major": devices.CAPABILITY[0],
+    "minor": devices.CAPABILITY[1],
+    "total_memory": devices.MEMORY,
+    "multi_processor_count": devices.PROCESSORS,
+    "is_integrated": 0,
+    "is_multi_gpu_board": 0,
+    "max_threads_per_multi_processor": 2048,
+    "max_threads_per_block": 1024,
+    "shared_memory_per_block": 49152,
+    "shared_memory_per_block_optin": 166912,
+    "shared_memory_per_multiprocessor": 167936,
+    "regs_per_multiprocessor": 65536,
+    "warp_size": 32,
+    "L2_cache_size": 40 * 1024**2,
+    "clock_rate": 1410000,
+    "memory_clock_rate": 1593000,
+    "memory_bus_width": 5120,
+    "gcnArchName": devices.NAME,
+    "pci_device_id": 0,
+    "pci_domain_id": 0,
+}
+"""What is the same for all."""
+
+
 class DeviceProperties:
     """What torch.cuda.get_device_properties tells."""
 
-    name = devices.NAME
-    major, minor = devices.CAPABILITY
-    total_memory = devices.MEMORY
-    multi_processor_count = devices.PROCESSORS
-    is_integrated = 0
-    is_multi_gpu_board = 0
-    max_threads_per_multi_processor = 2048
-    max_threads_per_block = 1024
-    shared_memory_per_block = 49152
-    shared_memory_per_block_optin = 166912
-    shared_memory_per_multiprocessor = 167936
-    regs_per_multiprocessor = 65536
-    warp_size = 32
-    L2_cache_size = 40 * 1024**2
-    clock_rate = 1410000
-    memory_clock_rate = 1593000
-    memory_bus_width = 5120
-    gcnArchName = devices.NAME
-    pci_bus_id = pci_device_id = pci_domain_id = 0
-
     def __init__(self, index: int) -> None:
-        self.pci_bus_id = index
-        self.uuid = f"{index:08d}-0000-0000-0000-000000000000"
+        vars(self).update(_PROPERTIES, pci_bus_id=index, uuid=f"{index:08d}-0000-0000-0000-000000000000")
 
     def __repr__(self) -> str:
         return (
-            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-            f"total_memory={self.total_memory // 1024**2}MB, multi_processor_count={self.multi_processor_count})"
+            f"_CudaDeviceProperties(name='{devices.NAME}', major={devices.CAPABILITY[0]}, "
+            f"minor={devices.CAPABILITY[1]}, total_memory={devices.MEMORY // 1024**2}MB, "
+            f"multi_processor_count={devices.PROCESSORS})"
         )
 
 
@@ -95,12 +99,13 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
-    return get_device_properties(device).name
+    get_device_properties(device)
+    return devices.NAME
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    found = get_device_properties(device)
-    return found.major, found.minor
+    get_device_properties(device)
+    return devices.CAPABILITY
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
@@ -111,19 +116,7 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    devices.valid_index(None if device is None else devices.index_of(device))
-
-
-def init() -> None:
-    devices.begin_cuda()
-
-
-def is_initialized() -> bool:
-    return devices.has_begun()
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    return devices.count() > 0
+    devices.valid_device(device)
 
 
 def do_nothing(*args: Any, **kwargs: Any) -> None:
@@ -135,34 +128,22 @@ def return_zero(*args: Any, **kwargs: Any) -> int:
     return 0
 
 
-def return_false(*args: Any, **kwargs: Any) -> bool:
-    return False
-
-
-def get_sync_debug_mode() -> int:
-    return 0
-
-
-def get_arch_list() -> list[str]:
-    return ["sm_80"]
-
-
-def list_gpu_processes(device: Optional[Any] = None) -> str:
-    return f"GPU:{devices.valid_index(None if device is None else devices.index_of(device))}\nno processes are running"
-
-
 FUNCTIONS: dict[str, Any] = {
     **{each.__name__: each for each in (
         is_available, device_count, current_device, set_device, device, device_of, get_device_properties,
-        get_device_name, get_device_capability, can_device_access_peer, synchronize, init, is_initialized,
-        is_bf16_supported, get_sync_debug_mode, get_arch_list, list_gpu_processes,
+        get_device_name, get_device_capability, can_device_access_peer, synchronize,
     )},
     **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), do_nothing),
     **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), return_zero),
-    "is_current_stream_capturing": return_false,
-    "is_tf32_supported": is_bf16_supported,
+    **dict.fromkeys(("is_bf16_supported", "is_tf32_supported"), lambda including_emulation=True: devices.count() > 0),
+    "init": devices.begin_cuda,
+    "is_initialized": devices.has_begun,
+    "is_current_stream_capturing": lambda: False,
+    "get_sync_debug_mode": lambda: 0,
+    "get_arch_list": lambda: ["sm_80"],
+    "get_gencode_flags": lambda: "-gencode compute=compute_80,code=sm_80",
+    "list_gpu_processes": lambda device=None: f"GPU:{devices.valid_device(device)}\nno processes are running",
     "_is_in_bad_fork": devices.is_in_bad_fork,
     "_get_device_index": lambda device, optional=False, allow_cpu=False: devices.index_of(device, optional),
-    "get_gencode_flags": lambda: "-gencode compute=compute_80,code=sm_80",
 }  # fmt: skip
 """By their names in torch.cuda."""

@@ -6,25 +6,19 @@ What only the autograd graph keeps is not counted, and a peak is the highest fig
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 from .. import devices
 from ..device_marks import mark_of
 from ..torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .devices import do_nothing
 
 _peaks: dict[int, int] = {}
 _BLOCK = 2 * 1024**2
 
 
-def _index(device: Any) -> int:
-    return devices.valid_index(None if device is None else devices.index_of(device))
-
-
 def memory_allocated(device: Any = None) -> int:
-    index = _index(device)
+    index = devices.valid_device(device)
     storages: dict[int, int] = {}
     with torch._C.DisableTorchFunction():
         for each in gc.get_objects():
@@ -41,7 +35,7 @@ def memory_allocated(device: Any = None) -> int:
 
 def max_memory_allocated(device: Any = None) -> int:
     memory_allocated(device)
-    return _peaks[_index(device)]
+    return _peaks[devices.valid_device(device)]
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -53,7 +47,7 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    _peaks.pop(_index(device), None)
+    _peaks.pop(devices.valid_device(device), None)
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -82,18 +76,14 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         f"| {name:<16} | {stats[key + '.all.current']:14} | {stats[key + '.all.peak']:14} |"
         for name, key in (("Allocated memory", "allocated_bytes"), ("Reserved memory", "reserved_bytes"))
     ]
-    head = f"| worldsize rehearsal: virtual GPU {_index(device)}, bytes"
+    head = f"| worldsize rehearsal: virtual GPU {devices.valid_device(device)}, bytes"
     return "\n".join([head, f"| {'Metric':<16} | {'Cur Usage':>14} | {'Peak Usage':>14} |", *rows])
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    _index(device)
+    devices.valid_device(device)
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-
-
-def do_nothing(*args: Any, **kwargs: Any) -> None:
-    return None
 
 
 FUNCTIONS: dict[str, Any] = {

@@ -6,13 +6,12 @@ is one of the CPU's that says otherwise.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
 from .. import devices
 from ..torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 
 class Generator(torch._C.Generator):  # type: ignore[misc]
@@ -32,28 +31,22 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
         return super().device if self._virtual is None else self._virtual
 
 
-_generators: dict[int, Any] = {}
+_generators: defaultdict[int, Any] = defaultdict(torch._C.Generator)
 
 
 def _valid_generator(device: Any) -> Any:
-    return _generator_of(devices.valid_index(devices.index_of(device)))
-
-
-def _generator_of(index: int) -> Any:
-    if index not in _generators:
-        _generators[index] = torch._C.Generator()
-    return _generators[index]
+    return _generators[devices.valid_device(device)]
 
 
 def manual_seed(seed: int) -> None:
     """Begins nothing: what forks afterwards may still use a GPU."""
-    _generator_of(devices.current_index()).manual_seed(int(seed))
+    _generators[devices.current_index()].manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Begins nothing."""
     for index in range(devices.count()):
-        _generator_of(index).manual_seed(int(seed))
+        _generators[index].manual_seed(int(seed))
 
 
 def seed() -> None:

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from typing import Any, Optional
 
 from .. import devices, messages
 from ..torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Optional
-
-
-def _index(device: Any) -> int:
-    return devices.valid_index(None if device is None else devices.index_of(device))
+from .devices import do_nothing
 
 
 class Stream:
-    _last = 0
+    _numbers = itertools.count(1)
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        Stream._last += 1
-        self._become(_index(device), priority, Stream._last)
-
-    def _become(self, index: int, priority: int, number: int) -> None:
-        self.device = torch.device("cuda", index)
-        self.device_index = index
+    def __init__(self, device: Any = None, priority: int = 0, *, number: Optional[int] = None, **_: Any) -> None:
+        self.device_index = devices.valid_device(device)
+        self.device = torch.device("cuda", self.device_index)
         self.device_type = 1
         self.priority = priority
-        self.stream_id = self.cuda_stream = number
+        self.stream_id = self.cuda_stream = next(Stream._numbers) if number is None else number
 
-    @classmethod
-    def default(cls, index: int) -> Stream:
-        stream = cls.__new__(cls)
-        stream._become(index, 0, 0)
-        return stream
-
-    def synchronize(self) -> None: ...
-
-    def wait_stream(self, stream: Any) -> None: ...
-
-    def wait_event(self, event: Any) -> None: ...
+    synchronize = wait_stream = wait_event = do_nothing
 
     def query(self) -> bool:
         return True
@@ -70,7 +51,7 @@ class Stream:
 
 class ExternalStream(Stream):
     def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
-        self._become(_index(device), 0, stream_ptr)
+        super().__init__(device, number=stream_ptr)
 
 
 class Event:
@@ -84,9 +65,7 @@ class Event:
         devices.begin_cuda()
         self._recorded = time.perf_counter()
 
-    def wait(self, stream: Any = None) -> None: ...
-
-    def synchronize(self) -> None: ...
+    wait = synchronize = do_nothing
 
     def query(self) -> bool:
         return True
@@ -133,12 +112,11 @@ def set_stream(stream: Optional[Stream]) -> None:
 
 
 def current_stream(device: Any = None) -> Stream:
-    index = _index(device)
-    return _current.get(index) or Stream.default(index)
+    return _current.get(devices.valid_device(device)) or default_stream(device)
 
 
 def default_stream(device: Any = None) -> Stream:
-    return Stream.default(_index(device))
+    return Stream(device, number=0)
 
 
 def _make_refusal(what: str) -> Any:

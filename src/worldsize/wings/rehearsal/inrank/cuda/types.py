@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import devices
 from ..device_marks import CPU, mark_of
 from ..torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
