@@ -9,9 +9,7 @@ from typing import NamedTuple
 from worldsize.state.records import Reason
 from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
 
-TASK_PROPERTIES = (
-    *("TaskId", "Name", "State", "ExitCode", "ErrorMessage", "Output", "AllocatedNodes", "StartTime", "EndTime"),
-)
+TASK_PROPERTIES = "TaskId,Name,State,ExitCode,ErrorMessage,Output,AllocatedNodes,StartTime,EndTime"
 _NODE_LOST = re.compile(
     r"unreachable|not reachable|lost (contact|connection)|heartbeat|node .*(is|went) (down|offline)", re.I
 )

@@ -19,7 +19,7 @@ from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
+from worldsize.wings.hpcpack.head.wire import Properties, number_of
 from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
 from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
 from worldsize.wings.hpcpack.settings import Share
@@ -80,12 +80,7 @@ class CommandJob:
         self._gone: dict[int, str] = {}
 
     def start_status(self) -> NodeStartStatus:
-        try:
-            return self._start_status_of(properties(self._head.get(f"/jobs/{self._job}")))
-        except ValueError as error:
-            raise SubmitAgain(f"the head node's answer is not understood: {error}") from None
-
-    def _start_status_of(self, row: Properties) -> NodeStartStatus:
+        row = self._head.read_job(self._job)
         state = state_of(row.get("state", ""))
         if state.phase == "queued":
             soon = time.monotonic() - self._begun < _NOTICE_AFTER
@@ -108,12 +103,12 @@ class CommandJob:
                 pass
 
     def _read_tasks(self, row: Properties) -> None:
-        """ValueError for a task that is none of ours."""
         over = state_of(row.get("state", "")).phase == "ended"
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
-                raise ValueError(f"{task.get('name')!r:.80} is no task of it")
+                what = f"the head node's answer is not understood: {task.get('name')!r:.80} is no task of it"
+                raise SubmitAgain(what, f"HPC Pack job {self._job}")
             if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._failure_text(row, [task])
 

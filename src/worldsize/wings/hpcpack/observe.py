@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from worldsize.compute.base import Handle
 from worldsize.errors import WorldsizeError
@@ -12,15 +11,11 @@ from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
-from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties, properties_parameter, rows, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, time_of
 from worldsize.wings.hpcpack.render import job_name
 from worldsize.wings.hpcpack.states import state_of
 
-JOB_PROPERTIES = (
-    *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),
-)
-
-T = TypeVar("T")
+JOB_PROPERTIES = "Id,Name,State,ErrorMessage,RequeueCount,ParentJobIds,SubmitTime,StartTime,EndTime"
 
 
 def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
@@ -43,8 +38,9 @@ def _observe_job(
         return seen
     if job not in failed:
         try:
-            failed[job] = find_failure_cause(row, tasks_of(head, job), _share_path(handle))
-        except (WorldsizeError, ValueError) as error:
+            share = handle.get("share") or {}
+            failed[job] = find_failure_cause(row, tasks_of(head, job), str(share.get("node", "its place")))
+        except WorldsizeError as error:
             return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
     why = failed[job]
     return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
@@ -81,10 +77,8 @@ def waiting_words(row: Properties) -> str:
     return f"{words}: {pending}" if pending else words
 
 
-def tasks_of(head: HeadNodeClient, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
-    return [
-        row for page in head.pages(f"/jobs/{job}/tasks", properties=properties_parameter(names)) for row in rows(page)
-    ]
+def tasks_of(head: HeadNodeClient, job: int, names: str = TASK_PROPERTIES) -> list[Properties]:
+    return list(head.read_rows(f"/jobs/{job}/tasks", properties=names))
 
 
 def _end_observation(seen: Observation, row: Properties) -> Observation:
@@ -112,9 +106,8 @@ def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Propertie
 
 
 def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
-    """All of its properties: which of them a head has beside those that are documented differs."""
     try:
-        return _parse_answer(properties, head.get(f"/jobs/{job}"))
+        return head.read_job(job)
     except MissingResource:
         return None
 
@@ -123,22 +116,12 @@ def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Pro
     """The newest jobs first, until all that are wanted have been seen, or could have been."""
     left, oldest = set(wanted), min(wanted)
     found: dict[int, Properties] = {}
-    names = properties_parameter(JOB_PROPERTIES)
-    for page in head.pages("/jobs", properties=names, owner=head.access.owner, sortJobsBy="Id", asc=False):
-        listed = {number_of(row.get("id", "")) or 0: row for row in _parse_answer(rows, page)}
-        found.update({job: row for job, row in listed.items() if job in left})
-        left -= set(found)
-        if not left or min(listed, default=0) < oldest:
+    asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
+    for row in head.read_rows("/jobs", **asked):
+        job = number_of(row.get("id", "")) or 0
+        if job in left:
+            found[job] = row
+            left.remove(job)
+        if not left or job < oldest:
             break
     return found
-
-
-def _parse_answer(read: Callable[[Any], T], value: Any) -> T:
-    try:
-        return read(value)
-    except ValueError as error:
-        raise WorldsizeError(f"the head node's answer is not understood: {error}") from None
-
-
-def _share_path(handle: Mapping[str, Any]) -> str:
-    return str((handle.get("share") or {}).get("node", "its place"))

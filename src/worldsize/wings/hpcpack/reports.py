@@ -11,7 +11,7 @@ from worldsize.errors import SubmitRejected, WorldsizeError
 from worldsize.plan.hostlist import is_node_name
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
-from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, rows, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
 from worldsize.wings.hpcpack.observe import jobs_of
 from worldsize.wings.hpcpack.states import unusable_reason
 
@@ -77,7 +77,7 @@ def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode
 
 def _read_nodes_2016(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode]:
     """HPC Pack 2016's, all of whose properties are asked for: it refuses names that it does not know."""
-    return [_node(row, gpus) for page in head.pages("/nodes") for row in rows(page)]
+    return [_node(row, gpus) for row in head.read_rows("/nodes")]
 
 
 def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:

@@ -6,7 +6,7 @@ import time
 
 from worldsize.errors import SubmitRejected
 from worldsize.wings.hpcpack.head.client import REQUEUE_PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.wire import properties, to_property_list
+from worldsize.wings.hpcpack.head.wire import to_property_list
 from worldsize.wings.hpcpack.render import ATTEMPT
 from worldsize.wings.hpcpack.states import state_of
 
@@ -38,4 +38,4 @@ def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
 
 
 def _is_ending(head: HeadNodeClient, job: int) -> bool:
-    return state_of(properties(head.get(f"/jobs/{job}")).get("state", "")).ending
+    return state_of(head.read_job(job).get("state", "")).ending

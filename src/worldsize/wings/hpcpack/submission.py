@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource, hint_for
-from worldsize.wings.hpcpack.head.wire import number_of, properties, rows, to_property_list
+from worldsize.wings.hpcpack.head.wire import number_of, to_property_list
 from worldsize.wings.hpcpack.observe import tasks_of
 from worldsize.wings.hpcpack.render import Properties, Requests
 from worldsize.wings.hpcpack.states import ACCEPTED_STATES
@@ -96,10 +97,9 @@ def _create_job(head: HeadNodeClient, values: Properties, sleep: Sleep) -> int:
 
 def find_jobs(head: HeadNodeClient, name: str) -> list[int]:
     """This user's jobs of this name that are being configured, the newest first; of their newest jobs."""
-    names = "Id,Name,State"
-    asked = {"properties": names, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
-    page = next(head.pages_by_row("/jobs", rows=_NEWEST, **asked), [])
-    found = [row for row in rows(page) if row.get("name") == name and row.get("state", "").lower() == "configuring"]
+    asked = {"properties": "Id,Name,State", "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
+    newest = islice(head.read_rows("/jobs", **asked), _NEWEST)
+    found = [row for row in newest if row.get("name") == name and row.get("state", "").lower() == "configuring"]
     return sorted((number_of(row.get("id", "")) or 0 for row in found), reverse=True)
 
 
@@ -120,7 +120,7 @@ def _add_task(head: HeadNodeClient, job: int, task: Properties, sleep: Sleep) ->
 
 
 def _task_names(head: HeadNodeClient, job: int) -> list[str]:
-    return [task.get("name", "") for task in tasks_of(head, job, ("TaskId", "Name"))]
+    return [task.get("name", "") for task in tasks_of(head, job, "TaskId,Name")]
 
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
@@ -139,7 +139,7 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
             return
         for pause in SEARCH_PAUSES:
             sleep(pause)
-            if _state(head, job)[0].lower() != "configuring":
+            if head.read_job(job).get("state", "").lower() != "configuring":
                 return
     raise trouble
 
@@ -150,22 +150,15 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
         try:
-            state, said, started = _state(head, job)
+            row = head.read_job(job)
         except (SubmitAgain, MissingResource):
             return
-        if state in ACCEPTED_STATES or started:
+        state, said = row.get("state", ""), row.get("errormessage", "")
+        if state in ACCEPTED_STATES or row.get("starttime"):
             return
         if state in ("Failed", "Configuring"):
             what = "HPC Pack refused the job: {}".format(said or "it says no more")
             raise SubmitRejected(what, f"HPC Pack job {job}", hint_for(said))
-
-
-def _state(head: HeadNodeClient, job: int) -> tuple[str, str, str]:
-    try:
-        row = properties(head.get(f"/jobs/{job}"))
-    except ValueError as error:
-        raise SubmitAgain(f"the head node's answer is not understood: {error}", head.access.url) from None
-    return row.get("state", ""), row.get("errormessage", ""), row.get("starttime", "")
 
 
 def _give_up(head: HeadNodeClient, job: int) -> None:

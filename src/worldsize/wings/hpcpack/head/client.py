@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
@@ -16,13 +16,15 @@ from worldsize.wings.hpcpack.head.errors import (
     connection_error,
     response_error,
 )
-from worldsize.wings.hpcpack.head.wire import message_of
+from worldsize.wings.hpcpack.head.wire import Properties, message_of, properties, rows
 from worldsize.wings.hpcpack.settings import HeadAccess
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx
+
+T = TypeVar("T")
 
 PATIENCE = 75.0
 """Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in
@@ -104,18 +106,20 @@ class HeadNodeClient:
         """What it answers. LostAnswer where it may have had its effect without an answer; otherwise as `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
-    def put(self, path: str, body: object = None) -> None:
-        self._send_with_retries("PUT", path, body, {})
+    def read_job(self, job: int) -> Properties:
+        """A job's properties: which of them a head has beside those that are documented differs. As `get`; SubmitAgain
+        for an answer that is not understood."""
+        return self._parse(properties, self._send_with_retries("GET", f"/jobs/{job}", None, {}))
 
-    def pages(self, path: str, **params: object) -> Iterator[list[Any]]:
-        """A long list, `ROWS` at a time, for as long as the head says that there is more."""
+    def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
+        """The properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the head
+        says that there is more. As `read_job`."""
         query: str | None = None
         before: set[str] = set()
         while True:
             answer = self._send_with_retries("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
-            page = _require_list(self._value(answer), path)
-            if page:
-                yield page
+            page = self._parse(rows, answer)
+            yield from page
             query = answer.headers.get(_CONTINUATION_HEADER)
             if not page or not query or query in before:
                 return
@@ -123,16 +127,11 @@ class HeadNodeClient:
             if len(before) > _MOST_PAGES:
                 raise SubmitRejected("the list has no end", "GET " + path)
 
-    def pages_by_row(self, path: str, rows: int = ROWS, **params: object) -> Iterator[list[Any]]:
-        """The same by the number of the first row: for whoever needs no more than its beginning."""
-        start = 0
-        while True:
-            page = _require_list(self.get(path, **params, startRow=start, rowsPerRead=rows), path)
-            if page:
-                yield page
-            if len(page) < rows:
-                return
-            start += len(page)
+    def _parse(self, read: Callable[[Any], T], answer: httpx.Response) -> T:
+        try:
+            return read(self._value(answer))
+        except ValueError as error:
+            raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def _value(self, answer: httpx.Response) -> Any:
         if not answer.content:
@@ -204,31 +203,24 @@ class HeadNodeClient:
         return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
 
     def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
+        """Calls `idle` meanwhile. A thread that is given up keeps nobody, as an executor's would."""
         if self._idle is None:
             return ask()
+        from concurrent.futures import Future, wait
         from threading import Thread
 
-        import httpx
+        answer: Future[httpx.Response] = Future()
 
-        found: list[httpx.Response] = []
-        failed: list[Exception] = []
-
-        def asking() -> None:
+        def set_answer() -> None:
             try:
-                found.append(ask())
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                failed.append(error)
+                answer.set_result(ask())
+            except Exception as error:  # noqa: BLE001 - raised below
+                answer.set_exception(error)
 
-        thread = Thread(target=asking, daemon=True)
-        thread.start()
-        while True:
-            thread.join(_IDLE_INTERVAL)
-            if not thread.is_alive():
-                break
+        Thread(target=set_answer, daemon=True).start()
+        while wait([answer], _IDLE_INTERVAL).not_done:
             self._idle()
-        if not found:
-            raise failed[0] if failed else httpx.ReadError("no answer")
-        return found[0]
+        return answer.result()
 
     def _open(self) -> httpx.Client:
         if self._http is None:
@@ -269,9 +261,3 @@ def tls_context(access: HeadAccess) -> ssl.SSLContext:
 
 def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _require_list(value: object, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise SubmitRejected(f"a list was expected, and not {value!r:.60}", "GET " + path)
-    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from calendar import timegm
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from time import strptime
 from typing import Any
 
@@ -83,8 +83,3 @@ def message_of(body: bytes, phrase: str = "") -> str:
         said = found[1] if found else ""
     words = " ".join(said.split()) or phrase
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
-
-
-def properties_parameter(names: Sequence[str]) -> str:
-    """A `properties` parameter."""
-    return ",".join(names)
