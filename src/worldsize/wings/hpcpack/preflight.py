@@ -17,12 +17,11 @@ from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.hpcpack.head.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
 from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import names_of
 from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
 from worldsize.wings.hpcpack.reports import groups_of, nodes
-from worldsize.wings.hpcpack.settings import HeadAccess, Share
+from worldsize.wings.hpcpack.settings import Share
 
 _LINUX = "linuxnodes"
 _NODES_HINT = "`worldsize nodes` shows what there is"
@@ -33,7 +32,6 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
     one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
-            yield from check_account(head.access)
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
                 yield from _check_template(said["template"], head.get("/jobs/templates"))
@@ -44,12 +42,6 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
         yield CheckResult("error", error.what, error.where, error.hint)
     except WorldsizeError as error:
         yield CheckResult("error", f"HPC Pack: {error.what}", error.where, error.hint)
-
-
-def check_account(access: HeadAccess) -> Iterator[CheckResult]:
-    wrong = take_certificate_notice(access)
-    if wrong is not None:
-        yield CheckResult("notice", wrong, KEY, CERTIFICATE_HINT)
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:

@@ -199,11 +199,6 @@ def test_a_template_that_does_not_exist() -> None:
     assert (result.level, result.where, result.hint) == ("error", "hpcpack.template", "did you mean 'Gold'?")
 
 
-def test_a_certificate_that_is_not_looked_at_is_spoken_of() -> None:
-    (result,) = head_checks(lambda asked: Reply(body=[typed("N1")]), {}, verify=False)
-    assert result.level == "notice" and "not verified" in result.what
-
-
 @pytest.mark.parametrize(
     ("reply", "level", "says"),
     [

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
-from worldsize.wings.hpcpack.head.certificate_notice import print_certificate_notice
-from worldsize.wings.hpcpack.head.errors import (
-    ErrorResponse,
-    LostAnswer,
-    connection_error,
-    response_error,
-)
+from worldsize.wings.hpcpack.head.errors import LostAnswer, connection_error, response_error
 from worldsize.wings.hpcpack.head.wire import Properties, message_of, properties, rows
 from worldsize.wings.hpcpack.settings import HeadAccess
 
@@ -182,7 +179,7 @@ class HeadNodeClient:
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise response_error(ErrorResponse(answer.status_code, message, method, f"{method} {path}"), self.access)
+        raise response_error(answer.status_code, message, f"{method} {path}", self.access)
 
     def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
@@ -227,7 +224,8 @@ class HeadNodeClient:
             import httpx
 
             access = self.access
-            print_certificate_notice(access)
+            if not access.verify:
+                print_certificate_notice(access.url)
             headers = {"accept": "application/json", "content-type": "application/json"}
             if access.as_user:
                 headers["x-ms-as-user"] = access.as_user
@@ -239,6 +237,16 @@ class HeadNodeClient:
                 timeout=httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]),
             )
         return self._http
+
+
+@cache
+def print_certificate_notice(url: str) -> None:
+    """Tells on standard error of a head node whose certificate nobody looks at, before a password is asked for or sent:
+    once in the life of this process."""
+    what = f"(verify = false): whoever answers as {printable_text(url)} gets the password"
+    hint = "name its authority's certificate instead: ca_file"
+    sys.stderr.write(f"notice: verify: the head's certificate is not verified {what} ({hint})\n")
+    sys.stderr.flush()
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:
