@@ -84,7 +84,7 @@ class HpcPackCompute:
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
-        ours = found.where in ("runs_dir", "verify", "share.node", "share.local")
+        ours = found.where in ("runs_dir", "share.node", "share.local")
         return found._replace(where=f"compute.{self.name}.{found.where}") if ours else found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
@@ -96,18 +96,20 @@ class HpcPackCompute:
         return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        from worldsize.wings.hpcpack.submission import NewJob, submit_all
+        from worldsize.wings.hpcpack.submission import submit_all
 
         place = submissions[0].plan.array
         at_once = place.at_once if place else None
         before = [int(handle["job"]) for after in submissions[0].after for handle in after.handles]
-        wanted = [
-            NewJob(requests(each.payload, each.plan, each.paths), lambda jobs: [*before, *parents(jobs, at_once)])
-            for each in submissions
-        ]
+        wanted = [requests(each.payload, each.plan, each.paths) for each in submissions]
         with self.head(PATIENCE) as head:
             try:
-                jobs = submit_all(head, wanted, lambda jobs: self._write_handle(submissions, jobs))
+                jobs = submit_all(
+                    head,
+                    wanted,
+                    lambda jobs: [*before, *parents(jobs, at_once)],
+                    lambda jobs: self._write_handle(submissions, jobs),
+                )
             except ConfigError as error:
                 raise SubmitRejected(error.what, error.where, error.hint) from None
         return self._handles(submissions, jobs)
@@ -179,7 +181,7 @@ class HpcPackCompute:
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        from worldsize.wings.hpcpack.requeue import requeue
+        from worldsize.wings.hpcpack.submission import requeue
 
         with self.head(REQUEST_PATIENCE) as head:
             requeue(head, int(handle["job"]), attempt)

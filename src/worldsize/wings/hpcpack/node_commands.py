@@ -24,7 +24,7 @@ from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
 from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
 from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
-from worldsize.wings.hpcpack.submission import NewJob, submit_all
+from worldsize.wings.hpcpack.submission import submit_all
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
@@ -52,7 +52,7 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
     def submit(directory: str) -> CommandJob:
         made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
-            (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
+            (job,) = submit_all(head, [made], lambda jobs: (), lambda jobs: None)
         return CommandJob(heads, job, command.nodes, share)
 
     commands = provider("node_commands")
