@@ -12,7 +12,7 @@ from worldsize.jobspec.config.config import ComputeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.wings.hpcpack.share_check import NodeCheck, ShareFeatures
+    from worldsize.wings.hpcpack.share_check import NodeCheck
     from worldsize.wings.hpcpack.share_mount import Mount
 
 _TYPE = "hpcpack"
@@ -104,7 +104,9 @@ def _check(options: argparse.Namespace) -> int:
         show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
     else:
         show(*table([_node_cells(row) for row in rows], _HEADERS))
-        for line in (*_remarks(holds), *_advice(rows, settings)):
+        for what, hint in holds.lacks():
+            report(f"{what} ({hint})" if hint else what)
+        for line in _advice(rows, settings):
             report(line)
     return 1 if any(row.problem for row in rows) else 0
 
@@ -119,15 +121,6 @@ def _node_cells(row: NodeCheck) -> list[str]:
     if row.python is None:
         return [row.node, trip, "", "", "", ""]
     return [row.node, trip, row.python, gpus, row.driver or "", torch]
-
-
-def _remarks(holds: ShareFeatures) -> list[str]:
-    missing = {
-        "modes": "file modes: others may read your runs there, and change them, as far as the share lets them",
-        "links": "symbolic links: mount it with mfsymlinks",
-        "hard_links": "hard links: who settles a run is decided in another way",
-    }
-    return [f"the share does not hold {why}" for key, why in missing.items() if not getattr(holds, key)]
 
 
 def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:

@@ -22,7 +22,15 @@ from worldsize.wings.hpcpack.head.client import (
     HeadNodeClient,
 )
 from worldsize.wings.hpcpack.render import RequestSettings, items_of, parents, preview, requests
-from worldsize.wings.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
+from worldsize.wings.hpcpack.settings import (
+    Share,
+    handle_fields,
+    has_account_of,
+    head_access,
+    job_options,
+    require_mounted,
+    share_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ class HpcPackCompute:
         return found._replace(where=f"compute.{self.name}.{found.where}") if ours else found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
-        share = self._require_share()
+        share = self._mounted_share()
         asked, access = self._request_settings(job, share), head_access(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += f", on behalf of {access.as_user}" if access.as_user else ""
@@ -210,9 +218,9 @@ class HpcPackCompute:
         from worldsize.wings.hpcpack import node_commands
 
         if handle is not None:
-            return node_commands.execute(command, self._share)
+            return node_commands.execute(command, self._mounted_share())
         return node_commands.execute_on_own_nodes(
-            command, self._request_settings(Job(), self._require_share()), self.head
+            command, self._request_settings(Job(), self._mounted_share()), self.head
         )
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
@@ -233,11 +241,8 @@ class HpcPackCompute:
     def _request_settings(self, job: Job, share: Share) -> RequestSettings:
         return RequestSettings(self._job_options(job), share, self.python)
 
-    def _require_share(self) -> Share:
-        if self._share is None:
-            what = f"compute {self.name} does not say where the nodes have the share"
-            raise ConfigError(what, f"compute.{self.name}.share", "share = { head = …, node = '/app' }")
-        return self._share
+    def _mounted_share(self) -> Share:
+        return require_mounted(self._share, f"compute.{self.name}.")
 
     @property
     def _share(self) -> Share | None:

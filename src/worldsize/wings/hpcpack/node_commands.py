@@ -35,19 +35,18 @@ _NOTICE_AFTER = 2.0
 _NO_TERMINAL = "HPC Pack carries no terminal to a node"
 
 
-def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
-    """On nodes of a running run. UsageError, ConfigError, StorageError."""
-    seen = _require_local_share(share)
+def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
+    """On nodes of a running run. UsageError, StorageError."""
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
-    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, seen.to_node_path)
+    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, share.to_node_path)
     return stream
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
-    share = _require_local_share(asked.share)
+    share = asked.share
 
     def submit(directory: str) -> CommandJob:
         made = _requests(command, asked, directory)
@@ -116,14 +115,6 @@ class CommandJob:
         if row.get("state", "").lower() == "canceled":
             return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
         return find_failure_cause(row, tasks, self._share.node).words
-
-
-def _require_local_share(share: Share | None) -> Share:
-    if share is None or share.local is None or not os.path.isdir(share.local):
-        where = "compute.share.local"
-        what = "commands travel through the share, which this machine does not see"
-        raise ConfigError(what, where, "name the directory where it is mounted here")
-    return share
 
 
 def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:

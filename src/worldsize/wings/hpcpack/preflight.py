@@ -4,7 +4,6 @@ whether the nodes will see what the run needs; whether HPC Pack takes the line t
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,8 @@ from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import names_of
 from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
 from worldsize.wings.hpcpack.reports import groups_of, nodes
-from worldsize.wings.hpcpack.settings import Share
+from worldsize.wings.hpcpack.settings import Share, require_mounted
+from worldsize.wings.hpcpack.share_features import probe_share_features
 
 _LINUX = "linuxnodes"
 _NODES_HINT = "`worldsize nodes` shows what there is"
@@ -138,14 +138,10 @@ _ID_PLACEHOLDER = "0" * 22
 
 def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator[CheckResult]:
     """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it."""
-    if share is None or not share.node.startswith("/"):
-        hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
-        yield CheckResult("error", "the compute does not say where the nodes have the share", "share.node", hint)
-        return
-    if share.local is None or not os.path.isdir(share.local):
-        where = share.local or "no directory that is known"
-        hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
-        yield CheckResult("error", f"the share is not mounted here: {where}", "share.local", hint)
+    try:
+        share = require_mounted(share)
+    except ConfigError as error:
+        yield CheckResult("error", error.what, error.where, error.hint)
         return
     mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
@@ -157,7 +153,7 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
             hint = f"copy it to the share ({share.local}), and name it there"
             yield CheckResult("error", f"{path} does not lie on the share: no node would see it", key, hint)
-    yield from _probe_directory(_nearest_directory(runs_dir or share.local))
+    yield from _check_features(_nearest_directory(runs_dir or str(share.local)))
 
 
 def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
@@ -190,39 +186,13 @@ def _nearest_directory(directory: str) -> str:
     return directory
 
 
-def _probe_directory(directory: str) -> Iterator[CheckResult]:
+def _check_features(directory: str) -> Iterator[CheckResult]:
     """Whether we may write there, and what of a file system its file server leaves us."""
-    probe = os.path.join(directory, f".worldsize-check-{os.urandom(4).hex()}")
-    file, link, hard = (os.path.join(probe, name) for name in ("file", "link", "hard"))
     try:
-        os.mkdir(probe, 0o700)
+        found = probe_share_features(directory)
     except OSError as error:
         hint = "it must be writable for you, here and on the nodes"
         yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory, hint)
         return
-    try:
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (probe, file)]
-        if any(mode & 0o077 for mode in modes):
-            what = f"the share keeps no permissions (a directory made 0700 is {modes[0]:04o}): "
-            what += "who reaches it reads the run"
-            yield CheckResult("notice", what, directory, "give only people whom you trust an account on it")
-        if not _try_call(lambda: os.symlink("file", link)):
-            what = "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/"
-            yield CheckResult("notice", what, directory, "mount it with `mfsymlinks`, here and on every node")
-        if not _try_call(lambda: os.link(file, hard)):
-            yield CheckResult("notice", "the share knows no hard links: each run copies its code", directory)
-    except OSError as error:
-        yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory)
-    finally:
-        for path in (link, hard, file):
-            _try_call(lambda path=path: os.unlink(path))  # type: ignore[misc]
-        _try_call(lambda: os.rmdir(probe))
-
-
-def _try_call(act: Callable[[], None]) -> bool:
-    try:
-        act()
-    except OSError:
-        return False
-    return True
+    for what, help_text in found.lacks():
+        yield CheckResult("notice", what, directory, help_text)

@@ -147,7 +147,7 @@ def test_what_a_file_server_may_not_hold(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "mkdir", lambda path, mode=0o777: (mkdir(path, mode), os.chmod(path, 0o777)))
     results = share_checks(Share("", "/app", str(tmp_path)))
     assert [each.level for each in results] == ["notice"] * 3
-    for says in ("a directory made 0700 is 0777", "mfsymlinks", "no hard links"):
+    for says in ("keeps no permissions", "mfsymlinks", "no hard links"):
         assert says in words(results)
     assert not os.listdir(tmp_path)
 
