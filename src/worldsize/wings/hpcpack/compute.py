@@ -21,7 +21,8 @@ from worldsize.wings.hpcpack.head.client import (
     REQUEST_PATIENCE,
     HeadNodeClient,
 )
-from worldsize.wings.hpcpack.render import RequestSettings, items_of, parents, preview, requests
+from worldsize.wings.hpcpack.head.wire import items_of
+from worldsize.wings.hpcpack.render import RequestSettings, parents, preview, requests
 from worldsize.wings.hpcpack.settings import (
     Share,
     handle_fields,

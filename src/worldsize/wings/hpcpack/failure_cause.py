@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from worldsize.state.records import Reason
-from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, items_of, number_of, time_of
 
 TASK_PROPERTIES = "TaskId,Name,State,ExitCode,ErrorMessage,Output,AllocatedNodes,StartTime,EndTime"
 _NODE_LOST = re.compile(
@@ -67,7 +67,7 @@ def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause
 
 
 def _node_names(task: Properties) -> str:
-    return ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
+    return ", ".join(items_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
 
 
 def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:

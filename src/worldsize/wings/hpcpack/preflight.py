@@ -17,9 +17,9 @@ from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.wire import names_of
-from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
-from worldsize.wings.hpcpack.reports import groups_of, nodes
+from worldsize.wings.hpcpack.head.wire import items_of
+from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node
+from worldsize.wings.hpcpack.reports import nodes
 from worldsize.wings.hpcpack.settings import Share, require_mounted
 from worldsize.wings.hpcpack.share_features import probe_share_features
 
@@ -34,102 +34,84 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
         with open_head() as head:
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
-                yield from _check_template(said["template"], head.get("/jobs/templates"))
+                known = head.get("/jobs/templates")
+                names = [str(name) for name in known] if isinstance(known, list) else []
+                what = "there is no job template {}"
+                yield from _check_names([said["template"]], names, "hpcpack.template", what, "there are")
     except SubmitAgain as error:
         hint = f"it is tried again for {PATIENCE:g} s when the run is submitted"
         yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint)
-    except ConfigError as error:
-        yield CheckResult("error", error.what, error.where, error.hint)
     except WorldsizeError as error:
-        yield CheckResult("error", f"HPC Pack: {error.what}", error.where, error.hint)
+        what = error.what if isinstance(error, ConfigError) else f"HPC Pack: {error.what}"
+        yield CheckResult("error", what, error.where, error.hint)
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
     """Pure."""
-    wanted = node_names(said)
+    wanted, groups, size = items_of(said.get("nodes", "")), items_of(said.get("node_group", "")), len(plan.agents)
     known = {node.name.lower(): node for node in found}
-    missing = [name for name in wanted if name.lower() not in known]
-    for name in missing:
-        hint = did_you_mean(name, [node.name for node in found])
-        yield CheckResult("error", f"there is no node {name}", "hpcpack.nodes", hint)
-    unknown = [] if wanted else list(_check_groups(groups_of(found), said))
-    yield from unknown
-    if 0 < len(wanted) < len(plan.agents):
-        what = f"{len(wanted)} nodes are named, and the run has {len(plan.agents)}"
+    names = [node.name for node in found]
+    missing = _check_names(wanted, names, "hpcpack.nodes", "there is no node {}")
+    if not wanted:
+        grouped = list(dict.fromkeys(group for node in found for group in node.groups))
+        what = "no node is in a group {}"
+        missing = _check_names(groups, grouped, "hpcpack.node_group", what, "groups with nodes are")
+    yield from missing
+    if 0 < len(wanted) < size:
+        what = f"{len(wanted)} nodes are named, and the run has {size}"
         yield CheckResult("error", what, "hpcpack.nodes", "name as many, or more, or none")
-    yield from _check_meeting_node(known, wanted, said, plan)
+    yield from _check_meeting_node(names, wanted, meeting_node(said, plan))
     named = [known[name.lower()] for name in wanted if name.lower() in known]
-    if wanted and len(wanted) == len(plan.agents):
+    if len(wanted) == size:
         for node in named:
             if not node.usable:
                 what = f"node {node.name} starts no tasks: {node.reason}"
                 yield CheckResult("error", what, "hpcpack.nodes", "name another one, or none: " + _NODES_HINT)
-    elif not missing and not unknown:
-        yield from _check_node_count(named if wanted else _nodes_in_groups(found, said), len(plan.agents))
+    elif not missing:
+        every = said.get("node_group_op", "Intersect") == "Intersect"
+        yield from _check_node_count(named if wanted else _nodes_in_groups(found, groups, every), size)
 
 
-def _check_groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[CheckResult]:
+def _check_names(
+    wanted: Sequence[str], known: Sequence[str], where: str, what: str, otherwise: str = "one of"
+) -> list[CheckResult]:
+    """An error for each of `wanted` that is none of `known`, however it is written; `what` says so of {}."""
     lowered = {name.lower() for name in known}
-    for name in _wanted_groups(said):
-        if name.lower() not in lowered:
-            hint = did_you_mean(name, known, "groups with nodes are")
-            yield CheckResult("error", f"no node is in a group {name}", "hpcpack.node_group", hint)
+    missing = [name for name in wanted if name.lower() not in lowered]
+    return [CheckResult("error", what.format(name), where, did_you_mean(name, known, otherwise)) for name in missing]
 
 
-def _nodes_in_groups(found: Sequence[ComputeNode], said: Mapping[str, Any]) -> list[ComputeNode]:
-    groups = {name.lower() for name in _wanted_groups(said)}
-    if not groups:
-        return list(found)
-    every = said.get("node_group_op", "Intersect") == "Intersect"
+def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
+    """Those that are in all of the groups, or, unless `every`, in one of them."""
+    wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
-    return [node for node, names in own if (groups <= names if every else groups & names)]
-
-
-def _wanted_groups(said: Mapping[str, Any]) -> list[str]:
-    value = said.get("node_group", "")
-    return names_of(value) if isinstance(value, str) else list(value)
+    return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
 
 
 def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
     """More may come online: only what the cluster does not have at all is an error."""
     usable = [node for node in may if node.usable]
+    what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
-        what = "%d nodes are asked for, and there %s %d that it may run on"
-        words = what % (size, "is" if len(may) == 1 else "are", len(may))
-        yield CheckResult(
-            "error", words, "resources.instance_count", "ask for fewer, or another node_group: " + _NODES_HINT
-        )
+        what += "there {} {} that it may run on".format("is" if len(may) == 1 else "are", len(may))
+        yield CheckResult("error", what, where, "ask for fewer, or another node_group: " + _NODES_HINT)
     elif len(usable) < size:
-        what = "%d nodes are asked for, and %d of those that it may run on take tasks now: it would wait"
-        yield CheckResult(
-            "notice", what % (size, len(usable)), "resources.instance_count", "`worldsize nodes --all` says why"
-        )
+        what += f"{len(usable)} of those that it may run on take tasks now: it would wait"
+        yield CheckResult("notice", what, where, "`worldsize nodes --all` says why")
     others = [node.name for node in usable if _LINUX not in {name.lower() for name in node.groups}]
     if others and len(others) < len(usable):
-        what = "it may come to run on {}, which {} no Linux node".format(
-            ", ".join(others[:5]),
-            "is" if len(others) == 1 else "are",
-        )
+        verb = "is" if len(others) == 1 else "are"
+        what = f"it may come to run on {', '.join(others[:5])}, which {verb} no Linux node"
         yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes")
 
 
-def _check_meeting_node(
-    known: Mapping[str, ComputeNode], wanted: Sequence[str], said: Mapping[str, Any], plan: Plan
-) -> Iterator[CheckResult]:
-    host = meeting_node(said, plan)
-    if host and host.lower() not in known:
-        hint = did_you_mean(host, [node.name for node in known.values()])
-        yield CheckResult("error", f"there is no node {host} to meet on", "hpcpack.rdzv_endpoint", hint)
-    elif host and wanted and host.lower() not in {name.lower() for name in wanted}:
-        what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
-        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", f"name one of {', '.join(wanted)}")
-
-
-def _check_template(wanted: str, known: Any) -> Iterator[CheckResult]:
-    names = [str(name) for name in known] if isinstance(known, list) else []
-    if wanted.lower() not in {name.lower() for name in names}:
-        hint = did_you_mean(wanted, names, "there are")
-        yield CheckResult("error", f"there is no job template {wanted}", "hpcpack.template", hint)
+def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) -> list[CheckResult]:
+    where = "hpcpack.rdzv_endpoint"
+    missing = _check_names([host] if host else [], known, where, "there is no node {} to meet on")
+    if missing or not host or not wanted or host.lower() in {name.lower() for name in wanted}:
+        return missing
+    what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
+    return [CheckResult("error", what, where, f"name one of {', '.join(wanted)}")]
 
 
 _ID_PLACEHOLDER = "0" * 22

@@ -11,7 +11,7 @@ from worldsize.errors import SubmitRejected, WorldsizeError
 from worldsize.plan.hostlist import is_node_name
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
-from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, items_of, number_of, time_of
 from worldsize.wings.hpcpack.observe import jobs_of
 from worldsize.wings.hpcpack.states import unusable_reason
 
@@ -39,17 +39,9 @@ def _nodes(head: HeadNodeClient, gpus: int | None, metrics: bool) -> list[Comput
     return [_with_metrics(node, used.get(node.name.lower(), {})) for node in found]
 
 
-def groups_of(found: Sequence[ComputeNode]) -> list[str]:
-    """The groups that have nodes."""
-    return list(dict.fromkeys(group for node in found for group in node.groups))
-
-
 def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
-    """HPC Pack counts time, and neither GPUs nor what processes took."""
-    try:
-        found = jobs_of(head, [int(handle["job"]) for handle in handles])
-    except WorldsizeError:
-        return [None] * len(handles)
+    """HPC Pack counts time, and neither GPUs nor what processes took. Raises what a request raises."""
+    found = jobs_of(head, [int(handle["job"]) for handle in handles])
     return [_usage(found[int(handle["job"])], handle) for handle in handles]
 
 
@@ -96,7 +88,7 @@ def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
         note="" if health in ("", "OK") else health,
         usable=not why,
         reason=why,
-        groups=tuple(names_of(groups) if isinstance(groups, str) else map(str, groups)),
+        groups=tuple(items_of(groups)),
         cpus=_number(said, "cores", "numberofcores"),
         memory=_number(said, "memorysize"),
         gpus=gpus,

@@ -14,9 +14,9 @@ from typing import Any
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, REQUEUE_PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource, hint_for
-from worldsize.wings.hpcpack.head.wire import number_of, to_property_list
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, to_property_list
 from worldsize.wings.hpcpack.observe import tasks_of
-from worldsize.wings.hpcpack.render import ATTEMPT, Properties, Requests
+from worldsize.wings.hpcpack.render import ATTEMPT, Requests
 from worldsize.wings.hpcpack.states import ACCEPTED_STATES, state_of
 
 SEARCH_PAUSES = (1.0, 3.0)
