@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
+from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -29,6 +29,7 @@ from worldsize.wings.hpcpack.settings import (
     has_account_of,
     head_access,
     job_options,
+    path_mapping,
     require_mounted,
     share_of,
 )
@@ -62,13 +63,13 @@ class HpcPackCompute:
         self._environ = environ
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours, share = self._settings.options, self._share
+        ours = self._settings.options
         return ComputeFacts(
             self._settings.gpus_per_node,
             kept=KEPT,
             modules=ours.get("modules", ()),
             setup=ours.get("setup", ()),
-            mapped=share.path_mapping() if share else (),
+            mapped=path_mapping(ours),
             python=self.python,
             rdzv_endpoint=self._job_options(job).get("rdzv_endpoint"),
             errands=True,
@@ -147,16 +148,8 @@ class HpcPackCompute:
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         from worldsize.wings.hpcpack.observe import observations
 
-        ours = [handle for handle in handles if has_account_of(self._settings, handle)]
-        found: Iterator[Observation] = iter(())
-        if ours:
-            try:
-                with self.head(OBSERVE_PATIENCE, idle) as head:
-                    found = iter(observations(head, ours))
-            except WorldsizeError as error:
-                found = iter([Observation("unknown", message=f"HPC Pack: {error.what}")] * len(ours))
-        other = Observation("unknown", message="HPC Pack: it is a job of another head node, or account")
-        return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
+        with self.head(OBSERVE_PATIENCE, idle) as head:
+            return observations(head, handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         """A head answers for one job in milliseconds, and for a thousand in a second."""
@@ -225,9 +218,9 @@ class HpcPackCompute:
         )
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.wings.hpcpack.node_commands import refuse_shell
-
-        return refuse_shell(command)
+        run = command.plan.run_id if command.plan else "RUN"
+        hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
+        raise UsageError("HPC Pack carries no terminal to a node", "shell", hint)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
@@ -255,6 +248,28 @@ class HpcPackCompute:
         return self._settings.python or _PYTHON
 
 
+class UnreachableCompute(HpcPackCompute):
+    """One that is not asked: of a run that somebody else made, or whose head node no configuration here names. Of its
+    runs nothing is known but what their files say; whatever else is wanted is a UsageError that tells `why`."""
+
+    capabilities = frozenset()
+
+    def __init__(self, name: str, why: str, hint: str) -> None:
+        super().__init__(ComputeSettings(name, "hpcpack"), {})
+        self._why = why
+        self._hint = hint
+
+    def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
+        raise UsageError(f"compute {self.name} is not asked: {self._why}", None, self._hint)
+
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        return [Observation("unknown", message=self._why)] * len(handles)
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        """Between two looks at the files, which cost little; nobody else is asked."""
+        return 1.0
+
+
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
     return HpcPackCompute(settings, environ)
 
@@ -263,7 +278,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
-    from worldsize.wings.hpcpack.unreachable import UnreachableCompute
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:

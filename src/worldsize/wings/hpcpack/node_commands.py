@@ -10,7 +10,6 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
@@ -32,7 +31,6 @@ ClientFactory = Callable[[float], HeadNodeClient]
 _GRACE = 10.0
 _TASKS_EVERY = 3.0
 _NOTICE_AFTER = 2.0
-_NO_TERMINAL = "HPC Pack carries no terminal to a node"
 
 
 def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
@@ -57,12 +55,6 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
     commands = provider("node_commands")
     stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
     return stream
-
-
-def refuse_shell(command: NodeCommand) -> NoReturn:
-    run = command.plan.run_id if command.plan else "RUN"
-    hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
-    raise UsageError(_NO_TERMINAL, "shell", hint)
 
 
 class CommandJob:
