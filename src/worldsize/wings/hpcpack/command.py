@@ -52,9 +52,11 @@ def run_action(options: argparse.Namespace) -> int:
 def _mount_or_print(options: argparse.Namespace) -> int:
     from worldsize.wings.hpcpack.share_mount import script
 
-    mount = _mount(options)
+    told = options.head and options.user and not options.compute
+    settings = ComputeSettings("", _TYPE) if told else _settings(options)
+    mount = _mount(options, settings)
     if options.apply:
-        return _apply(mount, script(mount), options)
+        return _apply(mount, script(mount), str(settings.options.get("url", mount.share)))
     if options.output == "json":
         show_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
     else:
@@ -62,12 +64,10 @@ def _mount_or_print(options: argparse.Namespace) -> int:
     return 0
 
 
-def _mount(options: argparse.Namespace) -> Mount:
+def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
     from worldsize.wings.hpcpack.settings import share_of
     from worldsize.wings.hpcpack.share_mount import mount_of
 
-    told = options.head and options.user
-    settings = ComputeSettings("", _TYPE) if told and not options.compute else _settings(options)
     share = share_of(settings.options)
     head = options.head or (share.unc() if share else "")
     if not head:
@@ -78,7 +78,7 @@ def _mount(options: argparse.Namespace) -> Mount:
     return mount_of(head, at, user, options.owner, options.mode, options.smb)
 
 
-def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
+def _apply(mount: Mount, text: str, url: str) -> int:
     """By the very script that is printed otherwise; the password goes there in its environment."""
     import subprocess
 
@@ -86,8 +86,6 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 
     if os.geteuid() != 0:
         raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
-    settings = None if options.head and options.user and not options.compute else _settings(options)
-    url = str(settings.options.get("url", "")) if settings else mount.share
     given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
     return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
 

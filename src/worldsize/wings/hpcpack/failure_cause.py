@@ -41,7 +41,7 @@ def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str)
         words = "HPC Pack refused the job: {}".format(said or "it says no more")
         return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
     task = find_failed_task(said, tasks)
-    if _TOO_LONG.search(said) and not (task and _first_output_line(task)):
+    if _TOO_LONG.search(said) and not (task and task.get("output", "").strip()):
         return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {said}", 124)
     if task is None:
         return FailureCause(
@@ -74,10 +74,8 @@ def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | Non
     """The task that the job's message names, else the one that failed first."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     named = _KEY.search(said)
-    for task in failed:
-        if named and task.get("taskid") == named[1]:
-            return task
-    return min(failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
+    ours = [task for task in failed if named and task.get("taskid") == named[1]]
+    return min(ours or failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
 
 
 def _task_failure_cause(task: Properties, share: str) -> FailureCause:
@@ -96,26 +94,21 @@ def _task_failure_cause(task: Properties, share: str) -> FailureCause:
 
 def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> FailureCause:
     """What a shell or the node's own manager says where our agent did not begin."""
-    words = "; ".join(each for each in (_first_line(output), message) if each)
-    said = words or "nothing was said"
+    said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was said"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
-        program = missing[1] or missing[2]
-        hint = "install it there, or name another one: `python` of the compute"
-        return FailureCause(Reason.ENVIRONMENT, f"node {node} has no {program}: {hint} ({said})", code or 127)
-    if _NO_SHARE.search(output) or _NO_SHARE.search(message):
+        program, code = missing[1] or missing[2], code or 127
+        what = f"has no {program}: install it there, or name another one: `python` of the compute"
+    elif _NO_SHARE.search(f"{output}\n{message}"):
         hint = "mount it there: `worldsize hpcpack share` says how"
-        what = f"node {node} does not see the share at {share}, so its agent never started: {hint} ({said})"
-        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
-    if _DENIED.search(words):
+        what = f"does not see the share at {share}, so its agent never started: {hint}"
+    elif _DENIED.search(said):
         hint = "the account that tasks run as must be able to read it"
-        what = f"node {node} may not read the run in {share}, so its agent never started: {hint} ({said})"
-        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
-    return FailureCause(Reason.EXIT_CODE, f"the agent of node {node} never started, or was killed: {said}", code or 1)
-
-
-def _first_output_line(task: Properties) -> str:
-    return _first_line(task.get("output", ""))
+        what = f"may not read the run in {share}, so its agent never started: {hint}"
+    else:
+        words = f"the agent of node {node} never started, or was killed: {said}"
+        return FailureCause(Reason.EXIT_CODE, words, code or 1)
+    return FailureCause(Reason.ENVIRONMENT, f"node {node} {what} ({said})", code or 1)
 
 
 def _first_line(text: str) -> str:
