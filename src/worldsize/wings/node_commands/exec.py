@@ -18,7 +18,7 @@ from worldsize.cli.console import (
     parse_seconds,
     set_completer,
 )
-from worldsize.cli.output import report, show_json
+from worldsize.cli.output import report
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.errors import UsageError
@@ -165,10 +165,10 @@ class _Interrupts:
 def _follow(
     options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCommandStream, interrupts: _Interrupts
 ) -> int:
-    from worldsize.wings.node_commands.node_output import CollectedOutput, FoldedOutput, NodeResults
+    from worldsize.wings.node_commands.node_output import CollectedResults, FoldedResults
 
-    output = CollectedOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
-    gathered = NodeResults(nodes, output)
+    as_json = options.output == "json"
+    gathered = CollectedResults(nodes) if as_json else FoldedResults(nodes, options.fold, time.monotonic)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     told, late = 0, False
     while (said := stream.read_events(_TICK)) is not None:
@@ -185,8 +185,6 @@ def _follow(
             report(f"it {gathered.progress()}: ending it (again: at once)")
             stream.stop()
     gathered.finish()
-    if isinstance(output, CollectedOutput):
-        show_json(output.rows(gathered))
     if interrupts.heard:
         return 128 + interrupts.heard[0]
     for line in gathered.failures():
