@@ -13,8 +13,10 @@ import sys
 import time
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 
+from worldsize.agent.posix.processes import end_with_parent
 from worldsize.common.child_termination import terminate_child
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.termination import Termination
@@ -33,7 +35,6 @@ GRACE = 5.0
 _OVERTIME = 3.0
 _AT_ONCE = 2.0
 _CHUNK = 1 << 16
-_PR_SET_PDEATHSIG = 1
 _NOTHING = re.compile("$^")
 
 
@@ -128,7 +129,7 @@ class ProcessCommandStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_death_signal_setter() if rules.parent_death_signal else None,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM) if rules.parent_death_signal else None,
         )
         self._selector = selectors.DefaultSelector()
         for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
@@ -236,14 +237,6 @@ class ProcessCommandStream:
             return _note_events(texts)
         self._held += [text for text in texts if not rules.pass_on.search(text)]
         return _note_events([text for text in texts if rules.pass_on.search(text)])
-
-
-def _death_signal_setter() -> Callable[[], None]:
-    """What a child calls, so that it hears TERM when its parent is no more."""
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _note_events(texts: list[str]) -> list[NodeEvent]:
