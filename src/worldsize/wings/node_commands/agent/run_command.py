@@ -221,8 +221,10 @@ def main(words: Sequence[str]) -> int:
     order, line = _order(words)
     if order["plan"] is not None:
         with open(order["plan"], encoding="utf-8") as file:
-            order = {**order, "plan": json.load(file)}
-        os.umask(_umask(order["plan"]))
+            plan = json.load(file)
+        mask = plan.get("ranks_umask")
+        os.umask(plan["umask"] if mask is None else mask)
+        order = {**order, "plan": plan}
     nodes = order["nodes"]
     if order["variable"] is not None:
         name = os.environ[order["variable"]]
@@ -236,12 +238,6 @@ def main(words: Sequence[str]) -> int:
     command = NodeCommandRun(order, nodes, line)
     command.run()
     return command.code if isinstance(line, FileTransport) else 0
-
-
-def _umask(plan: Mapping[str, Any]) -> int:
-    """The ranks'."""
-    mask: Optional[int] = plan.get("ranks_umask")
-    return int(plan["umask"]) if mask is None else mask
 
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, FileTransport]]:
