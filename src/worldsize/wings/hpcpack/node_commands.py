@@ -7,12 +7,11 @@ job with a task on each.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Sequence
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 from worldsize.service.providers import provider
@@ -20,7 +19,7 @@ from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import Properties, number_of
 from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
-from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
+from worldsize.wings.hpcpack.render import Requests, RequestSettings, command_line, requests
 from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.wings.hpcpack.submission import submit_all
@@ -128,12 +127,5 @@ def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> R
     tasks = []
     for number, task in enumerate(made.tasks):
         words = [asked.python, "-I", "-S", f"{there}/{NODE_PROGRAM_FILE}", there, str(command.nodes[number])]
-        tasks.append({**task, "CommandLine": _require_short_line(shlex.join(words))})
+        tasks.append({**task, "CommandLine": command_line(words)})
     return Requests({**made.job, "FailOnTaskFailure": "False"}, tuple(tasks))
-
-
-def _require_short_line(line: str) -> str:
-    if len(line) > LONGEST_LINE:
-        what = f"the tasks' command line would have {len(line)} characters; HPC Pack takes {LONGEST_LINE}"
-        raise ConfigError(what, "compute.share.node", "a shorter path for the share, or for `python`")
-    return line

@@ -18,7 +18,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import items_of
-from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node
+from worldsize.wings.hpcpack.render import RequestSettings, command_lines, meeting_node
 from worldsize.wings.hpcpack.reports import nodes
 from worldsize.wings.hpcpack.settings import Share, require_mounted
 from worldsize.wings.hpcpack.share_features import probe_share_features
@@ -145,11 +145,10 @@ def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[C
         if "_" in plan.run_id
         else os.path.join(runs_dir, _ID_PLACEHOLDER)
     )
-    longest = max(command_lines(asked, plan, RunPaths(root)), key=len)
-    if len(longest) > LONGEST_LINE:
-        what = "a task's command line would have %d characters, and HPC Pack takes %d: %s"
-        hint = "a shorter `runs_dir`, `share.node` or `python` of the compute"
-        yield CheckResult("error", what % (len(longest), LONGEST_LINE, longest), "hpcpack", hint)
+    try:
+        command_lines(asked, plan, RunPaths(root))
+    except ConfigError as error:
+        yield CheckResult("error", error.what, error.where, error.hint)
 
 
 def _job_paths(job: Job) -> Iterator[tuple[str, str]]:

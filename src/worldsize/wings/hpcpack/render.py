@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import printable_text
-from worldsize.errors import JobError
+from worldsize.errors import ConfigError, JobError
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -99,10 +99,19 @@ def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
 
 
 def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
-    """What each node executes, in node order."""
+    """What each node executes, in node order. ConfigError for a line that is too long."""
     words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
-    return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+    return [command_line([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+
+
+def command_line(words: Sequence[str]) -> str:
+    """ConfigError for one that is too long."""
+    line = shlex.join(words)
+    if len(line) > LONGEST_LINE:
+        what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
+        raise ConfigError(what, "share.node", "a shorter `runs_dir`, `share.node` or `python` of the compute")
+    return line
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
