@@ -219,12 +219,7 @@ def main(words: Sequence[str]) -> int:
     """The program; its exit code, which is the command's where files tell of it: whoever started us may look at that.
     With no `argv` in the order it becomes an interactive shell."""
     order, line = _order(words)
-    if order["plan"] is not None:
-        with open(order["plan"], encoding="utf-8") as file:
-            plan = json.load(file)
-        mask = plan.get("ranks_umask")
-        os.umask(plan["umask"] if mask is None else mask)
-        order = {**order, "plan": plan}
+    order = with_plan(order)
     nodes = order["nodes"]
     if order["variable"] is not None:
         name = os.environ[order["variable"]]
@@ -238,6 +233,17 @@ def main(words: Sequence[str]) -> int:
     command = NodeCommandRun(order, nodes, line)
     command.run()
     return command.code if isinstance(line, FileTransport) else 0
+
+
+def with_plan(order: Dict[str, Any]) -> Dict[str, Any]:
+    """The order with the run's plan in place of its path. Our umask becomes the ranks'."""
+    if order["plan"] is None:
+        return order
+    with open(order["plan"], encoding="utf-8") as file:
+        plan = json.load(file)
+    mask = plan.get("ranks_umask")
+    os.umask(plan["umask"] if mask is None else mask)
+    return {**order, "plan": plan}
 
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, FileTransport]]:
