@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -139,7 +138,7 @@ class HeadNodeClient:
             what = f"what answers is no HPC Pack head node: {message_of(answer.content, 'no JSON')[:100]}"
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
-    def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         deadline, pause = self._now() + self._patience, _FIRST_PAUSE
         while True:
             try:
@@ -158,17 +157,16 @@ class HeadNodeClient:
             self._idle()
         self._sleep(max(0.0, end - self._now()))
 
-    def _send_once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_once(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         require_packages("HPC Pack's client", "hpcpack", "httpx")
         import httpx
 
         http = self._open()
         self.sent += 1
-        given = {name: _query_text(value) for name, value in params.items() if value is not None}
-        content = None if body is None else json.dumps(body).encode()
+        given = {name: value for name, value in params.items() if value is not None}
         try:
             answer = self._send_in_thread(
-                lambda: self._read_response(http, http.build_request(method, path, params=given, content=content))
+                lambda: self._read_response(http, http.build_request(method, path, params=given, json=body))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise connection_error(error, False, self.access) from None
@@ -249,15 +247,12 @@ def print_certificate_notice(url: str) -> None:
     sys.stderr.flush()
 
 
-def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
+def tls_context(access: HeadAccess) -> ssl.SSLContext | bool:
+    """How the head's certificate is looked at; False: not at all. ConfigError for a ca_file that holds none."""
     import ssl
 
     if not access.verify:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
+        return False
     try:
         return ssl.create_default_context(cafile=access.ca_file)
     except ssl.SSLError:
@@ -265,7 +260,3 @@ def tls_context(access: HeadAccess) -> ssl.SSLContext:
     except OSError as error:
         what = f"`ca_file` cannot be read: {error.strerror}"
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
-
-
-def _query_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
