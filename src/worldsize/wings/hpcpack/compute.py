@@ -83,7 +83,7 @@ class HpcPackCompute:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
             return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
         share, runs_dir = self._share, self._settings.own_runs_dir
-        found = list(check_share(share, runs_dir, job))
+        found = list(check_share(share, runs_dir, job, f"compute.{self.name}."))
         if share is not None and runs_dir:
             found += check_lines(self._request_settings(job, share), plan, runs_dir)
         found += check_head(partial(self.head, CHECK_PATIENCE), self._job_options(job), plan)
@@ -94,8 +94,7 @@ class HpcPackCompute:
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
-        ours = found.where in ("runs_dir", "share.node", "share.local")
-        return found._replace(where=f"compute.{self.name}.{found.where}") if ours else found
+        return found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
         share = self._mounted_share()

@@ -49,7 +49,7 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
         made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [made], lambda jobs: (), lambda jobs: None)
-        return CommandJob(heads, job, command.nodes, share)
+        return CommandJob(heads(NODE_COMMAND_PATIENCE), job, command.nodes, share)
 
     commands = provider("node_commands")
     stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
@@ -59,9 +59,8 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
 class CommandJob:
     """The job whose tasks are the nodes of a command, in their order."""
 
-    def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
-        self._heads = heads
-        self._head = heads(NODE_COMMAND_PATIENCE)
+    def __init__(self, head: HeadNodeClient, job: int, nodes: Sequence[int], share: Share) -> None:
+        self._head = head
         self._job = job
         self._nodes = nodes
         self._share = share
@@ -71,15 +70,15 @@ class CommandJob:
 
     def start_status(self) -> NodeStartStatus:
         row = self._head.read_job(self._job)
-        state = state_of(row.get("state", ""))
+        state, now = state_of(row.get("state", "")), time.monotonic()
         if state.phase == "queued":
-            soon = time.monotonic() - self._begun < _NOTICE_AFTER
+            soon = now - self._begun < _NOTICE_AFTER
             return NodeStartStatus(False, note="" if soon else f"HPC Pack job {self._job} {waiting_words(row)}")
-        now = time.monotonic()
-        if state.phase == "ended" or now >= self._tasks_at:
+        ended = state.phase == "ended"
+        if ended or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
-            self._read_tasks(row)
-        if state.phase == "ended" and not row.get("starttime"):
+            self._read_tasks(row, ended)
+        if ended and not row.get("starttime"):
             raise SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
         return NodeStartStatus(gone=dict(self._gone))
 
@@ -87,13 +86,11 @@ class CommandJob:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
         if not ended:
             try:
-                with self._heads(NODE_COMMAND_PATIENCE) as head:
-                    head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
+                self._head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass
 
-    def _read_tasks(self, row: Properties) -> None:
-        over = state_of(row.get("state", "")).phase == "ended"
+    def _read_tasks(self, row: Properties, over: bool) -> None:
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):

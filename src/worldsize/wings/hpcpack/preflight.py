@@ -118,19 +118,19 @@ _ID_PLACEHOLDER = "0" * 22
 """As long as a run's id, which is not known yet."""
 
 
-def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator[CheckResult]:
-    """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it."""
+def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str = "") -> Iterator[CheckResult]:
+    """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it.
+    `place`: where the compute is configured, `compute.NAME.`."""
     try:
-        share = require_mounted(share)
+        share = require_mounted(share, place)
     except ConfigError as error:
         yield CheckResult("error", error.what, error.where, error.hint)
         return
     mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
         what = f"{runs_dir} does not lie on the share ({share.local}): no node would see the run"
-        yield CheckResult(
-            "error", what, "runs_dir", f"leave it out: runs are kept in {os.path.join(share.local, 'runs')}"
-        )
+        hint = f"leave it out: runs are kept in {os.path.join(str(share.local), 'runs')}"
+        yield CheckResult("error", what, f"{place}runs_dir", hint)
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
             hint = f"copy it to the share ({share.local}), and name it there"

@@ -110,7 +110,7 @@ def command_line(words: Sequence[str]) -> str:
     line = shlex.join(words)
     if len(line) > LONGEST_LINE:
         what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
-        raise ConfigError(what, "share.node", "a shorter `runs_dir`, `share.node` or `python` of the compute")
+        raise ConfigError(what, "hpcpack", "a shorter `runs_dir`, `share.node` or `python` of the compute")
     return line
 
 

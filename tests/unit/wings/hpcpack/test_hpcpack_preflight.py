@@ -280,7 +280,7 @@ def test_tasks_that_are_none_of_the_command(task: dict[str, str], tmp_path: Path
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
             backend.start_status()
 
@@ -292,7 +292,7 @@ def test_tasks_of_the_command(tmp_path: Path) -> None:
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
         assert list(backend.start_status().gone) == [5]
 
 
