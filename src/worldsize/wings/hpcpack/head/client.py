@@ -17,6 +17,7 @@ from worldsize.wings.hpcpack.settings import HeadAccess
 
 if TYPE_CHECKING:
     import ssl
+    from contextlib import AbstractContextManager
 
     import httpx
 
@@ -166,7 +167,7 @@ class HeadNodeClient:
         given = {name: value for name, value in params.items() if value is not None}
         try:
             answer = self._send_in_thread(
-                lambda: self._read_response(http, http.build_request(method, path, params=given, json=body))
+                lambda: self._read_response(http.stream(method, path, params=given, json=body))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise connection_error(error, False, self.access) from None
@@ -179,12 +180,11 @@ class HeadNodeClient:
         message = message_of(answer.content, answer.reason_phrase)
         raise response_error(answer.status_code, message, f"{method} {path}", self.access)
 
-    def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
+    def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
         import httpx
 
-        answer = http.send(request, stream=True)
-        try:
+        with stream as answer:
             deadline, data = self._now() + _LONGEST_ANSWERS * self._timeouts[1], bytearray()
             for piece in answer.iter_bytes():
                 data += piece
@@ -192,10 +192,8 @@ class HeadNodeClient:
                     raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
                 if self._now() > deadline:
                     raise httpx.ReadTimeout("the answer does not come to its end")
-        finally:
-            answer.close()
         headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
-        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
+        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)
 
     def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
         """Calls `idle` meanwhile. A thread that is given up keeps nobody, as an executor's would."""
