@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from worldsize.state.records import Reason
+from worldsize.state.records import Failure, Reason
 from worldsize.wings.hpcpack.head.wire import Properties, items_of, number_of, time_of
 
 TASK_PROPERTIES = "TaskId,Name,State,ExitCode,ErrorMessage,Output,AllocatedNodes,StartTime,EndTime"
@@ -26,31 +25,22 @@ _MOST = 300
 _CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
 
 
-class FailureCause(NamedTuple):
-    """A `Reason`, words for people, and an exit code."""
-
-    reason: str
-    words: str
-    code: int
-
-
-def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> FailureCause:
+def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> Failure:
     """`share`: what the nodes call the shared directory."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
         words = "HPC Pack refused the job: {}".format(said or "it says no more")
-        return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
+        return Failure(Reason.SUBMIT_REJECTED, words)
     task = find_failed_task(said, tasks)
     if _TOO_LONG.search(said) and not (task and task.get("output", "").strip()):
-        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {said}", 124)
+        return Failure(Reason.TIME_LIMIT, f"HPC Pack: {said}", code=124)
     if task is None:
-        return FailureCause(
-            Reason.NODE_FAILURE, "HPC Pack: {}".format(said or "the job failed, and it says no more"), 1
-        )
+        words = "HPC Pack: {}".format(said or "the job failed, and it says no more")
+        return Failure(Reason.NODE_FAILURE, words)
     return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
 
 
-def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause | None:
+def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> Failure | None:
     """Who cancels a task may say why, there and not in the job. Only where every agent that failed was told to end."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
@@ -62,7 +52,7 @@ def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause
         by_hand = message and not known and (named or message not in said)
         if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
             words = f"HPC Pack: the task on node {_node_names(task)} was ended: {message}"
-            return FailureCause(Reason.CANCELLED_BY_USER, words, _CANCELLED)
+            return Failure(Reason.CANCELLED_BY_USER, words, code=_CANCELLED)
     return None
 
 
@@ -78,21 +68,21 @@ def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | Non
     return min(ours or failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
 
 
-def _task_failure_cause(task: Properties, share: str) -> FailureCause:
+def _task_failure_cause(task: Properties, share: str) -> Failure:
     node = _node_names(task)
     code = number_of(task.get("exitcode", "")) or 0
     message, output = task.get("errormessage", ""), task.get("output", "")
     if _NODE_LOST.search(message):
-        return FailureCause(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}", 1)
+        return Failure(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}")
     if _TOO_LONG.search(message):
-        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {message}", 124)
+        return Failure(Reason.TIME_LIMIT, f"HPC Pack: {message}", code=124)
     ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
     if ours:
-        return FailureCause(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code or 1)
+        return Failure(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code=code or 1)
     return _start_failure_cause(node, code, message, output, share)
 
 
-def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> FailureCause:
+def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
     """What a shell or the node's own manager says where our agent did not begin."""
     said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was said"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
@@ -107,8 +97,8 @@ def _start_failure_cause(node: str, code: int, message: str, output: str, share:
         what = f"may not read the run in {share}, so its agent never started: {hint}"
     else:
         words = f"the agent of node {node} never started, or was killed: {said}"
-        return FailureCause(Reason.EXIT_CODE, words, code or 1)
-    return FailureCause(Reason.ENVIRONMENT, f"node {node} {what} ({said})", code or 1)
+        return Failure(Reason.EXIT_CODE, words, code=code or 1)
+    return Failure(Reason.ENVIRONMENT, f"node {node} {what} ({said})", code=code or 1)
 
 
 def _first_line(text: str) -> str:

@@ -102,7 +102,7 @@ class CommandJob:
     def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
             return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
-        return find_failure_cause(row, tasks, self._share.node).words
+        return find_failure_cause(row, tasks, self._share.node).message
 
 
 def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:

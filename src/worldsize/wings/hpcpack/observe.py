@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from worldsize.compute.base import Handle
 from worldsize.errors import WorldsizeError
-from worldsize.state.records import Observation, Reason
+from worldsize.state.records import Failure, Observation, Reason
 from worldsize.state.run_state import RUN_CANCELLED_CODE
-from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
+from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, find_failure_cause
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
 from worldsize.wings.hpcpack.head.wire import Properties, number_of, time_of
@@ -25,12 +25,12 @@ def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observ
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
         return [Observation("unknown", message=f"HPC Pack: {error.what}")] * len(handles)
-    failed: dict[int, FailureCause] = {}
+    failed: dict[int, Failure] = {}
     return [_observe_job(head, handle, found[int(handle["job"])], failed) for handle in handles]
 
 
 def _observe_job(
-    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, FailureCause]
+    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, Failure]
 ) -> Observation:
     job = int(handle["job"])
     seen = observation(row, job, handle["run_id"])
@@ -43,7 +43,7 @@ def _observe_job(
         except WorldsizeError as error:
             return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
     why = failed[job]
-    return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
+    return seen._replace(reason=why.reason, message=why.message, code=why.code, over=why.reason != Reason.NODE_FAILURE)
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
@@ -96,26 +96,20 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
     """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
     wanted = list(dict.fromkeys(numbers))
-    found: dict[int, Properties | None] = {}
-    if len(wanted) > 1:
-        found.update(_read_job_list(head, wanted))
+    found = _read_job_list(head, wanted) if len(wanted) > 1 else {}
     for job in wanted:
         if job not in found:
-            found[job] = _read_job(head, job)
+            try:
+                found[job] = head.read_job(job)
+            except MissingResource:
+                found[job] = None
     return found
 
 
-def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
-    try:
-        return head.read_job(job)
-    except MissingResource:
-        return None
-
-
-def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties]:
+def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties | None]:
     """The newest jobs first, until all that are wanted have been seen, or could have been."""
     left, oldest = set(wanted), min(wanted)
-    found: dict[int, Properties] = {}
+    found: dict[int, Properties | None] = {}
     asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
     for row in head.read_rows("/jobs", **asked):
         job = number_of(row.get("id", "")) or 0
