@@ -130,8 +130,8 @@ def check_share(
         # Not on the share: Python takes modules from its working directory, and others may have put some there.
         program = read_file(share_probe.__file__).decode()
         words = [python, "-c", program, share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
-        stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
         nodes = {node: _ProbedNode(node, name, directory) for node, name in enumerate(names)}
+        stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
         try:
             _follow(stream, nodes, directory, tell)
         finally:
