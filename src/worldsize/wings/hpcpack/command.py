@@ -12,7 +12,7 @@ from worldsize.jobspec.config.config import ComputeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.wings.hpcpack.share_check import NodeCheck, ShareFeatures
+    from worldsize.wings.hpcpack.share_check import NodeCheck
     from worldsize.wings.hpcpack.share_mount import Mount
 
 _TYPE = "hpcpack"
@@ -52,9 +52,11 @@ def run_action(options: argparse.Namespace) -> int:
 def _mount_or_print(options: argparse.Namespace) -> int:
     from worldsize.wings.hpcpack.share_mount import script
 
-    mount = _mount(options)
+    told = options.head and options.user and not options.compute
+    settings = ComputeSettings("", _TYPE) if told else _settings(options)
+    mount = _mount(options, settings)
     if options.apply:
-        return _apply(mount, script(mount), options)
+        return _apply(mount, script(mount), str(settings.options.get("url", mount.share)))
     if options.output == "json":
         show_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
     else:
@@ -62,12 +64,10 @@ def _mount_or_print(options: argparse.Namespace) -> int:
     return 0
 
 
-def _mount(options: argparse.Namespace) -> Mount:
+def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
     from worldsize.wings.hpcpack.settings import share_of
     from worldsize.wings.hpcpack.share_mount import mount_of
 
-    told = options.head and options.user
-    settings = ComputeSettings("", _TYPE) if told and not options.compute else _settings(options)
     share = share_of(settings.options)
     head = options.head or (share.unc() if share else "")
     if not head:
@@ -78,7 +78,7 @@ def _mount(options: argparse.Namespace) -> Mount:
     return mount_of(head, at, user, options.owner, options.mode, options.smb)
 
 
-def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
+def _apply(mount: Mount, text: str, url: str) -> int:
     """By the very script that is printed otherwise; the password goes there in its environment."""
     import subprocess
 
@@ -86,8 +86,6 @@ def _apply(mount: Mount, text: str, options: argparse.Namespace) -> int:
 
     if os.geteuid() != 0:
         raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
-    settings = None if options.head and options.user and not options.compute else _settings(options)
-    url = str(settings.options.get("url", "")) if settings else mount.share
     given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
     return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
 
@@ -104,7 +102,9 @@ def _check(options: argparse.Namespace) -> int:
         show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
     else:
         show(*table([_node_cells(row) for row in rows], _HEADERS))
-        for line in (*_remarks(holds), *_advice(rows, settings)):
+        for what, hint in holds.lacks():
+            report(f"{what} ({hint})" if hint else what)
+        for line in _advice(rows, settings):
             report(line)
     return 1 if any(row.problem for row in rows) else 0
 
@@ -119,15 +119,6 @@ def _node_cells(row: NodeCheck) -> list[str]:
     if row.python is None:
         return [row.node, trip, "", "", "", ""]
     return [row.node, trip, row.python, gpus, row.driver or "", torch]
-
-
-def _remarks(holds: ShareFeatures) -> list[str]:
-    missing = {
-        "modes": "file modes: others may read your runs there, and change them, as far as the share lets them",
-        "links": "symbolic links: mount it with mfsymlinks",
-        "hard_links": "hard links: who settles a run is decided in another way",
-    }
-    return [f"the share does not hold {why}" for key, why in missing.items() if not getattr(holds, key)]
 
 
 def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:

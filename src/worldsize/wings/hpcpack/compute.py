@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
+from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -21,8 +21,18 @@ from worldsize.wings.hpcpack.head.client import (
     REQUEST_PATIENCE,
     HeadNodeClient,
 )
-from worldsize.wings.hpcpack.render import RequestSettings, items_of, parents, preview, requests
-from worldsize.wings.hpcpack.settings import Share, handle_fields, has_account_of, head_access, job_options, share_of
+from worldsize.wings.hpcpack.head.wire import items_of
+from worldsize.wings.hpcpack.render import RequestSettings, parents, preview, requests
+from worldsize.wings.hpcpack.settings import (
+    Share,
+    handle_fields,
+    has_account_of,
+    head_access,
+    job_options,
+    path_mapping,
+    require_mounted,
+    share_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +63,13 @@ class HpcPackCompute:
         self._environ = environ
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours, share = self._settings.options, self._share
+        ours = self._settings.options
         return ComputeFacts(
             self._settings.gpus_per_node,
             kept=KEPT,
             modules=ours.get("modules", ()),
             setup=ours.get("setup", ()),
-            mapped=share.path_mapping() if share else (),
+            mapped=path_mapping(ours),
             python=self.python,
             rdzv_endpoint=self._job_options(job).get("rdzv_endpoint"),
             errands=True,
@@ -73,7 +83,7 @@ class HpcPackCompute:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
             return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
         share, runs_dir = self._share, self._settings.own_runs_dir
-        found = list(check_share(share, runs_dir, job))
+        found = list(check_share(share, runs_dir, job, f"compute.{self.name}."))
         if share is not None and runs_dir:
             found += check_lines(self._request_settings(job, share), plan, runs_dir)
         found += check_head(partial(self.head, CHECK_PATIENCE), self._job_options(job), plan)
@@ -84,11 +94,10 @@ class HpcPackCompute:
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
-        ours = found.where in ("runs_dir", "verify", "share.node", "share.local")
-        return found._replace(where=f"compute.{self.name}.{found.where}") if ours else found
+        return found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
-        share = self._require_share()
+        share = self._mounted_share()
         asked, access = self._request_settings(job, share), head_access(self._settings)
         notes = "" if access.verify else ", its certificate not verified"
         notes += f", on behalf of {access.as_user}" if access.as_user else ""
@@ -96,18 +105,20 @@ class HpcPackCompute:
         return Submission(plan, paths, shown, payload=asked)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        from worldsize.wings.hpcpack.submission import NewJob, submit_all
+        from worldsize.wings.hpcpack.submission import submit_all
 
         place = submissions[0].plan.array
         at_once = place.at_once if place else None
         before = [int(handle["job"]) for after in submissions[0].after for handle in after.handles]
-        wanted = [
-            NewJob(requests(each.payload, each.plan, each.paths), lambda jobs: [*before, *parents(jobs, at_once)])
-            for each in submissions
-        ]
+        wanted = [requests(each.payload, each.plan, each.paths) for each in submissions]
         with self.head(PATIENCE) as head:
             try:
-                jobs = submit_all(head, wanted, lambda jobs: self._write_handle(submissions, jobs))
+                jobs = submit_all(
+                    head,
+                    wanted,
+                    lambda jobs: [*before, *parents(jobs, at_once)],
+                    lambda jobs: self._write_handle(submissions, jobs),
+                )
             except ConfigError as error:
                 raise SubmitRejected(error.what, error.where, error.hint) from None
         return self._handles(submissions, jobs)
@@ -136,16 +147,8 @@ class HpcPackCompute:
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         from worldsize.wings.hpcpack.observe import observations
 
-        ours = [handle for handle in handles if has_account_of(self._settings, handle)]
-        found: Iterator[Observation] = iter(())
-        if ours:
-            try:
-                with self.head(OBSERVE_PATIENCE, idle) as head:
-                    found = iter(observations(head, ours))
-            except WorldsizeError as error:
-                found = iter([Observation("unknown", message=f"HPC Pack: {error.what}")] * len(ours))
-        other = Observation("unknown", message="HPC Pack: it is a job of another head node, or account")
-        return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
+        with self.head(OBSERVE_PATIENCE, idle) as head:
+            return observations(head, handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         """A head answers for one job in milliseconds, and for a thousand in a second."""
@@ -179,7 +182,7 @@ class HpcPackCompute:
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        from worldsize.wings.hpcpack.requeue import requeue
+        from worldsize.wings.hpcpack.submission import requeue
 
         with self.head(REQUEST_PATIENCE) as head:
             requeue(head, int(handle["job"]), attempt)
@@ -208,15 +211,15 @@ class HpcPackCompute:
         from worldsize.wings.hpcpack import node_commands
 
         if handle is not None:
-            return node_commands.execute(command, self._share)
+            return node_commands.execute(command, self._mounted_share())
         return node_commands.execute_on_own_nodes(
-            command, self._request_settings(Job(), self._require_share()), self.head
+            command, self._request_settings(Job(), self._mounted_share()), self.head
         )
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        from worldsize.wings.hpcpack.node_commands import refuse_shell
-
-        return refuse_shell(command)
+        run = command.plan.run_id if command.plan else "RUN"
+        hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
+        raise UsageError("HPC Pack carries no terminal to a node", "shell", hint)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
         """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
@@ -231,11 +234,8 @@ class HpcPackCompute:
     def _request_settings(self, job: Job, share: Share) -> RequestSettings:
         return RequestSettings(self._job_options(job), share, self.python)
 
-    def _require_share(self) -> Share:
-        if self._share is None:
-            what = f"compute {self.name} does not say where the nodes have the share"
-            raise ConfigError(what, f"compute.{self.name}.share", "share = { head = …, node = '/app' }")
-        return self._share
+    def _mounted_share(self) -> Share:
+        return require_mounted(self._share, f"compute.{self.name}.")
 
     @property
     def _share(self) -> Share | None:
@@ -247,6 +247,28 @@ class HpcPackCompute:
         return self._settings.python or _PYTHON
 
 
+class UnreachableCompute(HpcPackCompute):
+    """One that is not asked: of a run that somebody else made, or whose head node no configuration here names. Of its
+    runs nothing is known but what their files say; whatever else is wanted is a UsageError that tells `why`."""
+
+    capabilities = frozenset()
+
+    def __init__(self, name: str, why: str, hint: str) -> None:
+        super().__init__(ComputeSettings(name, "hpcpack"), {})
+        self._why = why
+        self._hint = hint
+
+    def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
+        raise UsageError(f"compute {self.name} is not asked: {self._why}", None, self._hint)
+
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        return [Observation("unknown", message=self._why)] * len(handles)
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        """Between two looks at the files, which cost little; nobody else is asked."""
+        return 1.0
+
+
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
     return HpcPackCompute(settings, environ)
 
@@ -255,7 +277,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     """The configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
-    from worldsize.wings.hpcpack.unreachable import UnreachableCompute
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from worldsize.state.records import Reason
-from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, time_of
+from worldsize.state.records import Failure, Reason
+from worldsize.wings.hpcpack.head.wire import Properties, items_of, number_of, time_of
 
-TASK_PROPERTIES = (
-    *("TaskId", "Name", "State", "ExitCode", "ErrorMessage", "Output", "AllocatedNodes", "StartTime", "EndTime"),
-)
+TASK_PROPERTIES = "TaskId,Name,State,ExitCode,ErrorMessage,Output,AllocatedNodes,StartTime,EndTime"
 _NODE_LOST = re.compile(
     r"unreachable|not reachable|lost (contact|connection)|heartbeat|node .*(is|went) (down|offline)", re.I
 )
@@ -28,31 +25,22 @@ _MOST = 300
 _CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
 
 
-class FailureCause(NamedTuple):
-    """A `Reason`, words for people, and an exit code."""
-
-    reason: str
-    words: str
-    code: int
-
-
-def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> FailureCause:
+def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> Failure:
     """`share`: what the nodes call the shared directory."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
         words = "HPC Pack refused the job: {}".format(said or "it says no more")
-        return FailureCause(Reason.SUBMIT_REJECTED, words, 1)
+        return Failure(Reason.SUBMIT_REJECTED, words)
     task = find_failed_task(said, tasks)
-    if _TOO_LONG.search(said) and not (task and _first_output_line(task)):
-        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {said}", 124)
+    if _TOO_LONG.search(said) and not (task and task.get("output", "").strip()):
+        return Failure(Reason.TIME_LIMIT, f"HPC Pack: {said}", code=124)
     if task is None:
-        return FailureCause(
-            Reason.NODE_FAILURE, "HPC Pack: {}".format(said or "the job failed, and it says no more"), 1
-        )
+        words = "HPC Pack: {}".format(said or "the job failed, and it says no more")
+        return Failure(Reason.NODE_FAILURE, words)
     return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
 
 
-def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause | None:
+def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> Failure | None:
     """Who cancels a task may say why, there and not in the job. Only where every agent that failed was told to end."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
@@ -64,60 +52,53 @@ def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> FailureCause
         by_hand = message and not known and (named or message not in said)
         if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
             words = f"HPC Pack: the task on node {_node_names(task)} was ended: {message}"
-            return FailureCause(Reason.CANCELLED_BY_USER, words, _CANCELLED)
+            return Failure(Reason.CANCELLED_BY_USER, words, code=_CANCELLED)
     return None
 
 
 def _node_names(task: Properties) -> str:
-    return ", ".join(names_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
+    return ", ".join(items_of(task.get("allocatednodes", ""))) or task.get("name", "a node")
 
 
 def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:
     """The task that the job's message names, else the one that failed first."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     named = _KEY.search(said)
-    for task in failed:
-        if named and task.get("taskid") == named[1]:
-            return task
-    return min(failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
+    ours = [task for task in failed if named and task.get("taskid") == named[1]]
+    return min(ours or failed, key=lambda task: time_of(task.get("endtime", "")) or float("inf"), default=None)
 
 
-def _task_failure_cause(task: Properties, share: str) -> FailureCause:
+def _task_failure_cause(task: Properties, share: str) -> Failure:
     node = _node_names(task)
     code = number_of(task.get("exitcode", "")) or 0
     message, output = task.get("errormessage", ""), task.get("output", "")
     if _NODE_LOST.search(message):
-        return FailureCause(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}", 1)
+        return Failure(Reason.NODE_FAILURE, f"HPC Pack: node {node} was lost: {message}")
     if _TOO_LONG.search(message):
-        return FailureCause(Reason.TIME_LIMIT, f"HPC Pack: {message}", 124)
+        return Failure(Reason.TIME_LIMIT, f"HPC Pack: {message}", code=124)
     ours = [line.partition(_AGENT_PREFIX)[2] for line in output.splitlines() if _AGENT_PREFIX in line]
     if ours:
-        return FailureCause(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code or 1)
+        return Failure(Reason.EXIT_CODE, f"node {node}: {ours[-1]}", code=code or 1)
     return _start_failure_cause(node, code, message, output, share)
 
 
-def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> FailureCause:
+def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
     """What a shell or the node's own manager says where our agent did not begin."""
-    words = "; ".join(each for each in (_first_line(output), message) if each)
-    said = words or "nothing was said"
+    said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was said"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
-        program = missing[1] or missing[2]
-        hint = "install it there, or name another one: `python` of the compute"
-        return FailureCause(Reason.ENVIRONMENT, f"node {node} has no {program}: {hint} ({said})", code or 127)
-    if _NO_SHARE.search(output) or _NO_SHARE.search(message):
+        program, code = missing[1] or missing[2], code or 127
+        what = f"has no {program}: install it there, or name another one: `python` of the compute"
+    elif _NO_SHARE.search(f"{output}\n{message}"):
         hint = "mount it there: `worldsize hpcpack share` says how"
-        what = f"node {node} does not see the share at {share}, so its agent never started: {hint} ({said})"
-        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
-    if _DENIED.search(words):
+        what = f"does not see the share at {share}, so its agent never started: {hint}"
+    elif _DENIED.search(said):
         hint = "the account that tasks run as must be able to read it"
-        what = f"node {node} may not read the run in {share}, so its agent never started: {hint} ({said})"
-        return FailureCause(Reason.ENVIRONMENT, what, code or 1)
-    return FailureCause(Reason.EXIT_CODE, f"the agent of node {node} never started, or was killed: {said}", code or 1)
-
-
-def _first_output_line(task: Properties) -> str:
-    return _first_line(task.get("output", ""))
+        what = f"may not read the run in {share}, so its agent never started: {hint}"
+    else:
+        words = f"the agent of node {node} never started, or was killed: {said}"
+        return Failure(Reason.EXIT_CODE, words, code=code or 1)
+    return Failure(Reason.ENVIRONMENT, f"node {node} {what} ({said})", code=code or 1)
 
 
 def _first_line(text: str) -> str:

@@ -7,24 +7,22 @@ job with a task on each.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeStartStatus
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, UsageError, WorldsizeError
+from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import NODE_PROGRAM_FILE, RunPaths
 from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.client import NODE_COMMAND_PATIENCE, PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties
+from worldsize.wings.hpcpack.head.wire import Properties, number_of
 from worldsize.wings.hpcpack.observe import tasks_of, waiting_words
-from worldsize.wings.hpcpack.render import LONGEST_LINE, Requests, RequestSettings, requests
+from worldsize.wings.hpcpack.render import Requests, RequestSettings, command_line, requests
 from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
-from worldsize.wings.hpcpack.submission import NewJob, submit_all
+from worldsize.wings.hpcpack.submission import submit_all
 
 ClientFactory = Callable[[float], HeadNodeClient]
 """The head node, asked again for so many seconds."""
@@ -32,46 +30,37 @@ ClientFactory = Callable[[float], HeadNodeClient]
 _GRACE = 10.0
 _TASKS_EVERY = 3.0
 _NOTICE_AFTER = 2.0
-_NO_TERMINAL = "HPC Pack carries no terminal to a node"
 
 
-def execute(command: NodeCommand, share: Share | None) -> NodeCommandStream:
-    """On nodes of a running run. UsageError, ConfigError, StorageError."""
-    seen = _require_local_share(share)
+def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
+    """On nodes of a running run. UsageError, StorageError."""
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
-    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, seen.to_node_path)
+    stream: NodeCommandStream = provider("node_commands").execute_on_run(command, share.to_node_path)
     return stream
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
     """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
     has against it is heard when it says so, which may be later."""
-    share = _require_local_share(asked.share)
+    share = asked.share
 
     def submit(directory: str) -> CommandJob:
         made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
-            (job,) = submit_all(head, [NewJob(made)], lambda jobs: None)
-        return CommandJob(heads, job, command.nodes, share)
+            (job,) = submit_all(head, [made], lambda jobs: (), lambda jobs: None)
+        return CommandJob(heads(NODE_COMMAND_PATIENCE), job, command.nodes, share)
 
     commands = provider("node_commands")
     stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
     return stream
 
 
-def refuse_shell(command: NodeCommand) -> NoReturn:
-    run = command.plan.run_id if command.plan else "RUN"
-    hint = f"worldsize exec {run} --node {command.nodes[0]} -- COMMAND; for a shell, ssh to the node, if you may"
-    raise UsageError(_NO_TERMINAL, "shell", hint)
-
-
 class CommandJob:
     """The job whose tasks are the nodes of a command, in their order."""
 
-    def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
-        self._heads = heads
-        self._head = heads(NODE_COMMAND_PATIENCE)
+    def __init__(self, head: HeadNodeClient, job: int, nodes: Sequence[int], share: Share) -> None:
+        self._head = head
         self._job = job
         self._nodes = nodes
         self._share = share
@@ -80,21 +69,16 @@ class CommandJob:
         self._gone: dict[int, str] = {}
 
     def start_status(self) -> NodeStartStatus:
-        try:
-            return self._start_status_of(properties(self._head.get(f"/jobs/{self._job}")))
-        except ValueError as error:
-            raise SubmitAgain(f"the head node's answer is not understood: {error}") from None
-
-    def _start_status_of(self, row: Properties) -> NodeStartStatus:
-        state = state_of(row.get("state", ""))
+        row = self._head.read_job(self._job)
+        state, now = state_of(row.get("state", "")), time.monotonic()
         if state.phase == "queued":
-            soon = time.monotonic() - self._begun < _NOTICE_AFTER
+            soon = now - self._begun < _NOTICE_AFTER
             return NodeStartStatus(False, note="" if soon else f"HPC Pack job {self._job} {waiting_words(row)}")
-        now = time.monotonic()
-        if state.phase == "ended" or now >= self._tasks_at:
+        ended = state.phase == "ended"
+        if ended or now >= self._tasks_at:
             self._tasks_at = now + _TASKS_EVERY
-            self._read_tasks(row)
-        if state.phase == "ended" and not row.get("starttime"):
+            self._read_tasks(row, ended)
+        if ended and not row.get("starttime"):
             raise SubmitRejected(self._failure_text(row, []), f"HPC Pack job {self._job}")
         return NodeStartStatus(gone=dict(self._gone))
 
@@ -102,33 +86,23 @@ class CommandJob:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
         if not ended:
             try:
-                with self._heads(NODE_COMMAND_PATIENCE) as head:
-                    head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
+                self._head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass
 
-    def _read_tasks(self, row: Properties) -> None:
-        """ValueError for a task that is none of ours."""
-        over = state_of(row.get("state", "")).phase == "ended"
+    def _read_tasks(self, row: Properties, over: bool) -> None:
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
-                raise ValueError(f"{task.get('name')!r:.80} is no task of it")
+                what = f"the head node's answer is not understood: {task.get('name')!r:.80} is no task of it"
+                raise SubmitAgain(what, f"HPC Pack job {self._job}")
             if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._failure_text(row, [task])
 
     def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
             return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
-        return find_failure_cause(row, tasks, self._share.node).words
-
-
-def _require_local_share(share: Share | None) -> Share:
-    if share is None or share.local is None or not os.path.isdir(share.local):
-        where = "compute.share.local"
-        what = "commands travel through the share, which this machine does not see"
-        raise ConfigError(what, where, "name the directory where it is mounted here")
-    return share
+        return find_failure_cause(row, tasks, self._share.node).message
 
 
 def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> Requests:
@@ -150,12 +124,5 @@ def _requests(command: NodeCommand, asked: RequestSettings, directory: str) -> R
     tasks = []
     for number, task in enumerate(made.tasks):
         words = [asked.python, "-I", "-S", f"{there}/{NODE_PROGRAM_FILE}", there, str(command.nodes[number])]
-        tasks.append({**task, "CommandLine": _require_short_line(shlex.join(words))})
+        tasks.append({**task, "CommandLine": command_line(words)})
     return Requests({**made.job, "FailOnTaskFailure": "False"}, tuple(tasks))
-
-
-def _require_short_line(line: str) -> str:
-    if len(line) > LONGEST_LINE:
-        what = f"the tasks' command line would have {len(line)} characters; HPC Pack takes {LONGEST_LINE}"
-        raise ConfigError(what, "compute.share.node", "a shorter path for the share, or for `python`")
-    return line

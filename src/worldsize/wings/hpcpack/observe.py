@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from worldsize.compute.base import Handle
 from worldsize.errors import WorldsizeError
-from worldsize.state.records import Observation, Reason
+from worldsize.state.records import Failure, Observation, Reason
 from worldsize.state.run_state import RUN_CANCELLED_CODE
-from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, FailureCause, find_failure_cause
+from worldsize.wings.hpcpack.failure_cause import TASK_PROPERTIES, find_failure_cause
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
-from worldsize.wings.hpcpack.head.wire import Properties, number_of, properties, properties_parameter, rows, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, time_of
 from worldsize.wings.hpcpack.render import job_name
 from worldsize.wings.hpcpack.states import state_of
 
-JOB_PROPERTIES = (
-    *("Id", "Name", "State", "ErrorMessage", "RequeueCount", "ParentJobIds", "SubmitTime", "StartTime", "EndTime"),
-)
-
-T = TypeVar("T")
+JOB_PROPERTIES = "Id,Name,State,ErrorMessage,RequeueCount,ParentJobIds,SubmitTime,StartTime,EndTime"
 
 
 def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
@@ -30,12 +25,12 @@ def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observ
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
         return [Observation("unknown", message=f"HPC Pack: {error.what}")] * len(handles)
-    failed: dict[int, FailureCause] = {}
+    failed: dict[int, Failure] = {}
     return [_observe_job(head, handle, found[int(handle["job"])], failed) for handle in handles]
 
 
 def _observe_job(
-    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, FailureCause]
+    head: HeadNodeClient, handle: Handle, row: Properties | None, failed: dict[int, Failure]
 ) -> Observation:
     job = int(handle["job"])
     seen = observation(row, job, handle["run_id"])
@@ -43,11 +38,12 @@ def _observe_job(
         return seen
     if job not in failed:
         try:
-            failed[job] = find_failure_cause(row, tasks_of(head, job), _share_path(handle))
-        except (WorldsizeError, ValueError) as error:
+            share = handle.get("share") or {}
+            failed[job] = find_failure_cause(row, tasks_of(head, job), str(share.get("node", "its place")))
+        except WorldsizeError as error:
             return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
     why = failed[job]
-    return seen._replace(reason=why.reason, message=why.words, code=why.code, over=why.reason != Reason.NODE_FAILURE)
+    return seen._replace(reason=why.reason, message=why.message, code=why.code, over=why.reason != Reason.NODE_FAILURE)
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
@@ -81,10 +77,8 @@ def waiting_words(row: Properties) -> str:
     return f"{words}: {pending}" if pending else words
 
 
-def tasks_of(head: HeadNodeClient, job: int, names: Sequence[str] = TASK_PROPERTIES) -> list[Properties]:
-    return [
-        row for page in head.pages(f"/jobs/{job}/tasks", properties=properties_parameter(names)) for row in rows(page)
-    ]
+def tasks_of(head: HeadNodeClient, job: int, names: str = TASK_PROPERTIES) -> list[Properties]:
+    return list(head.read_rows(f"/jobs/{job}/tasks", properties=names))
 
 
 def _end_observation(seen: Observation, row: Properties) -> Observation:
@@ -102,43 +96,26 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
     """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
     wanted = list(dict.fromkeys(numbers))
-    found: dict[int, Properties | None] = {}
-    if len(wanted) > 1:
-        found.update(_read_job_list(head, wanted))
+    found = _read_job_list(head, wanted) if len(wanted) > 1 else {}
     for job in wanted:
         if job not in found:
-            found[job] = _read_job(head, job)
+            try:
+                found[job] = head.read_job(job)
+            except MissingResource:
+                found[job] = None
     return found
 
 
-def _read_job(head: HeadNodeClient, job: int) -> Properties | None:
-    """All of its properties: which of them a head has beside those that are documented differs."""
-    try:
-        return _parse_answer(properties, head.get(f"/jobs/{job}"))
-    except MissingResource:
-        return None
-
-
-def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties]:
+def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties | None]:
     """The newest jobs first, until all that are wanted have been seen, or could have been."""
     left, oldest = set(wanted), min(wanted)
-    found: dict[int, Properties] = {}
-    names = properties_parameter(JOB_PROPERTIES)
-    for page in head.pages("/jobs", properties=names, owner=head.access.owner, sortJobsBy="Id", asc=False):
-        listed = {number_of(row.get("id", "")) or 0: row for row in _parse_answer(rows, page)}
-        found.update({job: row for job, row in listed.items() if job in left})
-        left -= set(found)
-        if not left or min(listed, default=0) < oldest:
+    found: dict[int, Properties | None] = {}
+    asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
+    for row in head.read_rows("/jobs", **asked):
+        job = number_of(row.get("id", "")) or 0
+        if job in left:
+            found[job] = row
+            left.remove(job)
+        if not left or job < oldest:
             break
     return found
-
-
-def _parse_answer(read: Callable[[Any], T], value: Any) -> T:
-    try:
-        return read(value)
-    except ValueError as error:
-        raise WorldsizeError(f"the head node's answer is not understood: {error}") from None
-
-
-def _share_path(handle: Mapping[str, Any]) -> str:
-    return str((handle.get("share") or {}).get("node", "its place"))

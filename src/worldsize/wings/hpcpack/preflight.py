@@ -4,7 +4,6 @@ whether the nodes will see what the run needs; whether HPC Pack takes the line t
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,12 @@ from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.hpcpack.head.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
 from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.wire import names_of
-from worldsize.wings.hpcpack.render import LONGEST_LINE, RequestSettings, command_lines, meeting_node, node_names
-from worldsize.wings.hpcpack.reports import groups_of, nodes
-from worldsize.wings.hpcpack.settings import HeadAccess, Share
+from worldsize.wings.hpcpack.head.wire import items_of
+from worldsize.wings.hpcpack.render import RequestSettings, command_lines, meeting_node
+from worldsize.wings.hpcpack.reports import nodes
+from worldsize.wings.hpcpack.settings import Share, require_mounted
+from worldsize.wings.hpcpack.share_features import probe_share_features
 
 _LINUX = "linuxnodes"
 _NODES_HINT = "`worldsize nodes` shows what there is"
@@ -33,139 +32,110 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
     one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
-            yield from check_account(head.access)
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
-                yield from _check_template(said["template"], head.get("/jobs/templates"))
+                known = head.get("/jobs/templates")
+                names = [str(name) for name in known] if isinstance(known, list) else []
+                what = "there is no job template {}"
+                yield from _check_names([said["template"]], names, "hpcpack.template", what, "there are")
     except SubmitAgain as error:
         hint = f"it is tried again for {PATIENCE:g} s when the run is submitted"
         yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint)
-    except ConfigError as error:
-        yield CheckResult("error", error.what, error.where, error.hint)
     except WorldsizeError as error:
-        yield CheckResult("error", f"HPC Pack: {error.what}", error.where, error.hint)
-
-
-def check_account(access: HeadAccess) -> Iterator[CheckResult]:
-    wrong = take_certificate_notice(access)
-    if wrong is not None:
-        yield CheckResult("notice", wrong, KEY, CERTIFICATE_HINT)
+        what = error.what if isinstance(error, ConfigError) else f"HPC Pack: {error.what}"
+        yield CheckResult("error", what, error.where, error.hint)
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
     """Pure."""
-    wanted = node_names(said)
+    wanted, groups, size = items_of(said.get("nodes", "")), items_of(said.get("node_group", "")), len(plan.agents)
     known = {node.name.lower(): node for node in found}
-    missing = [name for name in wanted if name.lower() not in known]
-    for name in missing:
-        hint = did_you_mean(name, [node.name for node in found])
-        yield CheckResult("error", f"there is no node {name}", "hpcpack.nodes", hint)
-    unknown = [] if wanted else list(_check_groups(groups_of(found), said))
-    yield from unknown
-    if 0 < len(wanted) < len(plan.agents):
-        what = f"{len(wanted)} nodes are named, and the run has {len(plan.agents)}"
+    names = [node.name for node in found]
+    missing = _check_names(wanted, names, "hpcpack.nodes", "there is no node {}")
+    if not wanted:
+        grouped = list(dict.fromkeys(group for node in found for group in node.groups))
+        what = "no node is in a group {}"
+        missing = _check_names(groups, grouped, "hpcpack.node_group", what, "groups with nodes are")
+    yield from missing
+    if 0 < len(wanted) < size:
+        what = f"{len(wanted)} nodes are named, and the run has {size}"
         yield CheckResult("error", what, "hpcpack.nodes", "name as many, or more, or none")
-    yield from _check_meeting_node(known, wanted, said, plan)
+    yield from _check_meeting_node(names, wanted, meeting_node(said, plan))
     named = [known[name.lower()] for name in wanted if name.lower() in known]
-    if wanted and len(wanted) == len(plan.agents):
+    if len(wanted) == size:
         for node in named:
             if not node.usable:
                 what = f"node {node.name} starts no tasks: {node.reason}"
                 yield CheckResult("error", what, "hpcpack.nodes", "name another one, or none: " + _NODES_HINT)
-    elif not missing and not unknown:
-        yield from _check_node_count(named if wanted else _nodes_in_groups(found, said), len(plan.agents))
+    elif not missing:
+        every = said.get("node_group_op", "Intersect") == "Intersect"
+        yield from _check_node_count(named if wanted else _nodes_in_groups(found, groups, every), size)
 
 
-def _check_groups(known: Sequence[str], said: Mapping[str, Any]) -> Iterator[CheckResult]:
+def _check_names(
+    wanted: Sequence[str], known: Sequence[str], where: str, what: str, otherwise: str = "one of"
+) -> list[CheckResult]:
+    """An error for each of `wanted` that is none of `known`, however it is written; `what` says so of {}."""
     lowered = {name.lower() for name in known}
-    for name in _wanted_groups(said):
-        if name.lower() not in lowered:
-            hint = did_you_mean(name, known, "groups with nodes are")
-            yield CheckResult("error", f"no node is in a group {name}", "hpcpack.node_group", hint)
+    missing = [name for name in wanted if name.lower() not in lowered]
+    return [CheckResult("error", what.format(name), where, did_you_mean(name, known, otherwise)) for name in missing]
 
 
-def _nodes_in_groups(found: Sequence[ComputeNode], said: Mapping[str, Any]) -> list[ComputeNode]:
-    groups = {name.lower() for name in _wanted_groups(said)}
-    if not groups:
-        return list(found)
-    every = said.get("node_group_op", "Intersect") == "Intersect"
+def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
+    """Those that are in all of the groups, or, unless `every`, in one of them."""
+    wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
-    return [node for node, names in own if (groups <= names if every else groups & names)]
-
-
-def _wanted_groups(said: Mapping[str, Any]) -> list[str]:
-    value = said.get("node_group", "")
-    return names_of(value) if isinstance(value, str) else list(value)
+    return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
 
 
 def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
     """More may come online: only what the cluster does not have at all is an error."""
     usable = [node for node in may if node.usable]
+    what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
-        what = "%d nodes are asked for, and there %s %d that it may run on"
-        words = what % (size, "is" if len(may) == 1 else "are", len(may))
-        yield CheckResult(
-            "error", words, "resources.instance_count", "ask for fewer, or another node_group: " + _NODES_HINT
-        )
+        what += "there {} {} that it may run on".format("is" if len(may) == 1 else "are", len(may))
+        yield CheckResult("error", what, where, "ask for fewer, or another node_group: " + _NODES_HINT)
     elif len(usable) < size:
-        what = "%d nodes are asked for, and %d of those that it may run on take tasks now: it would wait"
-        yield CheckResult(
-            "notice", what % (size, len(usable)), "resources.instance_count", "`worldsize nodes --all` says why"
-        )
+        what += f"{len(usable)} of those that it may run on take tasks now: it would wait"
+        yield CheckResult("notice", what, where, "`worldsize nodes --all` says why")
     others = [node.name for node in usable if _LINUX not in {name.lower() for name in node.groups}]
     if others and len(others) < len(usable):
-        what = "it may come to run on {}, which {} no Linux node".format(
-            ", ".join(others[:5]),
-            "is" if len(others) == 1 else "are",
-        )
+        verb = "is" if len(others) == 1 else "are"
+        what = f"it may come to run on {', '.join(others[:5])}, which {verb} no Linux node"
         yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes")
 
 
-def _check_meeting_node(
-    known: Mapping[str, ComputeNode], wanted: Sequence[str], said: Mapping[str, Any], plan: Plan
-) -> Iterator[CheckResult]:
-    host = meeting_node(said, plan)
-    if host and host.lower() not in known:
-        hint = did_you_mean(host, [node.name for node in known.values()])
-        yield CheckResult("error", f"there is no node {host} to meet on", "hpcpack.rdzv_endpoint", hint)
-    elif host and wanted and host.lower() not in {name.lower() for name in wanted}:
-        what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
-        yield CheckResult("error", what, "hpcpack.rdzv_endpoint", f"name one of {', '.join(wanted)}")
-
-
-def _check_template(wanted: str, known: Any) -> Iterator[CheckResult]:
-    names = [str(name) for name in known] if isinstance(known, list) else []
-    if wanted.lower() not in {name.lower() for name in names}:
-        hint = did_you_mean(wanted, names, "there are")
-        yield CheckResult("error", f"there is no job template {wanted}", "hpcpack.template", hint)
+def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) -> list[CheckResult]:
+    where = "hpcpack.rdzv_endpoint"
+    missing = _check_names([host] if host else [], known, where, "there is no node {} to meet on")
+    if missing or not host or not wanted or host.lower() in {name.lower() for name in wanted}:
+        return missing
+    what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
+    return [CheckResult("error", what, where, f"name one of {', '.join(wanted)}")]
 
 
 _ID_PLACEHOLDER = "0" * 22
 """As long as a run's id, which is not known yet."""
 
 
-def check_share(share: Share | None, runs_dir: str | None, job: Job) -> Iterator[CheckResult]:
-    """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it."""
-    if share is None or not share.node.startswith("/"):
-        hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
-        yield CheckResult("error", "the compute does not say where the nodes have the share", "share.node", hint)
-        return
-    if share.local is None or not os.path.isdir(share.local):
-        where = share.local or "no directory that is known"
-        hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
-        yield CheckResult("error", f"the share is not mounted here: {where}", "share.local", hint)
+def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str = "") -> Iterator[CheckResult]:
+    """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it.
+    `place`: where the compute is configured, `compute.NAME.`."""
+    try:
+        share = require_mounted(share, place)
+    except ConfigError as error:
+        yield CheckResult("error", error.what, error.where, error.hint)
         return
     mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
         what = f"{runs_dir} does not lie on the share ({share.local}): no node would see the run"
-        yield CheckResult(
-            "error", what, "runs_dir", f"leave it out: runs are kept in {os.path.join(share.local, 'runs')}"
-        )
+        hint = f"leave it out: runs are kept in {os.path.join(str(share.local), 'runs')}"
+        yield CheckResult("error", what, f"{place}runs_dir", hint)
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
             hint = f"copy it to the share ({share.local}), and name it there"
             yield CheckResult("error", f"{path} does not lie on the share: no node would see it", key, hint)
-    yield from _probe_directory(_nearest_directory(runs_dir or share.local))
+    yield from _check_features(_nearest_directory(runs_dir or str(share.local)))
 
 
 def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
@@ -175,11 +145,10 @@ def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[C
         if "_" in plan.run_id
         else os.path.join(runs_dir, _ID_PLACEHOLDER)
     )
-    longest = max(command_lines(asked, plan, RunPaths(root)), key=len)
-    if len(longest) > LONGEST_LINE:
-        what = "a task's command line would have %d characters, and HPC Pack takes %d: %s"
-        hint = "a shorter `runs_dir`, `share.node` or `python` of the compute"
-        yield CheckResult("error", what % (len(longest), LONGEST_LINE, longest), "hpcpack", hint)
+    try:
+        command_lines(asked, plan, RunPaths(root))
+    except ConfigError as error:
+        yield CheckResult("error", error.what, error.where, error.hint)
 
 
 def _job_paths(job: Job) -> Iterator[tuple[str, str]]:
@@ -198,39 +167,13 @@ def _nearest_directory(directory: str) -> str:
     return directory
 
 
-def _probe_directory(directory: str) -> Iterator[CheckResult]:
+def _check_features(directory: str) -> Iterator[CheckResult]:
     """Whether we may write there, and what of a file system its file server leaves us."""
-    probe = os.path.join(directory, f".worldsize-check-{os.urandom(4).hex()}")
-    file, link, hard = (os.path.join(probe, name) for name in ("file", "link", "hard"))
     try:
-        os.mkdir(probe, 0o700)
+        found = probe_share_features(directory)
     except OSError as error:
         hint = "it must be writable for you, here and on the nodes"
         yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory, hint)
         return
-    try:
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (probe, file)]
-        if any(mode & 0o077 for mode in modes):
-            what = f"the share keeps no permissions (a directory made 0700 is {modes[0]:04o}): "
-            what += "who reaches it reads the run"
-            yield CheckResult("notice", what, directory, "give only people whom you trust an account on it")
-        if not _try_call(lambda: os.symlink("file", link)):
-            what = "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/"
-            yield CheckResult("notice", what, directory, "mount it with `mfsymlinks`, here and on every node")
-        if not _try_call(lambda: os.link(file, hard)):
-            yield CheckResult("notice", "the share knows no hard links: each run copies its code", directory)
-    except OSError as error:
-        yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory)
-    finally:
-        for path in (link, hard, file):
-            _try_call(lambda path=path: os.unlink(path))  # type: ignore[misc]
-        _try_call(lambda: os.rmdir(probe))
-
-
-def _try_call(act: Callable[[], None]) -> bool:
-    try:
-        act()
-    except OSError:
-        return False
-    return True
+    for what, help_text in found.lacks():
+        yield CheckResult("notice", what, directory, help_text)

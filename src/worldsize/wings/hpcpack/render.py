@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import printable_text
-from worldsize.errors import JobError
+from worldsize.errors import ConfigError, JobError
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_tree, mask_values
+from worldsize.wings.hpcpack.head.wire import Properties, items_of
 from worldsize.wings.hpcpack.settings import Share
 
 LONGEST_LINE = 480
@@ -36,8 +37,6 @@ ATTEMPT = "WORLDSIZE_ATTEMPT"
 
 LIMIT_MARGIN = 60.0
 """Seconds that HPC Pack's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
-
-Properties = Mapping[str, str]
 
 _LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
 _TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
@@ -100,24 +99,29 @@ def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
 
 
 def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
-    """What each node executes, in node order."""
+    """What each node executes, in node order. ConfigError for a line that is too long."""
     words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
-    return [shlex.join([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+    return [command_line([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
+
+
+def command_line(words: Sequence[str]) -> str:
+    """ConfigError for one that is too long."""
+    line = shlex.join(words)
+    if len(line) > LONGEST_LINE:
+        what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
+        raise ConfigError(what, "hpcpack", "a shorter `runs_dir`, `share.node` or `python` of the compute")
+    return line
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
     """The nodes that are named: all where as many names are said as the run has nodes; else the first, where torchrun
     meets on a node of that name."""
-    names = node_names(said)
+    names = items_of(said.get("nodes", ""))
     if len(names) == len(plan.agents):
         return dict(enumerate(names))
     host = meeting_node(said, plan)
     return {0: host} if host else {}
-
-
-def node_names(said: Mapping[str, Any]) -> list[str]:
-    return [name for name in items_of(said.get("nodes", "")) if name]
 
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
@@ -181,12 +185,6 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
         "IsRerunnable": "False",
     }
     return {**found, "RequiredNodes": pinned} if pinned else found
-
-
-def items_of(value: Any) -> list[str]:
-    """A list, or text with commas."""
-    words = value.split(",") if isinstance(value, str) else [str(word) for word in value]
-    return [word.strip() for word in words if word.strip()]
 
 
 def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:

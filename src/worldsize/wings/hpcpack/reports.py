@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.compute.base import Handle
@@ -11,45 +11,29 @@ from worldsize.errors import SubmitRejected, WorldsizeError
 from worldsize.plan.hostlist import is_node_name
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import MissingResource
-from worldsize.wings.hpcpack.head.wire import Properties, names_of, number_of, rows, time_of
+from worldsize.wings.hpcpack.head.wire import Properties, items_of, number_of, time_of
 from worldsize.wings.hpcpack.observe import jobs_of
 from worldsize.wings.hpcpack.states import unusable_reason
 
-_IN_USE = "HPCCoresInUse"
-_METRICS = ("HPCCpuUsage", _IN_USE)
 _HOUR = 3600.0
 
 
 def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
     """Every node, by name. `gpus`: of each, since no head tells. With `metrics`, what of them is in use, from one
-    request more. Raises what a request raises; SubmitRejected for an answer that says nothing of nodes."""
+    request more. All properties are asked for: HPC Pack 2016 refuses names that it does not know. Raises what a request
+    raises; SubmitRejected for an answer that says nothing of nodes."""
     try:
-        return _nodes(head, gpus, metrics)
+        found = None if head.access.generation == "2016" else _read_nodes_2019(head)
+        used = _metrics(head) if metrics and found is not None else {}
+        rows: Iterable[Mapping[str, Any]] = head.read_rows("/nodes") if found is None else found
+        return [_node(row, used.get(str(row.get("name")).lower(), {}), gpus) for row in rows]
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise SubmitRejected(f"the answer is not understood: {error}", f"nodes of {head.access.url}") from None
 
 
-def _nodes(head: HeadNodeClient, gpus: int | None, metrics: bool) -> list[ComputeNode]:
-    found = _read_nodes_2019(head, gpus) if head.access.generation != "2016" else None
-    if found is None:
-        return _read_nodes_2016(head, gpus)
-    if not metrics:
-        return found
-    used = _metrics(head)
-    return [_with_metrics(node, used.get(node.name.lower(), {})) for node in found]
-
-
-def groups_of(found: Sequence[ComputeNode]) -> list[str]:
-    """The groups that have nodes."""
-    return list(dict.fromkeys(group for node in found for group in node.groups))
-
-
 def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
-    """HPC Pack counts time, and neither GPUs nor what processes took."""
-    try:
-        found = jobs_of(head, [int(handle["job"]) for handle in handles])
-    except WorldsizeError:
-        return [None] * len(handles)
+    """HPC Pack counts time, and neither GPUs nor what processes took. Raises what a request raises."""
+    found = jobs_of(head, [int(handle["job"]) for handle in handles])
     return [_usage(found[int(handle["job"])], handle) for handle in handles]
 
 
@@ -62,7 +46,7 @@ def _usage(row: Properties | None, handle: Handle) -> Usage | None:
     return Usage(count, int(ended - began), None if gpus is None else gpus * count, hours, None, None)
 
 
-def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode] | None:
+def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
     """HPC Pack 2019's; None where the head does not know them."""
     try:
         found = head.get("/cluster/nodes")
@@ -72,16 +56,11 @@ def _read_nodes_2019(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode
         return None
     if not isinstance(found, list):
         raise SubmitRejected(f"a list of nodes was expected, and not {found!r:.60}", "GET /cluster/nodes")
-    return [_node({str(name).lower(): value for name, value in each.items()}, gpus) for each in found]
+    return [{str(name).lower(): value for name, value in each.items()} for each in found]
 
 
-def _read_nodes_2016(head: HeadNodeClient, gpus: int | None) -> list[ComputeNode]:
-    """HPC Pack 2016's, all of whose properties are asked for: it refuses names that it does not know."""
-    return [_node(row, gpus) for page in head.pages("/nodes") for row in rows(page)]
-
-
-def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
-    """ValueError for one that has no name, or none that a host can have."""
+def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) -> ComputeNode:
+    """`used`: its metrics. ValueError for one that has no name, or none that a host can have."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
         raise ValueError(f"{name!r:.80} is no node's name")
@@ -89,17 +68,20 @@ def _node(said: Mapping[str, Any], gpus: int | None) -> ComputeNode:
     if not health and str(said.get("reachable", "")).lower() == "false":
         health = "Error"
     why = unusable_reason(state, health)
-    groups = said.get("groups", said.get("nodegroups")) or ()
+    cpus, load, busy = _number(said, "cores", "numberofcores"), used.get("hpccpuusage"), used.get("hpccoresinuse")
+    free = None if busy is None or cpus is None else max(0, cpus - int(busy))
     return ComputeNode(
         name=name,
         state=state,
         note="" if health in ("", "OK") else health,
         usable=not why,
         reason=why,
-        groups=tuple(names_of(groups) if isinstance(groups, str) else map(str, groups)),
-        cpus=_number(said, "cores", "numberofcores"),
+        groups=tuple(items_of(said.get("groups", said.get("nodegroups")) or ())),
+        cpus=cpus,
+        cpus_free=0 if why and free is not None else free,
         memory=_number(said, "memorysize"),
         gpus=gpus,
+        load=None if load is None else round(load, 1),
     )
 
 
@@ -111,19 +93,10 @@ def _number(said: Mapping[str, Any], *names: str) -> int | None:
 def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
     """By node, in lower case; nothing where the head has none to tell."""
     try:
-        found = head.get("/cluster/nodes/metrics", metricNames=",".join(_METRICS))
+        found = head.get("/cluster/nodes/metrics", metricNames="HPCCpuUsage,HPCCoresInUse")
         return {
             str(each["NodeName"]).lower(): {str(name).lower(): float(value) for name, value in each["Metrics"].items()}
             for each in found
         }
     except (WorldsizeError, KeyError, TypeError, ValueError, AttributeError):
         return {}
-
-
-def _with_metrics(node: ComputeNode, used: Mapping[str, float]) -> ComputeNode:
-    load = used.get("hpccpuusage")
-    found = node._replace(load=None if load is None else round(load, 1))
-    if _IN_USE.lower() not in used or node.cpus is None:
-        return found
-    free = max(0, node.cpus - int(used[_IN_USE.lower()]))
-    return found._replace(cpus_free=free if node.usable else 0)

@@ -161,6 +161,19 @@ class Share(NamedTuple):
         return self.head.replace("\\", "/") if self.head.startswith("\\\\") else ""
 
 
+def require_mounted(share: Share | None, place: str = "") -> Share:
+    """The share, mounted on this machine. ConfigError; `place` is where the share is configured: `compute.NAME.`."""
+    if share is None or not share.node.startswith("/"):
+        hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
+        what = "the compute does not say where the nodes have the share"
+        raise ConfigError(what, f"{place}share.node", hint)
+    if share.local is None or not os.path.isdir(share.local):
+        where = share.local or "no directory that is known"
+        hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
+        raise ConfigError(f"the share is not mounted here: {where}", f"{place}share.local", hint)
+    return share
+
+
 def share_of(options: Mapping[str, Any]) -> Share | None:
     """A configured compute's; None where it names none."""
     said = options.get("share", {})

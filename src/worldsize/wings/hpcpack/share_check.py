@@ -5,31 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from shutil import rmtree
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import storage_error
+from worldsize.common.atomic_files import read_file, storage_error
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream, NodeEvent
-from worldsize.errors import ConfigError, SubmitRejected
+from worldsize.errors import SubmitRejected
 from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
 from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.agent import share_probe
-from worldsize.wings.hpcpack.settings import Share
+from worldsize.wings.hpcpack.settings import Share, require_mounted
+from worldsize.wings.hpcpack.share_features import ShareFeatures, probe_share_features
 
 ROUNDS = 4
 _PATIENCE = 90.0
 _TICK = 0.02
-_MODE = 0o600
-
-
-class ShareFeatures(NamedTuple):
-    """What the share's file system can do, as this machine sees it. Run directories ask for all of it; without `modes`
-    others may read them."""
-
-    modes: bool
-    links: bool
-    hard_links: bool
 
 
 class NodeCheck(NamedTuple):
@@ -46,60 +38,76 @@ class NodeCheck(NamedTuple):
     problem: str
 
 
-class ShareRoundTrips:
-    """Files that go back and forth between us and each node. The first finds the node; the others are timed."""
+class _ProbedNode:
+    """A node while it is probed: what it says, and files that go back and forth between us and it. The first finds the
+    node; the others are timed."""
 
-    def __init__(self, directory: str, nodes: int) -> None:
+    def __init__(self, node: int, name: str, directory: str) -> None:
+        self._node = node
+        self._name = name
         self._directory = directory
-        self._asked: dict[int, tuple[float, str]] = {}
-        self.answered = dict.fromkeys(range(nodes), 0)
-        self.slowest = dict.fromkeys(range(nodes), 0.0)
-        self.wrong: set[int] = set()
-        for node in self.answered:
-            self._ask(node)
+        self._said = {"up": b"", "out": b"", "err": b"", "lost": b""}
+        self._code: int | None = None
+        self._answered = 0
+        self._slowest = 0.0
+        self._wrong = False
+        self._ask()
 
-    def exchange(self) -> None:
-        """Take the answers that are there, and ask again."""
-        names = set(os.listdir(self._directory))
-        for node, number in self.answered.items():
-            name = f"pong-{node}-{number}"
-            if number < ROUNDS and name in names:
-                self._take(node, os.path.join(self._directory, name))
+    def take(self, said: NodeEvent) -> None:
+        if said.kind == "end":
+            self._code = said.code
+        else:
+            self._said[said.kind] += said.data
 
-    def _take(self, node: int, path: str) -> None:
-        at, words = self._asked[node]
-        if self.answered[node]:
-            self.slowest[node] = max(self.slowest[node], time.monotonic() - at)
-        with open(path) as file:
-            if file.read() != words:
-                self.wrong.add(node)
-        self.answered[node] += 1
-        self._ask(node)
+    def exchange(self, names: Collection[str]) -> None:
+        """Take the answer if it is there, and ask again. `names`: what is in the directory."""
+        name = f"pong-{self._node}-{self._answered}"
+        if self._answered == ROUNDS or name not in names:
+            return
+        if self._answered:
+            self._slowest = max(self._slowest, time.monotonic() - self._asked_at)
+        with open(os.path.join(self._directory, name)) as file:
+            self._wrong = self._wrong or file.read() != self._words
+        self._answered += 1
+        self._ask()
 
-    def _ask(self, node: int) -> None:
-        name, words = f"{node}-{self.answered[node]}", os.urandom(16).hex()
+    def _ask(self) -> None:
+        name, self._words = f"{self._node}-{self._answered}", os.urandom(16).hex()
         part = os.path.join(self._directory, "write-" + name)
         with open(part, "w") as file:
-            file.write(words)
+            file.write(self._words)
         os.rename(part, os.path.join(self._directory, "ping-" + name))
-        self._asked[node] = time.monotonic(), words
+        self._asked_at = time.monotonic()
 
+    def result(self) -> NodeCheck:
+        try:
+            told = json.loads(self._said["out"])
+        except ValueError:
+            told = {}
+        gpus = told.get("gpus", [])
+        return NodeCheck(
+            node=self._name,
+            host=self._text("up") or None,
+            round_trip=self._slowest if self._answered == ROUNDS and not self._wrong else None,
+            python=told.get("python", {}).get("version"),
+            gpus=tuple(each["name"] for each in gpus),
+            driver=gpus[0]["driver"] if gpus else None,
+            torch=told.get("torch", {}),
+            problem=self._problem(bool(told)),
+        )
 
-def probe_share_features(directory: str) -> ShareFeatures:
-    """Raises OSError where nothing can be written at all."""
-    path = os.path.join(directory, "mode")
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _MODE))
-    os.chmod(path, _MODE)
-    modes = os.stat(path).st_mode & 0o777 == _MODE
-    return ShareFeatures(modes, _can_link(os.symlink, "mode", path + "-link"), _can_link(os.link, path, path + "-hard"))
+    def _problem(self, told: bool) -> str:
+        if self._said["lost"] or not self._said["up"]:
+            return self._text("lost") or "nothing was heard of it"
+        if not told:
+            words = self._text("err").strip().splitlines()
+            return words[-1] if words else f"its Python ended with code {self._code} and said nothing"
+        if self._wrong:
+            return "what it read was not what was written here"
+        return "" if self._answered == ROUNDS else f"it did not see what was written here within {_PATIENCE:g} s"
 
-
-def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
-    try:
-        make(source, target)
-    except OSError:
-        return False
-    return True
+    def _text(self, kind: str) -> str:
+        return self._said[kind].decode(errors="replace")
 
 
 def check_share(
@@ -107,13 +115,12 @@ def check_share(
 ) -> tuple[ShareFeatures, list[NodeCheck]]:
     """Every node that the compute can use, one task on each; `tell` is given news for people. ConfigError,
     StorageError; what the compute raises."""
-    if share is None or share.local is None or not os.path.isdir(share.local):
-        hint = "name the directory where it is mounted here; `worldsize hpcpack share` says how to mount it"
-        raise ConfigError("this machine does not see the share", f"compute.{compute.name}.share.local", hint)
+    share = require_mounted(share, f"compute.{compute.name}.")
+    local = str(share.local)
     names, left_out = usable_nodes(compute)
     if left_out:
         tell(left_out_notice(left_out))
-    directory = provider("node_commands").new_command_path(share.local, "check-")
+    directory = provider("node_commands").new_command_path(local, "check-")
     try:
         os.mkdir(directory, 0o700)
         found = probe_share_features(directory)
@@ -121,104 +128,36 @@ def check_share(
         raise storage_error(error, directory) from None
     try:
         # Not on the share: Python takes modules from its working directory, and others may have put some there.
-        words = [python, "-c", _program(), share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
+        program = read_file(share_probe.__file__).decode()
+        words = [python, "-c", program, share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
+        nodes = {node: _ProbedNode(node, name, directory) for node, name in enumerate(names)}
         stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
-        meeting = ShareRoundTrips(directory, len(names))
         try:
-            said = _collect_output(stream, meeting, len(names), tell)
+            _follow(stream, nodes, directory, tell)
         finally:
             stream.close()
     finally:
-        _remove(directory)
-    return found, [_make_node_check(name, said[node], meeting, node) for node, name in enumerate(names)]
+        rmtree(directory, ignore_errors=True)
+    return found, [node.result() for node in nodes.values()]
 
 
-class _ProbeOutput:
-    """What one node has said."""
-
-    def __init__(self) -> None:
-        self.host: str | None = None
-        self.out = bytearray()
-        self.err = bytearray()
-        self.code: int | None = None
-        self.lost = ""
-
-    def take(self, said: NodeEvent) -> None:
-        if said.kind == "up":
-            self.host = said.data.decode(errors="replace")
-        elif said.kind == "out":
-            self.out += said.data
-        elif said.kind == "err":
-            self.err += said.data
-        elif said.kind == "end":
-            self.code = said.code
-        elif said.kind == "lost":
-            self.lost = said.data.decode(errors="replace")
-
-
-def _collect_output(
-    stream: NodeCommandStream, meeting: ShareRoundTrips, count: int, tell: Callable[[str], None]
-) -> dict[int, _ProbeOutput]:
-    nodes = {node: _ProbeOutput() for node in range(count)}
-    while True:
-        try:
-            said = stream.read_events(_TICK)
-        except SubmitRejected as error:
-            for node in nodes.values():
-                node.lost = error.what
-            return nodes
-        if said is None:
-            return nodes
-        for each in said:
-            if each.node in nodes:
-                nodes[each.node].take(each)
-            elif each.kind == "note":
-                tell(each.data.decode(errors="replace"))
-        meeting.exchange()
-
-
-def _make_node_check(name: str, said: _ProbeOutput, meeting: ShareRoundTrips, node: int) -> NodeCheck:
+def _follow(
+    stream: NodeCommandStream, nodes: Mapping[int, _ProbedNode], directory: str, tell: Callable[[str], None]
+) -> None:
+    """Until nothing more will come."""
     try:
-        told = json.loads(said.out)
-    except ValueError:
-        told = {}
-    answered, wrong = meeting.answered[node], node in meeting.wrong
-    version = told.get("python", {}).get("version")
-    gpus = told.get("gpus", [])
-    return NodeCheck(
-        node=name,
-        host=said.host,
-        round_trip=meeting.slowest[node] if answered == ROUNDS and not wrong else None,
-        python=version,
-        gpus=tuple(each["name"] for each in gpus),
-        driver=gpus[0]["driver"] if gpus else None,
-        torch=told.get("torch", {}),
-        problem=_problem(said, bool(told), wrong, answered),
-    )
-
-
-def _problem(said: _ProbeOutput, told: bool, wrong: bool, answered: int) -> str:
-    if said.lost or said.host is None:
-        return said.lost or "nothing was heard of it"
-    if not told:
-        words = said.err.decode(errors="replace").strip().splitlines()
-        return words[-1] if words else f"its Python ended with code {said.code} and said nothing"
-    if wrong:
-        return "what it read was not what was written here"
-    if answered < ROUNDS:
-        return f"it did not see what was written here within {_PATIENCE:g} s"
-    return ""
-
-
-def _program() -> str:
-    with open(share_probe.__file__, encoding="utf-8") as file:
-        return file.read()
-
-
-def _remove(directory: str) -> None:
-    from shutil import rmtree
-
-    rmtree(directory, ignore_errors=True)
+        while (said := stream.read_events(_TICK)) is not None:
+            for each in said:
+                if each.kind == "note":
+                    tell(each.data.decode(errors="replace"))
+                elif each.node in nodes:
+                    nodes[each.node].take(each)
+            names = set(os.listdir(directory))
+            for node in nodes.values():
+                node.exchange(names)
+    except SubmitRejected as error:
+        for number, node in nodes.items():
+            node.take(NodeEvent(number, "lost", error.what.encode()))
 
 
 def common_gpu_count(rows: Sequence[NodeCheck]) -> int | None:

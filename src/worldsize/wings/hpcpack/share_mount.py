@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import NamedTuple
 
 from worldsize.errors import UsageError
 from worldsize.wings.hpcpack.head.credentials import VARIABLE
-
-VERSION = "3.0"
 
 
 class Mount(NamedTuple):
@@ -29,7 +28,7 @@ class Mount(NamedTuple):
     owner: str
     group: str
     mode: str
-    version: str = VERSION
+    version: str
 
     @property
     def credentials(self) -> str:
@@ -59,23 +58,23 @@ class Mount(NamedTuple):
 def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
     r"""UsageError for words that name nothing. `share` may be written as Windows does; `owner` is USER or USER:GROUP,
     without it the name in `user`, which is what HPC Pack calls the account that it runs a person's tasks under."""
-    name = share.replace("\\", "/").rstrip("/")
-    if not (name.startswith("//") and name.count("/") >= 3 and name.isprintable() and "," not in name):
-        raise UsageError(f"{share!r} is no share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'")
-    place = at.rstrip("/")
-    if not place.startswith("/") or not place.isprintable() or any(sign in place for sign in " ,\\"):
-        raise UsageError(f"{at!r} is no mount point", "--at", "/app")
+    name, place = share.replace("\\", "/").rstrip("/"), at.rstrip("/")
     person, _, group = (owner or user.rpartition("\\")[2]).partition(":")
-    for each in (person, group):
-        if each and not all(sign.isalnum() or sign in "._-" for sign in each):
-            raise UsageError(f"{each!r} is no Linux account", "--owner", "--owner NAME, or NAME:GROUP")
-    if not person or not user.isprintable():
-        raise UsageError(f"{user!r} is no account", "--user", r"'DOMAIN\name'")
-    if not all(part.isdigit() for part in version.split(".")):
-        raise UsageError(f"{version!r} is no version of SMB", "--smb", "3.0; 2.1 for an old head node")
     modes = (mode or ("750" if group else "700")).lstrip("0")
-    if len(modes) != 3 or not set(modes) <= set("01234567"):
-        raise UsageError(f"{mode!r} is no mode", "--mode", "0700, or 0750 for a group that may read")
+    is_share = name.startswith("//") and name.count("/") >= 3 and name.isprintable() and "," not in name
+    is_place = place.startswith("/") and place.isprintable() and not any(sign in place for sign in " ,\\")
+    is_owner = all(sign.isalnum() or sign in "._-" for sign in person + group)
+    is_version = all(part.isdigit() for part in version.split("."))
+    for fits, what, where, hint in (
+        (is_share, f"{share!r} is no share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'"),
+        (is_place, f"{at!r} is no mount point", "--at", "/app"),
+        (is_owner, f"{owner or person!r} is no Linux account", "--owner", "--owner NAME, or NAME:GROUP"),
+        (person and user.isprintable(), f"{user!r} is no account", "--user", r"'DOMAIN\name'"),
+        (is_version, f"{version!r} is no version of SMB", "--smb", "3.0; 2.1 for an old head node"),
+        (re.fullmatch("[0-7]{3}", modes), f"{mode!r} is no mode", "--mode", "0700, or 0750 for a group that may read"),
+    ):
+        if not fits:
+            raise UsageError(what, where, hint)
     return Mount(name, place, user, person, group, modes, version)
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Any
 
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
-from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, HeadNodeClient
+from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, REQUEUE_PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource, hint_for
-from worldsize.wings.hpcpack.head.wire import number_of, properties, rows, to_property_list
+from worldsize.wings.hpcpack.head.wire import Properties, number_of, to_property_list
 from worldsize.wings.hpcpack.observe import tasks_of
-from worldsize.wings.hpcpack.render import Properties, Requests
-from worldsize.wings.hpcpack.states import ACCEPTED_STATES
+from worldsize.wings.hpcpack.render import ATTEMPT, Requests
+from worldsize.wings.hpcpack.states import ACCEPTED_STATES, state_of
 
 SEARCH_PAUSES = (1.0, 3.0)
 """Seconds before each look for what a lost reply may have created: the head may still be at it."""
@@ -24,6 +25,7 @@ SEARCH_PAUSES = (1.0, 3.0)
 ACCEPTANCE_PAUSES = (0.4, 1.2)
 """Seconds before each look at whether the head finds a submitted job right."""
 
+_REQUEUE_EVERY = 0.3
 _ROUNDS = 3
 _NEWEST = 200
 _CREDENTIALS = re.compile(r"credential|password|log ?on failure", re.IGNORECASE)
@@ -31,25 +33,23 @@ _CREDENTIALS = re.compile(r"credential|password|log ?on failure", re.IGNORECASE)
 Sleep = Callable[[float], None]
 
 
-class NewJob(NamedTuple):
-    """A job to be made, and which of those before it in the same submission have to end before it starts."""
-
-    made: Requests
-    parents: Callable[[Sequence[int]], Sequence[int]] = lambda jobs: ()
-
-
 def submit_all(
-    head: HeadNodeClient, wanted: Sequence[NewJob], submitted: Callable[[list[int]], None], sleep: Sleep = time.sleep
+    head: HeadNodeClient,
+    wanted: Sequence[Requests],
+    parents: Callable[[Sequence[int]], Sequence[int]],
+    submitted: Callable[[list[int]], None],
+    sleep: Sleep = time.sleep,
 ) -> list[int]:
-    """The numbers of all jobs, in their order: all are submitted, or none. `submitted` is told as soon as they are.
+    """The numbers of all jobs, in their order: all are submitted, or none. `parents` is told of those before a job, and
+    names what has to end before it starts; `submitted` is told of all as soon as they are.
 
     SubmitRejected: refused for good, also where the head says so a moment later. SubmitAgain: nothing was submitted.
     An interrupt leaves none of them, either.
     """
     jobs: list[int] = []
     try:
-        for each in wanted:
-            jobs.append(_create_with_tasks(head, each.made, each.parents(jobs), sleep))
+        for made in wanted:
+            _create_with_tasks(head, made, parents(jobs), jobs, sleep)
         for job in jobs:
             _submit(head, job, sleep)
         submitted(jobs)
@@ -63,85 +63,78 @@ def submit_all(
     return jobs
 
 
-def _create_with_tasks(head: HeadNodeClient, made: Requests, parents: Sequence[int], sleep: Sleep) -> int:
-    """A configured job with its tasks, each once."""
+def _create_with_tasks(
+    head: HeadNodeClient, made: Requests, parents: Sequence[int], jobs: list[int], sleep: Sleep
+) -> None:
+    """Add the number of a configured job to `jobs`, as soon as it is there, and its tasks to the job, each once."""
     values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
     for _ in range(_ROUNDS):
-        job = _create_job(head, values, sleep)
-        try:
-            lost = [_add_task(head, job, task, sleep) for task in made.tasks]
-            if not any(lost) or sorted(_task_names(head, job)) == sorted(task["Name"] for task in made.tasks):
-                return job
-        except WorldsizeError:
-            _give_up(head, job)
-            raise
-        _give_up(head, job)  # a task that was taken for lost came twice
+        job = _do_once(lambda: _create_job(head, values), lambda: _find_job(head, values["Name"]), sleep)
+        jobs.append(job)
+        before = head.sent
+        for task in made.tasks:
+            _add_task(head, job, task, sleep)
+        names = sorted(task["Name"] for task in made.tasks)
+        if head.sent - before == len(names) or sorted(_task_names(head, job)) == names:
+            return
+        _give_up(head, jobs.pop())  # a task that was taken for lost came twice
     raise SubmitAgain("the connection to the head node loses too many answers", head.access.url, "try again")
 
 
-def _create_job(head: HeadNodeClient, values: Properties, sleep: Sleep) -> int:
-    """After an answer that was lost the job is looked for by its name, twice, before it is tried again."""
+def _do_once(act: Callable[[], Any], find: Callable[[], Any], sleep: Sleep) -> Any:
+    """What `act` returns. After an answer that was lost, `find` looks twice for what came of it, and what it finds is
+    returned; where that is nothing, it is tried again."""
     for _ in range(_ROUNDS):
         try:
-            return _job_number(head.post("/jobs", to_property_list(values)), head)
+            return act()
         except LostAnswer as error:
             trouble = error
         for pause in SEARCH_PAUSES:
             sleep(pause)
-            found = find_jobs(head, values["Name"])
+            found = find()
             if found:
-                return found[0]
+                return found
     raise trouble
 
 
-def find_jobs(head: HeadNodeClient, name: str) -> list[int]:
-    """This user's jobs of this name that are being configured, the newest first; of their newest jobs."""
-    names = "Id,Name,State"
-    asked = {"properties": names, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
-    page = next(head.pages_by_row("/jobs", rows=_NEWEST, **asked), [])
-    found = [row for row in rows(page) if row.get("name") == name and row.get("state", "").lower() == "configuring"]
-    return sorted((number_of(row.get("id", "")) or 0 for row in found), reverse=True)
+def _create_job(head: HeadNodeClient, values: Properties) -> int:
+    answer = head.post("/jobs", to_property_list(values))
+    try:
+        return int(str(answer))
+    except ValueError:
+        raise SubmitRejected(f"a job's number was expected, and not {answer!r:.60}", head.access.url) from None
 
 
-def _add_task(head: HeadNodeClient, job: int, task: Properties, sleep: Sleep) -> bool:
-    """Whether an answer was lost on the way."""
-    lost = False
-    for _ in range(_ROUNDS):
-        try:
-            head.post(f"/jobs/{job}/tasks", to_property_list(task))
-            return lost
-        except LostAnswer as error:
-            trouble, lost = error, True
-        for pause in SEARCH_PAUSES:
-            sleep(pause)
-            if task["Name"] in _task_names(head, job):
-                return lost
-    raise trouble
+def _find_job(head: HeadNodeClient, name: str) -> int | None:
+    """The newest of this user's jobs of this name that are being configured; of their newest jobs."""
+    asked = {"properties": "Id,Name,State", "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
+    newest = islice(head.read_rows("/jobs", **asked), _NEWEST)
+    found = [row for row in newest if row.get("name") == name and row.get("state", "").lower() == "configuring"]
+    return max((number_of(row.get("id", "")) or 0 for row in found), default=None)
+
+
+def _add_task(head: HeadNodeClient, job: int, task: Properties, sleep: Sleep) -> None:
+    path = f"/jobs/{job}/tasks"
+    _do_once(lambda: head.post(path, to_property_list(task)), lambda: task["Name"] in _task_names(head, job), sleep)
 
 
 def _task_names(head: HeadNodeClient, job: int) -> list[str]:
-    return [task.get("name", "") for task in tasks_of(head, job, ("TaskId", "Name"))]
+    return [task.get("name", "") for task in tasks_of(head, job, "TaskId,Name")]
 
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     """With the password only where the head says that it has none of ours."""
     path = f"/jobs/{job}/submit"
-    for _ in range(_ROUNDS):
+
+    def submit() -> None:
         try:
             head.post(path)
-            return
-        except LostAnswer as error:
-            trouble = error
         except SubmitRejected as error:
             if not _CREDENTIALS.search(error.what) or head.access.as_user:
                 raise
             head.post(path, to_property_list({"UserName": head.access.user, "Password": head.password()}))
-            return
-        for pause in SEARCH_PAUSES:
-            sleep(pause)
-            if _state(head, job)[0].lower() != "configuring":
-                return
-    raise trouble
+
+    _do_once(submit, lambda: head.read_job(job).get("state", "").lower() != "configuring", sleep)
 
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
@@ -150,22 +143,39 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
         try:
-            state, said, started = _state(head, job)
+            row = head.read_job(job)
         except (SubmitAgain, MissingResource):
             return
-        if state in ACCEPTED_STATES or started:
+        state, said = row.get("state", ""), row.get("errormessage", "")
+        if state in ACCEPTED_STATES or row.get("starttime"):
             return
         if state in ("Failed", "Configuring"):
             what = "HPC Pack refused the job: {}".format(said or "it says no more")
             raise SubmitRejected(what, f"HPC Pack job {job}", hint_for(said))
 
 
-def _state(head: HeadNodeClient, job: int) -> tuple[str, str, str]:
+def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
+    """Put a job back into the head's queue. SubmitRejected in the head's words; SubmitAgain. Agents find out which
+    attempt they begin; a variable of the job says so sooner than every file system, where the head takes it.
+
+    A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
+    """
     try:
-        row = properties(head.get(f"/jobs/{job}"))
-    except ValueError as error:
-        raise SubmitAgain(f"the head node's answer is not understood: {error}", head.access.url) from None
-    return row.get("state", ""), row.get("errormessage", ""), row.get("starttime", "")
+        head.post(f"/jobs/{job}/envVariables", to_property_list({ATTEMPT: str(attempt)}))
+    except SubmitRejected:
+        pass
+    deadline = time.monotonic() + REQUEUE_PATIENCE
+    ending = True
+    while True:
+        try:
+            head.post(f"/jobs/{job}/requeue")
+            return
+        except SubmitRejected:
+            if not ending or time.monotonic() > deadline:
+                raise
+        ending = state_of(head.read_job(job).get("state", "")).ending
+        if ending:
+            time.sleep(_REQUEUE_EVERY)
 
 
 def _give_up(head: HeadNodeClient, job: int) -> None:
@@ -173,10 +183,3 @@ def _give_up(head: HeadNodeClient, job: int) -> None:
         head.post(f"/jobs/{job}/cancel", "worldsize could not submit it", forced=True)
     except WorldsizeError:
         pass  # it was refused, or is only configured, or the head is away: it does not start by itself
-
-
-def _job_number(answer: object, head: HeadNodeClient) -> int:
-    try:
-        return int(str(answer))
-    except ValueError:
-        raise SubmitRejected(f"a job's number was expected, and not {answer!r:.60}", head.access.url) from None

@@ -13,8 +13,10 @@ import sys
 import time
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 
+from worldsize.agent.posix.processes import end_with_parent
 from worldsize.common.child_termination import terminate_child
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.termination import Termination
@@ -33,7 +35,6 @@ GRACE = 5.0
 _OVERTIME = 3.0
 _AT_ONCE = 2.0
 _CHUNK = 1 << 16
-_PR_SET_PDEATHSIG = 1
 _NOTHING = re.compile("$^")
 
 
@@ -128,8 +129,10 @@ class ProcessCommandStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_death_signal_setter() if rules.parent_death_signal else None,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM) if rules.parent_death_signal else None,
         )
+        assert self._process.stdin is not None
+        self._stdin = self._process.stdin
         self._selector = selectors.DefaultSelector()
         for name, pipe in (("out", self._process.stdout), ("err", self._process.stderr)):
             assert pipe is not None
@@ -164,8 +167,10 @@ class ProcessCommandStream:
         where Slurm has no control groups, and what one of them starts meanwhile would live on."""
         if self._reached:
             self._send(transports.NOW)
-            self._wait(_AT_ONCE)
-        self._close_stdin()
+            deadline = time.monotonic() + _AT_ONCE
+            while self._selector.get_map() and time.monotonic() < deadline:
+                self.read_events(deadline - time.monotonic())  # which is nobody's any more, but must not keep it
+        self._stdin.close()
         terminate_child(self._process, self._signal, GRACE)
         self._selector.close()
         for pipe in (self._process.stdout, self._process.stderr):
@@ -173,31 +178,17 @@ class ProcessCommandStream:
                 pipe.close()
 
     def _finish(self) -> None:
-        self._close_stdin()
+        self._stdin.close()
         code = self._process.wait()
         if not self._reached and not self._asked:
             raise self._rules.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
 
     def _send(self, word: str) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        if not stdin.closed:
+        if not self._stdin.closed:
             try:
-                os.write(stdin.fileno(), word.encode() + b"\n")
+                os.write(self._stdin.fileno(), word.encode() + b"\n")
             except OSError:
                 pass  # it has ended
-
-    def _wait(self, timeout: float) -> None:
-        """For its end. What it has left to say is nobody's any more, but must not keep it."""
-        deadline = time.monotonic() + timeout
-        while self._selector.get_map() and time.monotonic() < deadline:
-            for key, _ in self._selector.select(deadline - time.monotonic()):
-                if not os.read(key.fd, _CHUNK):
-                    self._selector.unregister(key.fileobj)
-
-    def _close_stdin(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
 
     def _signal_overdue(self) -> None:
         """What was told to end, and should have by now, is ended."""
@@ -236,14 +227,6 @@ class ProcessCommandStream:
             return _note_events(texts)
         self._held += [text for text in texts if not rules.pass_on.search(text)]
         return _note_events([text for text in texts if rules.pass_on.search(text)])
-
-
-def _death_signal_setter() -> Callable[[], None]:
-    """What a child calls, so that it hears TERM when its parent is no more."""
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _note_events(texts: list[str]) -> list[NodeEvent]:

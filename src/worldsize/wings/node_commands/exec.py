@@ -12,14 +12,12 @@ from worldsize.cli.console import (
     add_run_argument,
     complete_computes,
     current_directory,
-    find_run,
     load_current_config,
     parse_count,
     parse_seconds,
     set_completer,
 )
-from worldsize.cli.output import report, show_json
-from worldsize.compute.base import Compute
+from worldsize.cli.output import report
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.errors import UsageError
 
@@ -64,111 +62,77 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    _check(options)
-    nodes, stream, interrupts = _start(options)
+    from worldsize.wings.node_commands.running_runs import choose_nodes, find_reachable
+
+    own_nodes = options.all or options.world is not None or options.compute is not None
+    _check(options, own_nodes)
+    reached = None if own_nodes else find_reachable(options.run, "exec")
+    if reached is None:
+        nodes, stream = _start_on_own_nodes(options, own_nodes)
+        heard = _hear_interrupts()
+    else:
+        nodes = choose_nodes(options.node, reached.run.plan, reached.hosts)
+        heard = _hear_interrupts()
+        stream = reached.compute.execute(reached.handle, reached.node_command(options.words, nodes))
     try:
-        return _follow(options, nodes, stream, interrupts)
+        return _follow(options, nodes, stream, heard)
     finally:
         stream.close()
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace, own_nodes: bool) -> None:
     if not options.words or not options.words[0]:
         words = ["--", options.run] if options.words is None and options.run else ["--", "nvidia-smi"]
         raise UsageError("no command after --", None, f"worldsize exec {' '.join(words)}")
-    if options.all and options.world is not None:
-        raise UsageError("both -w and --all say how many nodes", None, "leave one of them out")
-    alone = _has_own_nodes(options)
-    if alone and options.run is not None:
-        raise UsageError(f"both a run ({options.run}) and nodes of their own", None, "leave one of them out")
-    if alone and options.node:
+    for wrong, what in (
+        (options.all and options.world is not None, "both -w and --all say how many nodes"),
+        (own_nodes and options.run is not None, f"both a run ({options.run}) and nodes of their own"),
+        (options.output == "json" and options.fold, "-o json and --fold do not go together"),
+    ):
+        if wrong:
+            raise UsageError(what, None, "leave one of them out")
+    if own_nodes and options.node:
         raise UsageError("--node chooses among the nodes of a run", "--node", "without a run say how many: -w 2")
     if options.world == 0:
         raise UsageError("0 is no number of nodes", "-w")
-    if options.output == "json" and options.fold:
-        raise UsageError("-o json and --fold do not go together", None, "leave one of them out")
 
 
-def _has_own_nodes(options: argparse.Namespace) -> bool:
-    return options.all or options.world is not None or options.compute is not None
-
-
-def _start(options: argparse.Namespace) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
-    """What has begun on a run's nodes is ended by an interrupt as `_follow` does it, however early that comes."""
-    from worldsize.wings.node_commands import running_runs
-
-    if _has_own_nodes(options):
-        compute = _open_compute(options)
-        return _start_on_own_nodes(
-            options, compute, options.all or (_may_run_everywhere(compute) and options.world is None)
-        )
-    home = load_current_config().home
-    reached = (
-        running_runs.find_running(find_run(options.run), "exec")
-        if options.run
-        else running_runs.find_newest_running(home, os.environ, "exec")
-    )
-    if reached is None:
-        compute = _open_compute(options)
-        if options.node or not _may_run_everywhere(compute):
-            raise running_runs.no_running_run_error()
-        report(f"no run is running: on every node of {compute.name}")
-        return _start_on_own_nodes(options, compute, True)
-    nodes = running_runs.choose_nodes(options.node, reached.run.plan, reached.hosts)
-    interrupts = _Interrupts()
-    return nodes, reached.execute(options.words, nodes), interrupts
-
-
-def _open_compute(options: argparse.Namespace) -> Compute:
+def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple[int, ...], NodeCommandStream]:
+    """Unless somebody `asked` for them no run is running. It may take a while until there are nodes, and is given up at
+    once when it is interrupted."""
+    from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
     from worldsize.service.computes import choose_compute, open_compute
+    from worldsize.wings.node_commands.running_runs import no_running_run_error
 
     config = load_current_config()
-    return open_compute(config, choose_compute(config, options.compute, None), os.environ)
-
-
-def _may_run_everywhere(compute: Compute) -> bool:
-    return "everywhere" in compute.capabilities
-
-
-def _start_on_own_nodes(
-    options: argparse.Namespace, compute: Compute, everywhere: bool
-) -> tuple[tuple[int, ...], NodeCommandStream, _Interrupts]:
-    """To get nodes may take a while, and is given up at once when it is interrupted."""
-    from worldsize.service.compute_nodes import execute_on_own_nodes
-
-    names = _usable_node_names(compute) if everywhere else ()
-    number = len(names) or options.world or 1
-    stream = execute_on_own_nodes(compute, options.words, number, current_directory(), options.timeout, names)
-    return tuple(range(number)), stream, _Interrupts()
-
-
-def _usable_node_names(compute: Compute) -> tuple[str, ...]:
-    """The names of the compute's usable nodes; how many are left out is said."""
-    from worldsize.service.compute_nodes import left_out_notice, usable_nodes
-
-    names, left_out = usable_nodes(compute)
+    compute = open_compute(config, choose_compute(config, options.compute, None), os.environ)
+    everywhere = "everywhere" in compute.capabilities and options.world is None
+    if not asked:
+        if options.node or not everywhere:
+            raise no_running_run_error()
+        report(f"no run is running: on every node of {compute.name}")
+    names, left_out = usable_nodes(compute) if options.all or everywhere else ((), 0)
     if left_out:
         report(left_out_notice(left_out))
-    return names
+    number = len(names) or options.world or 1
+    stream = execute_on_own_nodes(compute, options.words, number, current_directory(), options.timeout, names)
+    return tuple(range(number)), stream
 
 
-class _Interrupts:
-    """What came from the terminal, or from whoever wants us to end; the commands are told of it."""
+def _hear_interrupts() -> list[int]:
+    """What comes from now on from the terminal, or from whoever wants us to end; the commands are told of it."""
+    heard: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _: heard.append(number))
+    return heard
 
-    def __init__(self) -> None:
-        self.heard: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, lambda number, _: self.heard.append(number))
 
+def _follow(options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCommandStream, heard: list[int]) -> int:
+    from worldsize.wings.node_commands.node_output import CollectedResults, FoldedResults
 
-def _follow(
-    options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCommandStream, interrupts: _Interrupts
-) -> int:
-    from worldsize.wings.node_commands.node_output import CollectedOutput, FoldedOutput, NodeResults
-
-    output = CollectedOutput(nodes) if options.output == "json" else FoldedOutput(nodes, options.fold, time.monotonic)
-    gathered = NodeResults(nodes, output)
+    as_json = options.output == "json"
+    gathered = CollectedResults(nodes) if as_json else FoldedResults(nodes, options.fold, time.monotonic)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     told, late = 0, False
     while (said := stream.read_events(_TICK)) is not None:
@@ -177,18 +141,16 @@ def _follow(
             late = True
             report(f"it {gathered.progress()} after {options.timeout:g} s: ending it")
             stream.stop()
-        if len(interrupts.heard) > told:
-            told = len(interrupts.heard)
+        if len(heard) > told:
+            told = len(heard)
             if told > 1:
                 stream.close()
                 break
             report(f"it {gathered.progress()}: ending it (again: at once)")
             stream.stop()
     gathered.finish()
-    if isinstance(output, CollectedOutput):
-        show_json(output.rows(gathered))
-    if interrupts.heard:
-        return 128 + interrupts.heard[0]
+    if heard:
+        return 128 + heard[0]
     for line in gathered.failures():
         report(line)
     return TIMED_OUT if late else gathered.code

@@ -25,20 +25,16 @@ LEASE = 5.0
 _WIDTH = 16
 
 
-def ensure_commands_directory(share: str) -> str:
-    """This user's own directory for node commands on a share of several users, made if it is missing: what lies in it
-    is executed, and removed. StorageError where others could put something in its place."""
+def new_command_path(share: str, prefix: str = "") -> str:
+    """The path of a new directory, which is not made, in this user's own for node commands on a share of several users,
+    which is made if it is missing: what lies in it is executed, and removed. StorageError where others could put
+    something in its place."""
     path = os.path.join(user_directory_in(share), f".exec-{os.getuid()}")
     try:
         require_shared_directory(share)
-        return make_private_directory(path)
+        return os.path.join(make_private_directory(path), prefix + new_command_name())
     except OSError as error:
         raise storage_error(error, path) from None
-
-
-def new_command_path(share: str, prefix: str = "") -> str:
-    """The path of a new directory in this user's own (`ensure_commands_directory`), which is not made. StorageError."""
-    return os.path.join(ensure_commands_directory(share), prefix + new_command_name())
 
 
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:

@@ -68,8 +68,8 @@ def _row(nodes: Sequence[ComputeNode]) -> list[str]:
         fold_hostlist(node.name for node in nodes),
         f"{first.state} ({first.note})" if first.note else first.state,
         _gpus_text(first),
-        _free_text([node.cpus for node in nodes], [node.cpus_free for node in nodes]),
-        _memory_text(nodes),
+        _free_text([(node.cpus, node.cpus_free) for node in nodes]),
+        _free_text([(_gib(node.memory), _gib(node.memory_free)) for node in nodes], " GiB"),
         ",".join(name + "*" if name in first.default_groups else name for name in first.groups),
     ]
 
@@ -81,23 +81,17 @@ def _gpus_text(node: ComputeNode) -> str:
     return text if node.gpus_free is None else f"{node.gpus_free} free of {text}"
 
 
-def _free_text(totals: Sequence[int | None], free: Sequence[int | None]) -> str:
-    total = _range_text([number for number in totals if number is not None])
-    left = _range_text([number for number in free if number is not None])
-    return f"{left} free of {total}" if left else total
-
-
-def _memory_text(nodes: Sequence[ComputeNode]) -> str:
-    totals = [node.memory for node in nodes if node.memory is not None]
-    free = [node.memory_free for node in nodes if node.memory_free is not None]
-    if not totals:
+def _free_text(numbers: Sequence[tuple[float | None, float | None]], unit: str = "") -> str:
+    """What nodes have, and what of it is free, as far as they tell."""
+    columns = zip(*numbers, strict=True)
+    total, left = (_range_text([number for number in column if number is not None]) for column in columns)
+    if not total:
         return ""
-    total = f"{_range_text([_gib(number) for number in totals])} GiB"
-    return f"{_range_text([_gib(number) for number in free])} free of {total}" if free else total
+    return f"{left} free of {total}{unit}" if left else total + unit
 
 
-def _gib(mebibytes: int) -> float:
-    return round(mebibytes / 1024, 1)
+def _gib(mebibytes: int | None) -> float | None:
+    return None if mebibytes is None else round(mebibytes / 1024, 1)
 
 
 def _range_text(numbers: Sequence[float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from collections.abc import Mapping
@@ -34,11 +33,7 @@ def execute(handle: Handle | None, command: NodeCommand, environ: Mapping[str, s
 
 def open_shell(handle: Handle, command: NodeCommand) -> NoReturn:
     _check_host(handle)
-    wanted = command_spec(command)
-    if wanted["plan"] is not None:
-        with open(wanted["plan"], encoding="utf-8") as file:
-            wanted["plan"] = json.load(file)
-    run_command.become_shell(wanted, command.nodes[0])
+    run_command.become_shell(run_command.with_plan(command_spec(command)), command.nodes[0])
 
 
 def _check_host(handle: Handle | None) -> None:

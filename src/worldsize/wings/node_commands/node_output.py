@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
-from worldsize.cli.output import report_message, show_error_log, show_log
+from worldsize.cli.output import report_message, show_error_log, show_json, show_log
 from worldsize.compute.capabilities import NodeEvent
 from worldsize.logs.fold import LineFolder
 from worldsize.logs.merged_log import Printer
@@ -18,38 +17,29 @@ WINDOW = 2.0
 _LOST = 1
 
 
-class NodeOutput(Protocol):
-    def take(self, said: NodeEvent) -> None: ...
-    def show(self) -> None: ...
-    def finish(self) -> None: ...
-
-
 class NodeResults:
-    """How far each node is. `hosts` is what a node calls itself."""
+    """How far each node is. `hosts` is what a node calls itself. What nodes write is for those below."""
 
-    def __init__(self, nodes: Sequence[int], output: NodeOutput) -> None:
+    def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = nodes
         self.hosts: dict[int, str] = {}
         self.codes: dict[int, int] = {}
         self.lost: dict[int, str] = {}
-        self._output = output
 
-    def take(self, heard: Iterable[NodeEvent]) -> None:
+    def take(self, heard: Sequence[NodeEvent]) -> None:
+        """What is new; also nothing, so that what was held back is shown in time."""
         for said in heard:
             if said.kind == "note":
                 report_message(without_colours(to_text(said.data)))
-                continue
-            if said.kind == "up":
+            elif said.kind == "up":
                 self.hosts[said.node] = to_text(said.data)
             elif said.kind == "end":
                 self.codes[said.node] = said.code
             elif said.kind == "lost":
                 self.lost[said.node] = to_text(said.data)
-            self._output.take(said)
-        self._output.show()
 
     def finish(self) -> None:
-        self._output.finish()
+        """Nothing more will come."""
 
     @property
     def code(self) -> int:
@@ -81,22 +71,23 @@ class NodeResults:
         return f"{text} ({hosts})" if hosts else text
 
 
-class FoldedOutput:
+class FoldedResults(NodeResults):
     """stdout on stdout, stderr on stderr; lines that several nodes say once, with the nodes before them."""
 
     def __init__(self, nodes: Sequence[int], mode: str | None, now: Callable[[], float]) -> None:
+        super().__init__(nodes)
         mode = mode or ("same" if len(nodes) > 1 else "off")
         self._now = now
         self._streams = {"out": _FoldedStream(nodes, mode, show_log), "err": _FoldedStream(nodes, mode, show_error_log)}
 
-    def take(self, said: NodeEvent) -> None:
-        if said.kind in self._streams:
-            self._streams[said.kind].push(said.node, said.data, self._now())
-        elif said.kind == "end":
-            for stream in self._streams.values():
-                stream.close(said.node, self._now())
-
-    def show(self) -> None:
+    def take(self, heard: Sequence[NodeEvent]) -> None:
+        for said in heard:
+            super().take([said])
+            if said.kind in self._streams:
+                self._streams[said.kind].push(said.node, said.data, self._now())
+            elif said.kind == "end":
+                for stream in self._streams.values():
+                    stream.close(said.node, self._now())
         for stream in self._streams.values():
             stream.show(self._now())
 
@@ -135,31 +126,30 @@ class _FoldedStream:
         self._printer.show(self._folder.pop(now, drain=True))
 
 
-class CollectedOutput:
-    """Everything, until the end."""
+class CollectedResults(NodeResults):
+    """Everything, as JSON at the end: {node, host, code, stdout, stderr} of each node. `code` is null for one that was
+    lost, `host` for one that never came."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
-        self._data = {node: {"out": bytearray(), "err": bytearray()} for node in nodes}
+        super().__init__(nodes)
+        self._data = {(node, kind): bytearray() for node in nodes for kind in ("out", "err")}
 
-    def take(self, said: NodeEvent) -> None:
-        if said.kind in ("out", "err"):
-            self._data[said.node][said.kind] += said.data
-
-    def show(self) -> None:
-        pass
+    def take(self, heard: Sequence[NodeEvent]) -> None:
+        super().take(heard)
+        for said in heard:
+            if said.kind in ("out", "err"):
+                self._data[said.node, said.kind] += said.data
 
     def finish(self) -> None:
-        pass
-
-    def rows(self, gathered: NodeResults) -> list[dict[str, Any]]:
-        """{node, host, code, stdout, stderr}; `code` is None for a node that was lost, `host` where it never came."""
-        return [
-            {
-                "node": node,
-                "host": gathered.hosts.get(node),
-                "code": gathered.codes.get(node),
-                "stdout": said["out"].decode(errors="replace"),
-                "stderr": said["err"].decode(errors="replace"),
-            }
-            for node, said in self._data.items()
-        ]
+        show_json(
+            [
+                {
+                    "node": node,
+                    "host": self.hosts.get(node),
+                    "code": self.codes.get(node),
+                    "stdout": self._data[node, "out"].decode(errors="replace"),
+                    "stderr": self._data[node, "err"].decode(errors="replace"),
+                }
+                for node in self.nodes
+            ]
+        )

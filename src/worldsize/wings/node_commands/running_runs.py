@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from worldsize.cli.console import find_run, load_current_config
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import Handle
-from worldsize.compute.capabilities import CanExecute, NodeCommand, NodeCommandStream
+from worldsize.compute.capabilities import CanExecute, NodeCommand
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -32,11 +33,16 @@ class RunningRun(NamedTuple):
         paths = self.run.paths
         return NodeCommand(tuple(argv), tuple(nodes), paths.code, self.run.plan, paths, self.hosts)
 
-    def execute(self, argv: Sequence[str], nodes: Sequence[int]) -> NodeCommandStream:
-        return self.compute.execute(self.handle, self.node_command(argv, nodes))
 
-    def shell(self, node: int) -> int:
-        return self.compute.shell(self.handle, self.node_command((), [node]))
+def find_reachable(name: str | None, verb: str) -> RunningRun | None:
+    """The run of that name; without one the first that runs of the newest, elements of arrays among them; None where
+    none does. UsageError as below."""
+    if name:
+        return find_running(find_run(name), verb)
+    for run, status in _find_unfinished_runs(load_current_config().home, os.environ):
+        if status.state in _RUNNING:
+            return find_running(run, verb, status)
+    return None
 
 
 def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
@@ -51,22 +57,6 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     if handle is None:
         raise UsageError(f"{run.id} is not submitted yet", None, "try again in a moment")
     return RunningRun(run, require_exec(run.compute), handle, _hosts(run.paths, run.plan))
-
-
-def find_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun | None:
-    """Of the newest runs, elements of arrays among them, the first that runs; None where none does."""
-    for run, status in _find_unfinished_runs(home, environ):
-        if status.state in _RUNNING:
-            return find_running(run, verb, status)
-    return None
-
-
-def require_newest_running(home: str, environ: Mapping[str, str], verb: str) -> RunningRun:
-    """`find_newest_running`; NotFound where none runs."""
-    found = find_newest_running(home, environ, verb)
-    if found is None:
-        raise no_running_run_error()
-    return found
 
 
 def no_running_run_error() -> NotFound:

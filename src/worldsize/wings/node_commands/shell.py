@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from worldsize.cli.console import add_run_argument, find_run, load_current_config
+from worldsize.cli.console import add_run_argument
 from worldsize.cli.output import report
 from worldsize.errors import UsageError
 
@@ -26,12 +25,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def open_shell(options: argparse.Namespace) -> int:
-    from worldsize.wings.node_commands.running_runs import choose_nodes, find_running, require_newest_running
+    from worldsize.wings.node_commands.running_runs import choose_nodes, find_reachable, no_running_run_error
 
-    if options.run:
-        reached = find_running(find_run(options.run), "shell")
-    else:
-        reached = require_newest_running(load_current_config().home, os.environ, "shell")
+    reached = find_reachable(options.run, "shell")
+    if reached is None:
+        raise no_running_run_error()
     run = reached.run
     nodes = choose_nodes([options.node or "0"], run.plan, reached.hosts)
     if len(nodes) > 1:
@@ -41,4 +39,4 @@ def open_shell(options: argparse.Namespace) -> int:
     host = reached.hosts.get(nodes[0])
     report("node {}{} of {}; leaving it leaves the run alone".format(nodes[0], f" ({host})" if host else "", run.id))
     sys.stdout.flush()
-    return reached.shell(nodes[0])
+    return reached.compute.shell(reached.handle, reached.node_command((), nodes))

@@ -21,12 +21,12 @@ from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream
 from worldsize.compute.slurm.commands import clean_environ, run_slurm
 from worldsize.compute.slurm.errors import slurm_error
-from worldsize.compute.slurm.job_rows import SEPARATOR
+from worldsize.compute.slurm.job_rows import format_option, values_of
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.queue import SlurmRunner
 from worldsize.compute.slurm.script_trust import TRUST_FUNCTIONS, trusted_paths
 from worldsize.compute.slurm.states import state_of
-from worldsize.errors import ConfigError, SubmitRejected, UsageError, WorldsizeError
+from worldsize.errors import ConfigError, SubmitRejected, UsageError
 from worldsize.plan.hostlist import expand_hostlist, fold_hostlist
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.setup_script import REPLACEABLE_EXIT_CODE
@@ -143,15 +143,13 @@ def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str])
 
 def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
     """UsageError where it does not run; SubmitAgain where Slurm does not answer."""
-    columns = ",".join(f"{column}:0{SEPARATOR}" for column in _COLUMNS)
     try:
-        text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, "--Format=" + columns])
+        text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, format_option(_COLUMNS)])
     except SubmitRejected as error:
         raise UsageError(f"Slurm has no job {job} any more: {error.what}", None, "has the run ended?") from None
-    for line in text.split("\n"):
-        fields = [field.strip() for field in line.split(SEPARATOR)]
-        if len(fields) == len(_COLUMNS) + 1 and state_of(fields[1]).phase == "running":
-            return RunningJob(fields[0], tuple(expand_hostlist(fields[2])))
+    for row in values_of(text, _COLUMNS):
+        if state_of(row["state"]).phase == "running":
+            return RunningJob(row["jobid"], tuple(expand_hostlist(row["nodelist"])))
     raise UsageError(f"Slurm's job {job} does not run now", None, "`worldsize status` says more")
 
 
@@ -213,12 +211,8 @@ def _start(
     argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False
 ) -> NodeCommandStream:
     """srun with the environment `ordered`."""
-
-    def refused(text: str) -> WorldsizeError:
-        return slurm_error("srun", text, environ)
-
+    rules = OutputRules(lambda text: slurm_error("srun", text, environ), _PASS_ON, _IGNORE, _FATAL, leash)
     try:
-        rules = OutputRules(refused, _PASS_ON, _IGNORE, _FATAL, leash)
         return ProcessCommandStream(argv, ordered, rules)
     except FileNotFoundError:
         hint = "log in to the cluster first, or load its module (often `module load slurm`)"

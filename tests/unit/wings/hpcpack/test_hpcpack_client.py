@@ -8,7 +8,7 @@ import itertools
 import socket
 
 import pytest
-from hpcpack_server import LOST, Asked, Reply, serving
+from hpcpack_server import LOST, Asked, Reply, serving, several
 
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.wings.hpcpack.head import client
@@ -36,35 +36,31 @@ def test_an_answer_may_be_empty() -> None:
 
 
 def test_a_long_list_comes_in_pages() -> None:
-    """As long as a header says that there is more; or, asked by row, as long as pages are full."""
+    """As long as a header says that there is more."""
 
     def answer(asked: Asked) -> Reply:
-        if "startRow" in asked.params:
-            start, rows = int(asked.params["startRow"]), int(asked.params["rowsPerRead"])
-            return Reply(body=list(range(5))[start : start + rows], headers={"x-ms-row-count": "5"})
-        page = {None: [1, 2], "a": [3], "b": []}[asked.params.get("queryId")]
+        page = {None: several({"Id": 1}, {"Id": 2}), "a": several({"Id": 3}), "b": []}[asked.params.get("queryId")]
         more = {None: {"X-MS-Continuation-QueryId": "a"}, "a": {"x-ms-continuation-queryId": "b"}}
         return Reply(body=page, headers=more.get(asked.params.get("queryId"), {}))
 
     with serving(answer) as server, server.head() as head:
-        assert list(head.pages("/jobs", owner="x")) == [[1, 2], [3]]
+        assert [row["id"] for row in head.read_rows("/jobs", owner="x")] == ["1", "2", "3"]
         assert all(each.params["owner"] == "x" and each.params["rowsPerRead"] == "1000" for each in server.asked)
-        assert list(head.pages_by_row("/jobs", rows=2)) == [[0, 1], [2, 3], [4]]
 
 
 def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: a head that always says that there is more was asked for ever."""
-    same = Reply(body=[1], headers={"x-ms-continuation-queryid": "a"})
+    same = Reply(body=several({"Id": 1}), headers={"x-ms-continuation-queryid": "a"})
     with serving(lambda asked: same) as server, server.head() as head:
-        assert list(head.pages("/jobs")) == [[1], [1]]
+        assert list(head.read_rows("/jobs")) == [{"id": "1"}, {"id": "1"}]
     monkeypatch.setattr(client, "_MOST_PAGES", 20)
     count = itertools.count()
 
     def other(asked: Asked) -> Reply:
-        return Reply(body=[1], headers={"x-ms-continuation-queryid": str(next(count))})
+        return Reply(body=several({"Id": 1}), headers={"x-ms-continuation-queryid": str(next(count))})
 
     with serving(other) as server, server.head() as head, pytest.raises(SubmitRejected, match="no end"):
-        list(head.pages("/jobs"))
+        list(head.read_rows("/jobs"))
     assert len(server.asked) == 21
 
 

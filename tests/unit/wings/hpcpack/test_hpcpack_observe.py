@@ -162,21 +162,21 @@ def test_why_a_task_failed(values: dict[str, object], reason: str, code: int, sa
     why = find_failure_cause(FAILED, tasks, "/app")
     assert (why.reason, why.code) == (reason, code)
     for words in says:
-        assert words in why.words
+        assert words in why.message
 
 
 def test_the_first_that_failed_counts_where_none_is_named() -> None:
     job = {**FAILED, "errormessage": ""}
     late = task("node-0", "cn01", EndTime="11/21/2026 5:22:00 PM", Output="worldsize agent: late")
     early = task("node-1", "cn02", EndTime="11/21/2026 5:21:00 PM", Output="worldsize agent: early")
-    assert find_failure_cause(job, [late, early], "/app").words == "node cn02: early"
+    assert find_failure_cause(job, [late, early], "/app").message == "node cn02: early"
     assert find_failure_cause(job, [], "/app").reason == "NODE_FAILURE"
 
 
 def test_a_job_that_never_started_was_refused() -> None:
     job = row(State="Failed", ErrorMessage="The node N9 does not exist in this cluster.")
     why = find_failure_cause(job, [task() | {"starttime": ""}], "/app")
-    assert why.reason == "SUBMIT_REJECTED" and "The node N9 does not exist" in why.words
+    assert why.reason == "SUBMIT_REJECTED" and "The node N9 does not exist" in why.message
 
 
 def test_the_jobs_own_limit() -> None:
@@ -241,7 +241,7 @@ def test_who_cancels_a_task_is_heard_whichever_task_the_job_names():
     ended = {**task(exitcode="130", errormessage="we need it", output=""), "taskid": "7.2"}
     for said in ("Task 7.1 failed: " + told["errormessage"], "Task 7.2 failed: we need it"):
         why = find_failure_cause(FAILED | {"errormessage": said}, [told, ended], "/app")
-        assert why.reason == "CANCELLED_BY_USER" and why.words.endswith("was ended: we need it")
+        assert why.reason == "CANCELLED_BY_USER" and why.message.endswith("was ended: we need it")
 
 
 def test_ranks_that_exit_with_130_were_cancelled_by_nobody():

@@ -147,7 +147,7 @@ def test_what_a_file_server_may_not_hold(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "mkdir", lambda path, mode=0o777: (mkdir(path, mode), os.chmod(path, 0o777)))
     results = share_checks(Share("", "/app", str(tmp_path)))
     assert [each.level for each in results] == ["notice"] * 3
-    for says in ("a directory made 0700 is 0777", "mfsymlinks", "no hard links"):
+    for says in ("keeps no permissions", "mfsymlinks", "no hard links"):
         assert says in words(results)
     assert not os.listdir(tmp_path)
 
@@ -197,11 +197,6 @@ def test_a_template_that_does_not_exist() -> None:
     assert head_checks(answer, {"template": "gold"}) == []
     (result,) = head_checks(answer, {"template": "Golden"})
     assert (result.level, result.where, result.hint) == ("error", "hpcpack.template", "did you mean 'Gold'?")
-
-
-def test_a_certificate_that_is_not_looked_at_is_spoken_of() -> None:
-    (result,) = head_checks(lambda asked: Reply(body=[typed("N1")]), {}, verify=False)
-    assert result.level == "notice" and "not verified" in result.what
 
 
 @pytest.mark.parametrize(
@@ -285,7 +280,7 @@ def test_tasks_that_are_none_of_the_command(task: dict[str, str], tmp_path: Path
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
             backend.start_status()
 
@@ -297,7 +292,7 @@ def test_tasks_of_the_command(tmp_path: Path) -> None:
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
         assert list(backend.start_status().gone) == [5]
 
 

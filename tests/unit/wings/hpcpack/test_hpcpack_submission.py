@@ -9,7 +9,7 @@ from hpcpack_server import LOST, Asked, Reply, Server, props, serving, several
 
 from worldsize.errors import SubmitAgain, SubmitRejected
 from worldsize.wings.hpcpack.render import Requests
-from worldsize.wings.hpcpack.submission import NewJob, submit_all
+from worldsize.wings.hpcpack.submission import submit_all
 
 
 class Cluster:
@@ -83,13 +83,15 @@ class Cluster:
         return Reply(204)
 
 
-def wanted(name: str = "worldsize r", nodes: int = 2, parents: Any = lambda jobs: ()) -> NewJob:
-    return NewJob(Requests({"Name": name}, tuple({"Name": "node-%d" % node} for node in range(nodes))), parents)
+def wanted(name: str = "worldsize r", nodes: int = 2) -> Requests:
+    return Requests({"Name": name}, tuple({"Name": "node-%d" % node} for node in range(nodes)))
 
 
-def submit(server: Server, *jobs: NewJob, told: list[list[int]] | None = None) -> list[int]:
+def submit(
+    server: Server, *jobs: Requests, parents: Any = lambda jobs: (), told: list[list[int]] | None = None
+) -> list[int]:
     with server.head() as head:
-        return submit_all(head, jobs, (told if told is not None else []).append, server.sleep)
+        return submit_all(head, jobs, parents, (told if told is not None else []).append, server.sleep)
 
 
 def test_one_job_takes_three_requests_and_one_for_each_node() -> None:
@@ -176,9 +178,9 @@ def test_a_head_that_thinks_long_is_not_waited_for() -> None:
 
 def test_several_are_all_there_before_the_first_is_submitted() -> None:
     cluster = Cluster()
-    jobs = [wanted("worldsize r_%d" % number, 1, lambda before: before[-1:]) for number in range(3)]
+    jobs = [wanted("worldsize r_%d" % number, 1) for number in range(3)]
     with serving(cluster) as server:
-        assert submit(server, *jobs) == [1, 2, 3]
+        assert submit(server, *jobs, parents=lambda before: before[-1:]) == [1, 2, 3]
     lines = server.lines()
     assert lines.index("POST /hpc/jobs/1/submit") > max(i for i, line in enumerate(lines) if line == "POST /hpc/jobs")
     assert [cluster.jobs[job]["values"].get("ParentJobIds") for job in (1, 2, 3)] == [None, "1", "2"]

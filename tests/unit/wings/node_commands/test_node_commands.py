@@ -32,7 +32,7 @@ from worldsize.wings.node_commands.by_process import (
 )
 from worldsize.wings.node_commands.list_nodes import _row as row_of
 from worldsize.wings.node_commands.list_nodes import group_equal_nodes
-from worldsize.wings.node_commands.node_output import CollectedOutput, FoldedOutput, NodeResults
+from worldsize.wings.node_commands.node_output import CollectedResults, FoldedResults
 from worldsize.wings.node_commands.running_runs import choose_nodes
 
 
@@ -50,9 +50,9 @@ def test_the_program_of_nodes_needs_nothing_but_python() -> None:
 # what many nodes say
 
 
-def told(said: Sequence[NodeEvent], nodes: int = 3, fold: str | None = None) -> NodeResults:
+def told(said: Sequence[NodeEvent], nodes: int = 3, fold: str | None = None) -> FoldedResults:
     clock = iter(range(10_000))
-    gathered = NodeResults(range(nodes), FoldedOutput(range(nodes), fold, lambda: next(clock) * 1e-6))
+    gathered = FoldedResults(range(nodes), fold, lambda: next(clock) * 1e-6)
     for each in said:
         gathered.take([each])
     gathered.finish()
@@ -105,9 +105,8 @@ def test_codes_and_lost_nodes() -> None:
     assert (nobody.code, nobody.failures(), nobody.progress()) == (1, [], "has not begun")
 
 
-def test_everything_as_data() -> None:
-    output = CollectedOutput(range(2))
-    gathered = NodeResults(range(2), output)
+def test_everything_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    gathered = CollectedResults(range(2))
     gathered.take(
         [
             NodeEvent(0, "up", b"a"),
@@ -116,7 +115,8 @@ def test_everything_as_data() -> None:
             NodeEvent(0, "end", code=2),
         ]
     )
-    assert output.rows(gathered) == [
+    gathered.finish()
+    assert json.loads(capsys.readouterr().out) == [
         {"node": 0, "host": "a", "code": 2, "stdout": "1\n", "stderr": "\ufffd"},
         {"node": 1, "host": None, "code": None, "stdout": "", "stderr": ""},
     ]

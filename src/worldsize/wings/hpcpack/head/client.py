@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
-from worldsize.wings.hpcpack.head.certificate_notice import print_certificate_notice
-from worldsize.wings.hpcpack.head.errors import (
-    ErrorResponse,
-    LostAnswer,
-    connection_error,
-    response_error,
-)
-from worldsize.wings.hpcpack.head.wire import message_of
+from worldsize.wings.hpcpack.head.errors import LostAnswer, connection_error, response_error
+from worldsize.wings.hpcpack.head.wire import Properties, message_of, properties, rows
 from worldsize.wings.hpcpack.settings import HeadAccess
 
 if TYPE_CHECKING:
     import ssl
+    from contextlib import AbstractContextManager
 
     import httpx
+
+T = TypeVar("T")
 
 PATIENCE = 75.0
 """Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in
@@ -104,18 +103,20 @@ class HeadNodeClient:
         """What it answers. LostAnswer where it may have had its effect without an answer; otherwise as `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
-    def put(self, path: str, body: object = None) -> None:
-        self._send_with_retries("PUT", path, body, {})
+    def read_job(self, job: int) -> Properties:
+        """A job's properties: which of them a head has beside those that are documented differs. As `get`; SubmitAgain
+        for an answer that is not understood."""
+        return self._parse(properties, self._send_with_retries("GET", f"/jobs/{job}", None, {}))
 
-    def pages(self, path: str, **params: object) -> Iterator[list[Any]]:
-        """A long list, `ROWS` at a time, for as long as the head says that there is more."""
+    def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
+        """The properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the head
+        says that there is more. As `read_job`."""
         query: str | None = None
         before: set[str] = set()
         while True:
             answer = self._send_with_retries("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
-            page = _require_list(self._value(answer), path)
-            if page:
-                yield page
+            page = self._parse(rows, answer)
+            yield from page
             query = answer.headers.get(_CONTINUATION_HEADER)
             if not page or not query or query in before:
                 return
@@ -123,16 +124,11 @@ class HeadNodeClient:
             if len(before) > _MOST_PAGES:
                 raise SubmitRejected("the list has no end", "GET " + path)
 
-    def pages_by_row(self, path: str, rows: int = ROWS, **params: object) -> Iterator[list[Any]]:
-        """The same by the number of the first row: for whoever needs no more than its beginning."""
-        start = 0
-        while True:
-            page = _require_list(self.get(path, **params, startRow=start, rowsPerRead=rows), path)
-            if page:
-                yield page
-            if len(page) < rows:
-                return
-            start += len(page)
+    def _parse(self, read: Callable[[Any], T], answer: httpx.Response) -> T:
+        try:
+            return read(self._value(answer))
+        except ValueError as error:
+            raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def _value(self, answer: httpx.Response) -> Any:
         if not answer.content:
@@ -143,7 +139,7 @@ class HeadNodeClient:
             what = f"what answers is no HPC Pack head node: {message_of(answer.content, 'no JSON')[:100]}"
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
-    def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         deadline, pause = self._now() + self._patience, _FIRST_PAUSE
         while True:
             try:
@@ -162,17 +158,16 @@ class HeadNodeClient:
             self._idle()
         self._sleep(max(0.0, end - self._now()))
 
-    def _send_once(self, method: str, path: str, body: object, params: Mapping[str, object]) -> httpx.Response:
+    def _send_once(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         require_packages("HPC Pack's client", "hpcpack", "httpx")
         import httpx
 
         http = self._open()
         self.sent += 1
-        given = {name: _query_text(value) for name, value in params.items() if value is not None}
-        content = None if body is None else json.dumps(body).encode()
+        given = {name: value for name, value in params.items() if value is not None}
         try:
             answer = self._send_in_thread(
-                lambda: self._read_response(http, http.build_request(method, path, params=given, content=content))
+                lambda: self._read_response(http.stream(method, path, params=given, json=body))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise connection_error(error, False, self.access) from None
@@ -183,14 +178,13 @@ class HeadNodeClient:
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise response_error(ErrorResponse(answer.status_code, message, method, f"{method} {path}"), self.access)
+        raise response_error(answer.status_code, message, f"{method} {path}", self.access)
 
-    def _read_response(self, http: httpx.Client, request: httpx.Request) -> httpx.Response:
+    def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
         """The answer to its end, which a server could put off for ever, or never come to."""
         import httpx
 
-        answer = http.send(request, stream=True)
-        try:
+        with stream as answer:
             deadline, data = self._now() + _LONGEST_ANSWERS * self._timeouts[1], bytearray()
             for piece in answer.iter_bytes():
                 data += piece
@@ -198,44 +192,36 @@ class HeadNodeClient:
                     raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
                 if self._now() > deadline:
                     raise httpx.ReadTimeout("the answer does not come to its end")
-        finally:
-            answer.close()
         headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
-        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=request)
+        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)
 
     def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
+        """Calls `idle` meanwhile. A thread that is given up keeps nobody, as an executor's would."""
         if self._idle is None:
             return ask()
+        from concurrent.futures import Future, wait
         from threading import Thread
 
-        import httpx
+        answer: Future[httpx.Response] = Future()
 
-        found: list[httpx.Response] = []
-        failed: list[Exception] = []
-
-        def asking() -> None:
+        def set_answer() -> None:
             try:
-                found.append(ask())
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                failed.append(error)
+                answer.set_result(ask())
+            except Exception as error:  # noqa: BLE001 - raised below
+                answer.set_exception(error)
 
-        thread = Thread(target=asking, daemon=True)
-        thread.start()
-        while True:
-            thread.join(_IDLE_INTERVAL)
-            if not thread.is_alive():
-                break
+        Thread(target=set_answer, daemon=True).start()
+        while wait([answer], _IDLE_INTERVAL).not_done:
             self._idle()
-        if not found:
-            raise failed[0] if failed else httpx.ReadError("no answer")
-        return found[0]
+        return answer.result()
 
     def _open(self) -> httpx.Client:
         if self._http is None:
             import httpx
 
             access = self.access
-            print_certificate_notice(access)
+            if not access.verify:
+                print_certificate_notice(access.url)
             headers = {"accept": "application/json", "content-type": "application/json"}
             if access.as_user:
                 headers["x-ms-as-user"] = access.as_user
@@ -249,15 +235,22 @@ class HeadNodeClient:
         return self._http
 
 
-def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
+@cache
+def print_certificate_notice(url: str) -> None:
+    """Tells on standard error of a head node whose certificate nobody looks at, before a password is asked for or sent:
+    once in the life of this process."""
+    what = f"(verify = false): whoever answers as {printable_text(url)} gets the password"
+    hint = "name its authority's certificate instead: ca_file"
+    sys.stderr.write(f"notice: verify: the head's certificate is not verified {what} ({hint})\n")
+    sys.stderr.flush()
+
+
+def tls_context(access: HeadAccess) -> ssl.SSLContext | bool:
+    """How the head's certificate is looked at; False: not at all. ConfigError for a ca_file that holds none."""
     import ssl
 
     if not access.verify:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
+        return False
     try:
         return ssl.create_default_context(cafile=access.ca_file)
     except ssl.SSLError:
@@ -265,13 +258,3 @@ def tls_context(access: HeadAccess) -> ssl.SSLContext:
     except OSError as error:
         what = f"`ca_file` cannot be read: {error.strerror}"
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")
-
-
-def _query_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _require_list(value: object, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise SubmitRejected(f"a list was expected, and not {value!r:.60}", "GET " + path)
-    return value

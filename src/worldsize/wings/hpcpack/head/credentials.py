@@ -18,30 +18,26 @@ VARIABLE = PASSWORD_VARIABLE
 
 def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
     """ConfigError where nobody gives one."""
-    found = withheld_password(environ) or _read_keyring(url, user) or _ask_at_terminal(url, user)
+    service = f"worldsize:{url}"  # under which a keyring keeps it, with the user
+    found = withheld_password(environ) or _read_keyring(service, user) or _ask_at_terminal(url, user)
     if found:
         return found
     raise ConfigError(
         f"there is no password for {user} at {url}",
         VARIABLE,
-        f"set {VARIABLE}; or keep it in a keyring: keyring set {service_of(url)} '{user}'; "
+        f"set {VARIABLE}; or keep it in a keyring: keyring set {service} '{user}'; "
         "or start this at a terminal, and type it when asked",
     )
 
 
-def service_of(url: str) -> str:
-    """Under which a keyring keeps it, with the user."""
-    return f"worldsize:{url}"
-
-
-def _read_keyring(url: str, user: str) -> str | None:
+def _read_keyring(service: str, user: str) -> str | None:
     try:
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
         return None
     try:
-        return keyring.get_password(service_of(url), user)
+        return keyring.get_password(service, user)
     except (KeyringError, OSError, RuntimeError):  # locked, or a desktop's that is not there
         return None
 

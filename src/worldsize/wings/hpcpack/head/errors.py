@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.credentials import VARIABLE
@@ -21,12 +21,20 @@ class MissingResource(SubmitRejected):
 
 
 _RETRY_STATUSES = (408, 429, 502, 503, 504)
-_EXPIRED, _NOT_YET = 10, 9
-_UNKNOWN_CA = (2, 18, 19, 20, 21, 27)
-_HOST_MISMATCH = (62, 64)
-"""OpenSSL's X509_V_ERR_*."""
+_OPENSSL = "openssl s_client -connect {} -showcerts"
+_UNKNOWN_CA = (
+    "its certificate is of no authority known here ({words})",
+    "get the certificate of its authority from its administrators (or look at it: `{look}`), and name it: ca_file",
+)
+_OTHER_HOST = "its certificate is for another name ({words})", "`url` must use the name that it was made for"
+_CERTIFICATES = {
+    9: ("its certificate is not valid yet", "is this machine's clock right?"),
+    10: ("its certificate has expired", "its administrators must renew it; nothing was sent to it"),
+    **dict.fromkeys((2, 18, 19, 20, 21, 27), _UNKNOWN_CA),
+    **dict.fromkeys((62, 64), _OTHER_HOST),
+}
+"""What is wrong, and the mend, by OpenSSL's X509_V_ERR_*."""
 
-_OPENSSL = "openssl s_client -connect %s -showcerts"
 _HINTS = (
     ("template", "`hpcpack.template` must be one of the head's job templates"),
     ("node group", "`hpcpack.node_group`: `worldsize nodes` shows the groups"),
@@ -38,32 +46,23 @@ _HINTS = (
 )
 
 
-class ErrorResponse(NamedTuple):
-    """What the head answered, when it was no success."""
-
-    status: int
-    message: str
-    method: str
-    where: str
-
-
-def response_error(answer: ErrorResponse, access: HeadAccess) -> WorldsizeError:
-    """ConfigError: the account; SubmitAgain: the head is away or busy, LostAnswer where it may have done it all the
-    same; MissingResource: there is no such thing; SubmitRejected: everything else, in the head's words."""
-    status, message, method, where = answer
+def response_error(status: int, message: str, request: str, access: HeadAccess) -> WorldsizeError:
+    """For what the head answered to `METHOD PATH`, when it was no success. ConfigError: the account; SubmitAgain: the
+    head is away or busy, LostAnswer where it may have done it all the same; MissingResource: there is no such thing;
+    SubmitRejected: everything else, in the head's words."""
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
         return ConfigError(what, access.url, hint)
     if status in _RETRY_STATUSES:
-        kind = SubmitAgain if method == "GET" or status in (429, 503) else LostAnswer
+        kind = SubmitAgain if request.startswith("GET ") or status in (429, 503) else LostAnswer
         return kind(f"the head node cannot answer now: {message} ({status})", access.url, "try again")
     if status == 404:
-        return MissingResource(message or "not found", where)
+        return MissingResource(message or "not found", request)
     if 300 <= status < 400:
         what = f"it sends us elsewhere ({status}): {message}"
         return ConfigError(what, access.url, "`url` must be the head node's own")
-    return SubmitRejected(message or f"refused with status {status}", where, hint_for(message))
+    return SubmitRejected(message or f"refused with status {status}", request, hint_for(message))
 
 
 def hint_for(message: str) -> str | None:
@@ -72,45 +71,37 @@ def hint_for(message: str) -> str | None:
 
 def connection_error(error: Exception, sent: bool, access: HeadAccess) -> WorldsizeError:
     """For what the connection went through. `sent`: the request may have reached the head."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, access)
         if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
             return ConfigError(f"no host has this name: {cause.strerror}", access.url, "mend `url` of the compute")
-        cause = cause.__cause__ or cause.__context__
     words = _error_text(error)
     if sent:
         return LostAnswer(f"the head node did not answer: {words}", access.url, "try again")
     return SubmitAgain(f"the head node cannot be reached: {words}", access.url, "is it up, and is `url` right?")
 
 
-def _error_text(error: BaseException) -> str:
-    """The system's own word for it, where there is one."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _error_text(error: BaseException) -> str:
+    """The system's own word for it, where there is one."""
+    for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-        cause = cause.__cause__ or cause.__context__
     said = re.sub(r"\(?_ssl\.c:\d+\)?:? ?", "", str(error))  # where in OpenSSL's module
     return said.strip() or type(error).__name__.replace("Timeout", " timed out")
 
 
 def _certificate_error(error: ssl.SSLCertVerificationError, access: HeadAccess) -> WorldsizeError:
-    code, words = error.verify_code, error.verify_message
-    if code == _EXPIRED:
-        what, hint = "its certificate has expired", "its administrators must renew it; nothing was sent to it"
-    elif code == _NOT_YET:
-        what, hint = "its certificate is not valid yet", "is this machine's clock right?"
-    elif code in _UNKNOWN_CA:
-        what = f"its certificate is of no authority known here ({words})"
-        hint = (
-            "get the certificate of its authority from its administrators (or look at it: `%s`), and name it: ca_file"
-        )
-        host = access.url.partition("://")[2].partition("/")[0]
-        hint %= _OPENSSL % (host if ":" in host else host + ":443")
-    elif code in _HOST_MISMATCH:
-        what, hint = f"its certificate is for another name ({words})", "`url` must use the name that it was made for"
-    else:
-        what, hint = f"its certificate is not valid ({words})", "ask its administrators"
-    return ConfigError(what, access.url, hint)
+    host = access.url.partition("://")[2].partition("/")[0]
+    look = _OPENSSL.format(host if ":" in host else host + ":443")
+    what, hint = _CERTIFICATES.get(
+        error.verify_code, ("its certificate is not valid ({words})", "ask its administrators")
+    )
+    return ConfigError(what.format(words=error.verify_message), access.url, hint.format(look=look))

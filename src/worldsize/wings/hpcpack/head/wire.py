@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from calendar import timegm
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from time import strptime
 from typing import Any
 
@@ -60,9 +60,10 @@ def number_of(text: str) -> int | None:
     return int(plain) if re.fullmatch(r"-?[0-9]{1,18}", plain) else None
 
 
-def names_of(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def items_of(value: str | Iterable[object]) -> list[str]:
+    """A list, or text with commas."""
+    words = value.split(",") if isinstance(value, str) else map(str, value)
+    return [word.strip() for word in words if word.strip()]
 
 
 def message_of(body: bytes, phrase: str = "") -> str:
@@ -83,8 +84,3 @@ def message_of(body: bytes, phrase: str = "") -> str:
         said = found[1] if found else ""
     words = " ".join(said.split()) or phrase
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
-
-
-def properties_parameter(names: Sequence[str]) -> str:
-    """A `properties` parameter."""
-    return ",".join(names)

@@ -96,12 +96,9 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
     """No login shell: its start-up files would put another PATH in place of the ranks'."""
-    names = ("bash", "sh")
-    return [next((name for name in names if _is_on_path(name, environment)), names[-1]), "-i"]
+    from shutil import which
 
-
-def _is_on_path(name: str, environment: Mapping[str, str]) -> bool:
-    return any(os.access(os.path.join(each, name), os.X_OK) for each in os.get_exec_path(dict(environment)))
+    return ["bash" if which("bash", path=environment.get("PATH", os.defpath)) else "sh", "-i"]
 
 
 def _without_rank_variables(

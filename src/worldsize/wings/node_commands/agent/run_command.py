@@ -55,41 +55,43 @@ _STOPPED = 128 + signal.SIGTERM
 
 
 class CommandProcess:
-    """The command as it runs on one node. If it could not be started, `failed` is the reason. `room`: how many bytes of
-    its output may still be told."""
+    """The command as it runs on one node. `room`: how many bytes of its output may still be told."""
 
-    def __init__(self, node: int, order: Mapping[str, Any]) -> None:
+    def __init__(self, node: int, process: subprocess.Popen[bytes], room: int) -> None:
         self.node = node
+        self.process = process
+        self.room = room
         self.open: Set[int] = set()
-        self.room = sys.maxsize
         self.drain_until: Optional[float] = None
-        self.process: Optional[subprocess.Popen[bytes]] = None
-        self.code = 127
-        self.failed = ""
-        environment = node_environment(order, node, os.environ)
-        try:
-            directory = _directory(order)
-            self.process = subprocess.Popen(
-                order["argv"],
-                cwd=directory,
-                env=environment,
-                executable=_program(order["argv"][0], environment, directory),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self.code = 126 if isinstance(error, (PermissionError, NotADirectoryError)) else 127
-            self.failed = "worldsize: {}: {}\n".format(error.filename or order["argv"][0], error.strerror)
 
     def signal(self, number: int) -> None:
         """To its whole group; a stopped one is continued, so that TERM is heard."""
         for each in (number, signal.SIGCONT):
             try:
-                os.killpg(self.process.pid, each) if self.process else None
+                os.killpg(self.process.pid, each)
             except (ProcessLookupError, PermissionError):
                 return
+
+
+def start_process(order: Mapping[str, Any], node: int) -> subprocess.Popen[bytes]:
+    """The command, found as a shell finds it: by its own PATH, and from its own directory. OSError."""
+    return subprocess.Popen(
+        order["argv"],
+        cwd=_directory(order),
+        env=node_environment(order, node, os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def start_failure(error: OSError, name: str) -> Tuple[str, int]:
+    """What a shell says of a command `name` that could not be started, and its exit code."""
+    if isinstance(error, FileNotFoundError) and error.filename == name and os.sep not in name:
+        return f"worldsize: {name}: command not found\n", 127
+    code = 126 if isinstance(error, (PermissionError, NotADirectoryError)) else 127
+    return f"worldsize: {error.filename or name}: {error.strerror}\n", code
 
 
 def _directory(order: Mapping[str, Any]) -> str:
@@ -98,17 +100,6 @@ def _directory(order: Mapping[str, Any]) -> str:
         return str(order["cwd"])
     home = os.path.expanduser("~")
     return home if os.path.isdir(home) else os.sep
-
-
-def _program(name: str, environment: Mapping[str, str], directory: str) -> str:
-    """As a shell finds it, by the command's own PATH and from its own directory."""
-    if os.sep in name:
-        return os.path.join(directory, name)
-    for each in os.get_exec_path(dict(environment)):
-        path = os.path.join(directory, each, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise FileNotFoundError(2, "command not found", name)
 
 
 def line_of(node: int, kind: str, value: object) -> bytes:
@@ -146,7 +137,10 @@ class NodeCommandRun:
             wanted = self._line.poll()
             if wanted:
                 self._stop(self._order["grace"] if wanted == STOP else 0.0)
-            self._signal_children()
+            due = self._end.signal_due(self._clock())
+            if due is not None:
+                for child in self._children:
+                    child.signal(due)
             self._children = [child for child in self._children if not self._finish_if_ended(child)]
         self._line.close()
 
@@ -155,13 +149,15 @@ class NodeCommandRun:
 
     def _start(self, node: int) -> None:
         self._report(node, "up", socket.gethostname().encode())
-        child = CommandProcess(node, self._order)
-        child.room = self._line.output_limit
-        if child.process is None:
-            self._report(node, "err", child.failed.encode(errors="replace"))
-            self._report_end(node, child.code)
+        try:
+            process = start_process(self._order, node)
+        except OSError as error:
+            text, code = start_failure(error, self._order["argv"][0])
+            self._report(node, "err", text.encode(errors="replace"))
+            self._report_end(node, code)
             return
-        for kind, pipe in (("out", child.process.stdout), ("err", child.process.stderr)):
+        child = CommandProcess(node, process, self._line.output_limit)
+        for kind, pipe in (("out", process.stdout), ("err", process.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             child.open.add(pipe.fileno())
@@ -170,22 +166,14 @@ class NodeCommandRun:
 
     def _readable_keys(self) -> List[selectors.SelectorKey]:
         """What can be read; nothing as long as nobody takes what was read before."""
-        if self._line.has_room:
-            return [key for key, _ in self._selector.select(self._select_timeout())]
-        time.sleep(TICK)
-        return []
-
-    def _select_timeout(self) -> float:
-        return TICK if all(child.open for child in self._children) else SHORT_TICK
+        if not self._line.has_room:
+            time.sleep(TICK)
+            return []
+        timeout = TICK if all(child.open for child in self._children) else SHORT_TICK
+        return [key for key, _ in self._selector.select(timeout)]
 
     def _stop(self, grace: float) -> None:
         self._end.request(self._clock(), grace)
-
-    def _signal_children(self) -> None:
-        due = self._end.signal_due(self._clock())
-        if due is not None:
-            for child in self._children:
-                child.signal(due)
 
     def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
         """Whether there was something to pass on."""
@@ -206,7 +194,6 @@ class NodeCommandRun:
 
     def _finish_if_ended(self, child: CommandProcess) -> bool:
         """Whether it has ended. What it left behind in its group, with a pipe of ours, is ended a moment later."""
-        assert child.process is not None
         code = child.process.poll()
         if code is None:
             return False
@@ -232,10 +219,7 @@ def main(words: Sequence[str]) -> int:
     """The program; its exit code, which is the command's where files tell of it: whoever started us may look at that.
     With no `argv` in the order it becomes an interactive shell."""
     order, line = _order(words)
-    if order["plan"] is not None:
-        with open(order["plan"], encoding="utf-8") as file:
-            order = {**order, "plan": json.load(file)}
-        os.umask(_umask(order["plan"]))
+    order = with_plan(order)
     nodes = order["nodes"]
     if order["variable"] is not None:
         name = os.environ[order["variable"]]
@@ -251,10 +235,15 @@ def main(words: Sequence[str]) -> int:
     return command.code if isinstance(line, FileTransport) else 0
 
 
-def _umask(plan: Mapping[str, Any]) -> int:
-    """The ranks'."""
-    mask: Optional[int] = plan.get("ranks_umask")
-    return int(plan["umask"]) if mask is None else mask
+def with_plan(order: Dict[str, Any]) -> Dict[str, Any]:
+    """The order with the run's plan in place of its path. Our umask becomes the ranks'."""
+    if order["plan"] is None:
+        return order
+    with open(order["plan"], encoding="utf-8") as file:
+        plan = json.load(file)
+    mask = plan.get("ranks_umask")
+    os.umask(plan["umask"] if mask is None else mask)
+    return {**order, "plan": plan}
 
 
 def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, FileTransport]]:

@@ -193,19 +193,9 @@ def node_file_name(node: int) -> str:
 
 
 def remove_directory(directory: str) -> None:
-    """Remove the directory, or those of its files that can be removed. It is tried three times: another node may remove
-    it too, or still write."""
+    """Remove the directory, or what of it can be removed. It is tried three times: another node may remove it too, or
+    still write."""
+    from shutil import rmtree
+
     for _ in range(3):
-        try:
-            for name in os.listdir(directory):
-                _try_unlink(os.path.join(directory, name))
-            return os.rmdir(directory)
-        except OSError:
-            continue
-
-
-def _try_unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
+        rmtree(directory, ignore_errors=True)

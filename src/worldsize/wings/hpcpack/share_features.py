@@ -1,0 +1,54 @@
+"""What the file system of a shared directory can do, found out by trying."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+_LACKS = {
+    "modes": (
+        "the share keeps no permissions: who reaches it reads the run",
+        "give only people whom you trust an account on it",
+    ),
+    "links": (
+        "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/",
+        "mount it with `mfsymlinks`, here and on every node",
+    ),
+    "hard_links": ("the share knows no hard links: each run copies its code", None),
+}
+
+
+class ShareFeatures(NamedTuple):
+    """What run directories ask for, as this machine sees it. `modes`: what is made for its owner alone stays so."""
+
+    modes: bool
+    links: bool
+    hard_links: bool
+
+    def lacks(self) -> list[tuple[str, str | None]]:
+        """What is missing, in words, and what helps."""
+        return [words for name, words in _LACKS.items() if not getattr(self, name)]
+
+
+def probe_share_features(directory: str) -> ShareFeatures:
+    """Tried in a directory of its own below that one, which is removed. OSError where nothing can be written."""
+    with TemporaryDirectory(prefix=".worldsize-check-", dir=directory, ignore_cleanup_errors=True) as probe:
+        path = os.path.join(probe, "file")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        modes = [stat.S_IMODE(os.stat(each).st_mode) for each in (probe, path)]
+        return ShareFeatures(
+            modes=not any(mode & 0o077 for mode in modes),
+            links=_can_link(os.symlink, "file", path + "-link"),
+            hard_links=_can_link(os.link, path, path + "-hard"),
+        )
+
+
+def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
+    try:
+        make(source, target)
+    except OSError:
+        return False
+    return True
