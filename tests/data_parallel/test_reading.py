@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from worldsize.wings.data_parallel.inrank.batch_slices import size_of, slice_of  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loop_purpose import printed_sizes, training_verdict  # noqa: E402
-from worldsize.wings.data_parallel.inrank.loss_graph import LossReading, read_loss  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loss_graph import LossReading  # noqa: E402
 
 LOCAL, TOTAL = 8, 32
 weights = torch.randn(5, 3, requires_grad=True)
@@ -29,7 +29,7 @@ def out() -> Any:
 
 
 def reading(loss: Any) -> LossReading:
-    return read_loss(loss.grad_fn, LOCAL, TOTAL)
+    return LossReading(loss.grad_fn, LOCAL, TOTAL)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from .torch_module import torch
+from typing import Any, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Sequence
+import torch
 
-    from .process_group import Communicator
+from .process_group import Communicator
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
@@ -53,7 +51,7 @@ class GradientBucket:
 
     def send(self, world: Communicator) -> None:
         flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
-        self.work = world.group_of(self.flat.device).allreduce([flat])
+        self.work = world.group(self.flat.device).allreduce([flat])
 
     def give_back(self, used: Sequence[float] | None) -> None:
         """The sums become the tensors' gradients. `used`: on how many ranks each was; None: nothing is missing."""

@@ -7,60 +7,53 @@ part of the whole batch's, so that gradients need only be added.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, BackwardPass, BucketPlan
-from .loss_shares import LossShares
-from .rank_state import refusal, replace, user_frame
-from .torch_module import torch
+from .loss_graph import start_gradients
+from .models import Models
+from .printed_values import PrintedValues
+from .rank_state import Training, refusal, replace, user_frame
 from .trained_tensors import TrainedTensors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .models import Models
-    from .printed_values import PrintedValues
-    from .process_group import Communicator
-    from .rank_state import Training
 
 _FRAMES = 3
 
 
 class GradientReducer:
-    def __init__(self, training: Training, world: Communicator, models: Models, values: PrintedValues) -> None:
+    def __init__(self, training: Training, models: Models, values: PrintedValues) -> None:
         self._training = training
-        self._world = world
-        self._models = models
+        self._world = training.world
         self._values = values
-        self._trained = TrainedTensors(training, world, models, self._on_gradient)
-        self._shares = LossShares(training, world)
+        self._trained = TrainedTensors(training, models, self._on_gradient)
         self._plans: dict[Any, BucketPlan] = {}
         self._several: set[int] = set()
         self._run: BackwardPass | None = None
         self._late: Any = None
 
     def install(self) -> None:
-        replace(torch.autograd, "backward", self._make_backward)
+        replace(torch.autograd, "backward", self._backward)
 
-    def _make_backward(self, original: Any) -> Any:
-        def backward(
-            tensors: Any,
-            grad_tensors: Any = None,
-            retain_graph: Any = None,
-            create_graph: bool = False,
-            grad_variables: Any = None,
-            inputs: Any = None,
-        ) -> None:
-            keywords = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
-            gradients = grad_tensors if grad_variables is None else grad_variables
-            if not self._training.active or self._run is not None:
-                original(tensors, gradients, **keywords)
-                return
-            roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
-            if gradients is None or isinstance(gradients, torch.Tensor):
-                gradients = (gradients,) * len(roots)
-            self._train(original, roots, tuple(gradients), keywords)
-
-        return backward
+    def _backward(
+        self,
+        original: Any,
+        tensors: Any,
+        grad_tensors: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        grad_variables: Any = None,
+        inputs: Any = None,
+    ) -> None:
+        keywords = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
+        gradients = grad_tensors if grad_variables is None else grad_variables
+        if not self._training.active or self._run is not None:
+            original(tensors, gradients, **keywords)
+            return
+        roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
+        if gradients is None or isinstance(gradients, torch.Tensor):
+            gradients = (gradients,) * len(roots)
+        self._train(original, roots, tuple(gradients), keywords)
 
     def _train(self, original: Any, roots: Any, gradients: Any, keywords: Any) -> None:
         training = self._training
@@ -73,7 +66,7 @@ class GradientReducer:
         run = self._run = BackwardPass(self._plans.get(site))
         handles: list[Any] = []
         try:
-            gradients = self._shares.begin(run, roots, gradients, handles)
+            gradients = start_gradients(training, run, roots, gradients, handles)
             self._set_aside(run)
             original(roots, gradients, **keywords)
             if not run.fired:
@@ -246,7 +239,7 @@ class GradientReducer:
 
 def _site() -> Any:
     """Where in the user's code the backward stands: the innermost lines."""
-    frame = user_frame(3)
+    frame = user_frame()
     lines: list[Any] = []
     while frame is not None and len(lines) < _FRAMES:
         lines.append((frame.f_code, frame.f_lineno))

@@ -11,15 +11,12 @@ import ast
 import ctypes
 import sys
 from functools import lru_cache
+from typing import Any
+
+import torch
 
 from .loop_purpose import called_name, is_size, loop_nodes
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .process_group import Communicator
+from .process_group import Communicator
 
 _WRITES_THROUGH = sys.version_info >= (3, 13)
 """Since then a frame's variables can be changed without a word to the interpreter."""

@@ -6,12 +6,9 @@ import ast
 import linecache
 from functools import lru_cache
 from types import FunctionType, MethodType
+from typing import Any, Sequence
 
 from .rank_state import is_user_code
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Sequence
 
 ALWAYS, SOMETIMES, NEVER, UNKNOWN = "always", "sometimes", "never", "unknown"
 """How surely the code leads to a backward."""

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any, Iterable, Iterator
 
-from .rank_state import refusal, replace
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator
-
-    from .process_group import Communicator
-    from .rank_state import Training
+from .rank_state import Training, refusal, replace
 
 
 class Models:
@@ -22,9 +17,9 @@ class Models:
     `version` grows with each; `agreed`: references to what optimizers hold, in an order that all ranks have agreed on.
     """
 
-    def __init__(self, training: Training, world: Communicator) -> None:
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._world = world
+        self._world = training.world
         self._modules: dict[int, Any] = {}
         self._count = self._counted = 0
         self._norms: list[Any] = []
@@ -37,16 +32,13 @@ class Models:
         self.agreed: list[Any] = []
 
     def install(self) -> None:
-        replace(torch.nn.Module, "__init__", self._make_init)
-        replace(torch.nn.Module, "__setstate__", self._make_init)
-        replace(torch.optim.Optimizer, "add_param_group", self._make_add_param_group)
+        replace(torch.nn.Module, "__init__", self._init)
+        replace(torch.nn.Module, "__setstate__", self._init)
+        replace(torch.optim.Optimizer, "add_param_group", self._add_param_group)
 
-    def _make_init(self, original: Any) -> Any:
-        def patched_init(module: Any, *values: Any, **keywords: Any) -> None:
-            original(module, *values, **keywords)
-            self._add(module)
-
-        return patched_init
+    def _init(self, original: Any, module: Any, /, *values: Any, **keywords: Any) -> None:
+        original(module, *values, **keywords)
+        self._add(module)
 
     def _add(self, module: Any) -> None:
         self._count += 1
@@ -62,16 +54,13 @@ class Models:
         """Those alive, in the order in which they were made: the same on all ranks."""
         return list(_live_tensors(self._modules))
 
-    def _make_add_param_group(self, original: Any) -> Any:
-        def patched_add_param_group(optimizer: Any, group: Any) -> None:
-            original(optimizer, group)
-            for tensor in optimizer.param_groups[-1]["params"]:
-                self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
-                self._held[id(tensor)] = weakref.ref(tensor)
-            self._owners = None
-            self._note_change()
-
-        return patched_add_param_group
+    def _add_param_group(self, original: Any, optimizer: Any, param_group: Any) -> None:
+        original(optimizer, param_group)
+        for tensor in optimizer.param_groups[-1]["params"]:
+            self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
+            self._held[id(tensor)] = weakref.ref(tensor)
+        self._owners = None
+        self._note_change()
 
     def held_tensors(self) -> Iterator[Any]:
         """What optimizers hold, in the order in which they got it."""
