@@ -51,22 +51,13 @@ def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> I
     """`scale`: the lists of indices of one rank, whose batch size the loader's is: what the sampler draws is shared out
     as with a DistributedSampler, whose epoch is set.
 
-    A batch sampler of the script's own is not taken apart: each rank takes every `size`-th batch.
+    A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. What is left at
+    the end is left out, since not every rank would have one.
     """
-    if type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
-        yield from _batches_in_turn(batches, rank, size)
-        return
-    drawn = list(loader.batch_sampler.sampler)
-    share = torch.utils.data.DistributedSampler(drawn, size, rank, shuffle=False, drop_last=loader.drop_last)
+    whole = loader.batch_sampler
+    if type(whole) is not torch.utils.data.BatchSampler:
+        return (each[rank] for each in zip(*[batches] * size))
+    drawn = list(whole.sampler)
+    share = torch.utils.data.DistributedSampler(drawn, size, rank, shuffle=False, drop_last=whole.drop_last)
     own = [drawn[place] for place in share]
-    yield from torch.utils.data.BatchSampler(own, loader.batch_sampler.batch_size, loader.drop_last)
-
-
-def _batches_in_turn(batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
-    """What is left of the last round is left out, since not every rank would have one."""
-    round_of_all = []
-    for batch in batches:
-        round_of_all.append(batch)
-        if len(round_of_all) == size:
-            yield round_of_all[rank]
-            round_of_all.clear()
+    return (batch for batch in torch.utils.data.BatchSampler(own, whole.batch_size, whole.drop_last))

@@ -65,7 +65,7 @@ class Guards:
         self._refuse_without_batches("steps", training.steps, _PATIENCE)
         self._check_batch_norm()
         if training.used and (training.steps in _COMPARED_STEPS or training.steps % _EVERY == 0):
-            self._compare(optimizer)
+            self._compare([tensor for group in optimizer.param_groups for tensor in group["params"]])
 
     def _backward(self, original: Any, *values: Any, **keywords: Any) -> None:
         """Scripts that step by hand come to no optimizer's hook."""
@@ -93,16 +93,9 @@ class Guards:
                 f"({SYNC_VARIABLE}=1 in the job's variables: all {batch.total})"
             )
 
-    def _compare(self, optimizer: Any) -> None:
+    def _compare(self, weights: list[Any]) -> None:
         """Weights that were changed by what one rank alone has seen are not those of one training."""
-        world = self._training.world
-        with torch.no_grad():
-            held = [tensor for group in optimizer.param_groups for tensor in group["params"]]
-            sums = [float(tensor.detach().double().sum()) for tensor in held]
-        mine = torch.tensor(sums, dtype=torch.float64)
-        everyone = world.add_up(mine.clone()) / world.size
-        far = (mine - everyone).abs() > _TOLERANCE * everyone.abs().clamp(min=1.0)
-        if world.add_up(far.any().double()).item():
+        if self._training.world.differ(weights, _TOLERANCE):
             raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
                 "gradients or weights are changed by what only one rank has; seed it, or use `.grad` as it is",

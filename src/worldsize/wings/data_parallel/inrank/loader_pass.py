@@ -8,8 +8,8 @@ from typing import Any, Callable, Deque
 import torch
 
 from .batch_slices import rank_batches, size_of, slice_of
-from .loop_counts import LoopCounts
-from .loop_purpose import ALWAYS, NEVER, SOMETIMES, UNKNOWN, printed_sizes, training_verdict
+from .loop_counts import LoopCounts, printed_sizes
+from .loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict
 from .models import Models
 from .printed_values import PrintedValues
 from .random_streams import RandomStreams
@@ -44,7 +44,7 @@ class LoaderPass:
         code, line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
         self._site = (code, line, id(loader.dataset))
         self._verdict = training_verdict(frame)
-        if self._verdict in (SOMETIMES, UNKNOWN) and self._site in parts.loops:
+        if self._verdict == UNKNOWN and self._site in parts.loops:
             self._verdict = ALWAYS
         self._given: Deque[BatchSizes] = collections.deque()
         self._seen = -1

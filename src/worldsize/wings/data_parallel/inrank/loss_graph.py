@@ -9,7 +9,7 @@ added.
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from typing import Any
 
 import torch
 
@@ -84,29 +84,25 @@ class LossReading:
 
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
         """Whether the node is where the batch became one number; it is then counted."""
-        if hasattr(node, "_saved_reduction") and node._saved_reduction in (1, 2):
+        fused = getattr(node, "_saved_reduction", 0) in (1, 2)
+        if fused:
             sizes = tuple(node._saved_self.shape)
-            if not self._is_batch_shape(sizes):
-                self.opaque.append(name)
+        elif name in ("Sum", "Mean"):
+            sizes = tuple(map(int, node._saved_self_sym_sizes))
+            if _is_of_weights(node, sizes):
                 return True
-            if node._saved_reduction == 2:
-                self._sum(node, sizes, divisors)
-            elif name.startswith("NllLoss"):
-                self.weighted.append((node, node._saved_total_weight))
-            else:
-                self.means += 1
-            return True
-        if name not in ("Sum", "Mean"):
-            return False
-        sizes = tuple(map(int, node._saved_self_sym_sizes))
-        if _is_of_weights(node, sizes):
-            return True
-        if not self._is_batch_shape(sizes) or not _is_over_batch(node):
-            return False
-        if name == "Mean":
-            self.means += 1
         else:
+            return False
+        if not self._is_batch_shape(sizes) or not (fused or _is_over_batch(node)):
+            if fused:
+                self.opaque.append(name)
+            return fused
+        if name == "Sum" or (fused and node._saved_reduction == 2):
             self._sum(node, sizes, divisors)
+        elif name.startswith("NllLoss"):
+            self.weighted.append((node, node._saved_total_weight))
+        else:
+            self.means += 1
         return True
 
     def _is_batch_shape(self, sizes: tuple[int, ...]) -> bool:
@@ -176,7 +172,7 @@ def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients
     """The gradients to begin with: each rank's part of the whole batch's loss. `handles`: hooks that scale parts of it
     on the way."""
     batch, size = training.batch, training.size
-    number = _loss_value(roots)
+    number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
     if not batch.sliced:
         run.parts = False
         run.loss = number
@@ -225,11 +221,6 @@ def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any])
 
 def _make_scaling(factor: float) -> Any:
     return lambda gradients: tuple(gradient * factor if gradient is not None else None for gradient in gradients)
-
-
-def _loss_value(roots: Sequence[Any]) -> Any:
-    """The loss, where there is one."""
-    return roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
 
 
 def _scaled_gradient(root: Any, gradient: Any, scale: Any) -> Any:

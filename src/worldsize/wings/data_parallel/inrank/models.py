@@ -27,9 +27,9 @@ class Models:
         self._held: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._alike: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._owners: WeakValueDictionary[int, Any] | None = None
-        self._fresh = True
         self.stale = False
         self.version = 0
+        self._equal_version = -1
         self.agreed: list[Any] = []
 
     def install(self) -> None:
@@ -43,10 +43,6 @@ class Models:
         self._modules[self._count] = module
         if isinstance(module, torch.nn.modules.batchnorm._NormBase):
             self._norms[self._count] = module
-        self._note_change()
-
-    def _note_change(self) -> None:
-        self._fresh = True
         self.version += 1
 
     def _add_param_group(self, original: Any, optimizer: Any, param_group: Any) -> None:
@@ -55,7 +51,7 @@ class Models:
             self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
             self._held[id(tensor)] = tensor
         self._owners = None
-        self._note_change()
+        self.version += 1
 
     def is_held(self, tensor: Any) -> bool:
         return self._held.get(id(tensor)) is tensor
@@ -70,9 +66,9 @@ class Models:
 
     def equalise_new(self) -> None:
         """Every tensor that is new since the last time gets rank 0's values; all ranks must come here."""
-        if not self._fresh:
+        if self._equal_version == self.version:
             return
-        self._fresh = False
+        self._equal_version = self.version
         fresh, held = self._agree_on_new()
         self.agreed += [weakref.ref(tensor) for tensor in held]
         for tensor in fresh:
@@ -94,7 +90,7 @@ class Models:
             held = [tensor for tensor in self._held.values() if id(tensor) not in known]
             mine = [len(fresh), sum(tensor.numel() for tensor in fresh), len(held)]
             first = self._world.value_from_first(mine)
-            if not self._world.add_up(torch.tensor([float(first != mine)])).item():
+            if not self._world.any_says(first != mine):
                 return fresh, held
         raise refusal("the ranks have different models", "let every rank make the same model and optimizer")
 

@@ -94,6 +94,17 @@ class Communicator:
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
 
+    def any_says(self, true: bool) -> bool:
+        """Whether it is true on any rank."""
+        return bool(self.add_up(torch.tensor([float(true)])).item())
+
+    def differ(self, tensors: list[Any], tolerance: float) -> bool:
+        """Whether tensors are not on all ranks those of rank 0, by their sums, which may differ by so much of them."""
+        mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
+        first = self.broadcast_from_first(mine.clone())
+        close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)
+        return self.any_says(not close.all())
+
     def wait_for_others(self) -> None:
         """Rank 0, whose end is the store's, waits here for the others: they may still be asking it something."""
         deadline = time.monotonic() + _LAST_SECONDS

@@ -22,6 +22,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 Shape = Tuple[int, ...]
 
+is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
 _FILLING = ("normal_", "uniform_", "random_", "bernoulli_", "exponential_", "log_normal_", "geometric_", "cauchy_")
 _NUMPY = ("normal", "uniform", "randint", "random", "random_sample", "standard_normal")
 
@@ -146,13 +148,13 @@ class RandomPatches:
         return self._draw((), lambda _: original(*values, **keywords))
 
     def _sizes_given(self, original: Any, *size: Any, **keywords: Any) -> Any:
-        """`randn(8, 3)`, `randn((8, 3))`"""
+        """`randn(8, 3)`, `randn((8, 3))`, `randn(())`"""
         shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-        known = shape and all(isinstance(part, int) for part in shape)
+        known = size and all(isinstance(part, int) for part in shape)
         if not known or self._is_unaffected() or keywords.get("out") is not None:
             return original(*size, **keywords)
         wants_gradient = keywords.pop("requires_grad", False)
-        drawn = self._draw(shape, lambda shape: original(*shape, **keywords))
+        drawn = self._draw(shape, lambda shape: original(*(shape or size), **keywords))
         return drawn.clone().requires_grad_() if wants_gradient else drawn
 
     def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
@@ -191,10 +193,3 @@ class RandomPatches:
 def _with_shape(tensor: Any, shape: Shape) -> Any:
     """Room for `shape`, otherwise as `tensor`: its own storage where the shape is its own."""
     return tensor if tuple(tensor.shape) == shape else torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
-
-
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-
-
-def is_compiling() -> bool:
-    return bool(_is_compiling())

@@ -20,7 +20,6 @@ class TrainedTensors:
 
     def __init__(self, training: Training, models: Models, arrived: Callable[[int], None]) -> None:
         self._training = training
-        self._world = training.world
         self._models = models
         self._on_gradient = arrived
         self.tensors: list[Any] = []
@@ -86,15 +85,9 @@ class TrainedTensors:
         for tensor in fresh:
             _refuse_hooks(tensor)
             tensor.register_post_accumulate_grad_hook(self._make_hook(self._index[id(tensor)]))
-        self._check_alike([tensor for tensor in fresh if not self._models.is_alike(tensor)])
-
-    def _check_alike(self, tensors: list[Any]) -> None:
-        """Tensors that were made after the last time that all ranks were made alike: they had better be alike."""
-        if not tensors:
-            return
-        sums = [float(tensor.detach().double().sum()) for tensor in tensors]
-        differs = self._world.value_from_first(sums) != sums
-        if self._world.add_up(torch.tensor([float(differs)])).item():
+        # Those that were made after the last time that all ranks were made alike had better be alike.
+        unequal = [tensor for tensor in fresh if not self._models.is_alike(tensor)]
+        if unequal and self._training.world.differ(unequal, 0.0):
             raise refusal(
                 "the ranks began with different weights",
                 "seed what draws them (torch.manual_seed) before the model is made",
