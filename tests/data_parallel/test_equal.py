@@ -29,6 +29,7 @@ SCRIPTS = {
     "counting": (4 * 44, 0, 0),
     "mixture": (2 * 64, 0, 0),
     "phases": (4 * 40, 0, 0),
+    "noise": (2 * 32, 0, 0),
 }
 RELATIVE = 1e-9
 

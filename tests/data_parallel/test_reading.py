@@ -14,8 +14,9 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from worldsize.wings.data_parallel.inrank.batch_slices import size_of, slice_of  # noqa: E402
-from worldsize.wings.data_parallel.inrank.loop_purpose import printed_sizes, training_verdict  # noqa: E402
-from worldsize.wings.data_parallel.inrank.loss_graph import LossReading, read_loss  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loop_counts import printed_sizes  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict  # noqa: E402
+from worldsize.wings.data_parallel.inrank.loss_graph import LossReading  # noqa: E402
 
 LOCAL, TOTAL = 8, 32
 weights = torch.randn(5, 3, requires_grad=True)
@@ -29,7 +30,7 @@ def out() -> Any:
 
 
 def reading(loss: Any) -> LossReading:
-    return read_loss(loss.grad_fn, LOCAL, TOTAL)
+    return LossReading(loss.grad_fn, LOCAL, TOTAL)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ class Asking:
     """Gives one batch, and keeps what was read of the loop that asked."""
 
     def __init__(self) -> None:
-        self.read: list[str] = []
+        self.read: list[int] = []
 
     def __iter__(self) -> Any:
         self.read.append(training_verdict(sys._getframe(1)))
@@ -135,8 +136,7 @@ def test_what_a_loop_is_for() -> None:
     step = functools.partial(functools.lru_cache(owner.step))
     for batch in loader:
         step(batch)
-    verdicts = ["always", "never", "never", "always", "never", "sometimes", "never", "always", "always", "always"]
-    assert loader.read == verdicts
+    assert loader.read == [ALWAYS, NEVER, NEVER, ALWAYS, NEVER, UNKNOWN, NEVER, ALWAYS, ALWAYS, ALWAYS]
 
 
 def test_slices_of_whatever_a_batch_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from worldsize.wings.convert.survey import (
     Survey,
     argument,
     code,
+    has_sampler,
     is_main,
     is_training_loader,
     last_name,
@@ -18,14 +20,13 @@ from worldsize.wings.convert.survey import (
     trained_models,
 )
 
-_IMPORTS = """\
+_HEAD = """\
 import os
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
-"""
-_CONSTANTS = """\
+
 RANK = int(os.environ.get("RANK", 0))
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", 0))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", 1))
@@ -91,10 +92,9 @@ class _Rewriter(cst.CSTTransformer):
             line = next((number for number, text in enumerate(lines, 1) if name + " =" in text), 1)
             notes.append((line, f"call {name}.sampler.set_epoch(epoch) at the beginning of each epoch"))
         for model in self._found.models:
-            for number, text in enumerate(lines, 1):
-                for word in _methods(text, model):
-                    what = f"{model}.{word} goes past DDP, which averages after {model}(…) only"
-                    notes.append((number, what))
+            past = f"{model}.{{}} goes past DDP, which averages after {model}(…) only"
+            called = [(line, word) for line, text in enumerate(lines, 1) for word in _methods(text, model)]
+            notes += [(line, past.format(word)) for line, word in called]
         return notes
 
     # expressions
@@ -105,9 +105,7 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node.args[0].value
         if name in ("tqdm", "trange") and argument(updated_node, "disable") is None:
             return updated_node.with_changes(args=[*_with_commas(updated_node.args), _keyword("disable", "RANK != 0")])
-        if is_training_loader(original_node) and not (
-            argument(updated_node, "sampler") or argument(updated_node, "batch_sampler")
-        ):
+        if is_training_loader(original_node) and not has_sampler(updated_node):
             return _with_sampler(updated_node)
         return updated_node
 
@@ -181,19 +179,10 @@ class _Rewriter(cst.CSTTransformer):
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
         body = list(updated_node.body)
         cut = _imports_end(body)
-        imports = [each for each in _statements(_IMPORTS) if code(each).strip() not in map(_text, body)]
-        begin = [] if self._found.has_main else _statements(_BEGIN)
-        end = [] if self._found.has_main else _statements(_END)
-        own = [*imports, *_with_blank_line(_statements(_CONSTANTS)), *begin]
-        return updated_node.with_changes(body=[*body[:cut], *own, *body[cut:], *end])
-
-
-def _text(statement: cst.CSTNode) -> str:
-    return code(statement).strip()
-
-
-def _with_blank_line(statements: list[Any]) -> list[Any]:
-    return [statements[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *statements[1:]]
+        present = [code(each).strip() for each in body]
+        head = [each for each in _statements(_HEAD) if code(each).strip() not in present]
+        begin, end = ([], []) if self._found.has_main else (_statements(_BEGIN), _statements(_END))
+        return updated_node.with_changes(body=[*body[:cut], *head, *begin, *body[cut:], *end])
 
 
 def _imports_end(body: Sequence[Any]) -> int:
@@ -274,7 +263,5 @@ def _parenthesize(value: cst.BaseExpression) -> str:
 
 def _methods(text: str, model: str) -> list[str]:
     """Methods of a model's own that a line calls."""
-    import re
-
     words = re.findall(rf"(?<![\w.]){re.escape(model)}\.(\w+)\(", text)
     return [word for word in words if word not in (*_WRAPPER_ATTRIBUTES, *_STATE_METHODS)]

@@ -41,29 +41,35 @@ def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExp
     return plain[place] if place is not None and place < len(plain) else None
 
 
-def calls(node: cst.CSTNode) -> Iterator[cst.Call]:
+def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
     if isinstance(node, cst.Call):
         yield node
     for child in node.children:
-        yield from calls(child)
+        yield from _calls(child)
+
+
+def _text(call: cst.Call, name: str, place: int | None = None) -> str:
+    """Of an argument; empty where it is not given."""
+    value = argument(call, name, place)
+    return "" if value is None else code(value)
 
 
 def trained_models(call: cst.Call) -> list[str]:
     """Of `Adam(model.parameters())` the model, of any other call nothing."""
     if last_name(call.func) not in OPTIMIZERS:
         return []
-    found = [
-        code(inner.func.value)
-        for inner in calls(call)
-        if isinstance(inner.func, cst.Attribute) and inner.func.attr.value in _GIVES_PARAMETERS
-    ]
-    return list(dict.fromkeys(found))
+    functions = [inner.func for inner in _calls(call) if last_name(inner.func) in _GIVES_PARAMETERS]
+    return list(dict.fromkeys(code(each.value) for each in functions if isinstance(each, cst.Attribute)))
 
 
 def is_training_loader(call: cst.Call) -> bool:
     """Whether a call makes a loader to train with: one that shuffles."""
-    shuffle = argument(call, "shuffle", 2)
-    return last_name(call.func) == "DataLoader" and shuffle is not None and code(shuffle) == "True"
+    return last_name(call.func) == "DataLoader" and _text(call, "shuffle", 2) == "True"
+
+
+def has_sampler(call: cst.Call) -> bool:
+    """Whether a loader gets a sampler from the script."""
+    return argument(call, "sampler") is not None or argument(call, "batch_sampler") is not None
 
 
 def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
@@ -92,18 +98,11 @@ class Survey(cst.CSTVisitor):
         self._named: set[cst.CSTNode] = set()
         self.own: str | None = None
         self.has_main = False
-        self.has_torch = False
         self.remarks: list[tuple[int, str]] = []
-
-    def line(self, node: cst.CSTNode) -> int:
-        return int(self.get_metadata(PositionProvider, node).start.line)
 
     def visit_Name(self, node: cst.Name) -> None:
         if node.value in DISTRIBUTED:
             self.own = node.value
-
-    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
-        self.has_torch = self.has_torch or code(node.name).split(".")[0] == "torch"
 
     def visit_If(self, node: cst.If) -> None:
         self.has_main = self.has_main or is_main(node)
@@ -117,32 +116,36 @@ class Survey(cst.CSTVisitor):
                 self.aliases.setdefault(code(value), []).append(code(target))
 
     def visit_Call(self, node: cst.Call) -> None:
-        models = trained_models(node)
+        name, models = last_name(node.func), trained_models(node)
         self.models += [model for model in models if model not in self.models]
-        name = last_name(node.func)
-        if name in OPTIMIZERS and not models:
-            self.remarks.append((self.line(node), f"{name} gets its parameters from elsewhere: wrap their model"))
-        reduction = argument(node, "reduction")
-        if reduction is not None and code(reduction).strip("\"'") == "sum":
-            what = "the loss is a sum: DDP averages, so multiply it by WORLD_SIZE before the backward"
-            self.remarks.append((self.line(node), what))
-        if name == "SummaryWriter":
-            self.remarks.append((self.line(node), "every rank would write events: make it on RANK 0 only"))
-        mode = argument(node, "mode", 1)
-        if name == "open" and mode is not None and set(code(mode)) & set("wax+"):
-            self.remarks.append((self.line(node), "every rank would write this file: do it on RANK 0 only"))
-        if is_training_loader(node) and node not in self._named:
-            what = "call its sampler's set_epoch(epoch) at the beginning of each epoch"
-            self.remarks.append((self.line(node), what))
-        shuffle = argument(node, "shuffle", 2)
-        if name == "DataLoader" and shuffle is not None and code(shuffle) not in ("True", "False"):
-            what = "whether it shuffles is not known here: give what is trained with a DistributedSampler"
-            self.remarks.append((self.line(node), what))
-        if is_training_loader(node) and (argument(node, "sampler") or argument(node, "batch_sampler")):
-            self.remarks.append((self.line(node), "a sampler of its own: give each rank its part of it"))
-        if name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"):
-            what = "BatchNorm sees a rank's slice: SyncBatchNorm.convert_sync_batchnorm(model) on GPUs"
-            self.remarks.append((self.line(node), what))
+        trains, loads = is_training_loader(node), name == "DataLoader"
+        left_alone = (
+            (name in OPTIMIZERS and not models, f"{name} gets its parameters from elsewhere: wrap their model"),
+            (
+                _text(node, "reduction").strip("\"'") == "sum",
+                "the loss is a sum: DDP averages, so multiply it by WORLD_SIZE before the backward",
+            ),
+            (name == "SummaryWriter", "every rank would write events: make it on RANK 0 only"),
+            (
+                name == "open" and bool(set(_text(node, "mode", 1)) & set("wax+")),
+                "every rank would write this file: do it on RANK 0 only",
+            ),
+            (
+                trains and node not in self._named,
+                "call its sampler's set_epoch(epoch) at the beginning of each epoch",
+            ),
+            (
+                loads and _text(node, "shuffle", 2) not in ("", "True", "False"),
+                "whether it shuffles is not known here: give what is trained with a DistributedSampler",
+            ),
+            (trains and has_sampler(node), "a sampler of its own: give each rank its part of it"),
+            (
+                name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
+                "BatchNorm sees a rank's slice: SyncBatchNorm.convert_sync_batchnorm(model) on GPUs",
+            ),
+        )
+        line = int(self.get_metadata(PositionProvider, node).start.line)
+        self.remarks += [(line, remark) for holds, remark in left_alone if holds]
 
 
 def is_main(node: cst.If) -> bool:

@@ -130,17 +130,17 @@ def _find(run: str | None, environ: Mapping[str, str]) -> Run | RunArray:
 def _with_array_options(
     job: Job, matrix: Mapping[str, Iterable[Any]] | None, count: int | None, at_once: int | None
 ) -> Job:
-    if matrix is None and count is None and at_once is None:
-        return job
-    from worldsize.jobspec.reading.matrix import with_count
-
     if matrix is not None:
         job = _with_values(job, matrix)
     if count is not None:
+        from worldsize.jobspec.reading.matrix import with_count
+
         job = with_count(job, count, "submit(): count")
-    if at_once is not None and not (is_array_job(job) and at_once > 0):
+    if at_once is None:
+        return job
+    if not is_array_job(job) or at_once <= 0:
         raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
-    return job if at_once is None else job._replace(at_once=at_once)
+    return job._replace(at_once=at_once)
 
 
 def _with_values(job: Job, matrix: Mapping[str, Iterable[Any]]) -> Job:

@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 VARIABLE = "WORLDSIZE_DATA_PARALLEL"
 
 
-def at_start() -> None:
-    """Where the package worldsize is not installed, scripts find its `shard` all the same."""
-    from .package_stub import StubFinder
+class StubFinder:
+    """The last finder of imports: where the package worldsize is not installed, scripts find its `shard` in a rank."""
 
-    sys.meta_path.append(StubFinder())
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "worldsize":
+            return None
+        from importlib.util import spec_from_file_location
+
+        return spec_from_file_location(name, os.path.join(os.path.dirname(__file__), "shard.py"))
+
+
+def at_start() -> None:
+    sys.meta_path.append(StubFinder)
 
 
 def on_torch(torch: Any) -> None:

@@ -7,25 +7,20 @@ on CPUs, where two messages for each layer cost more, where WORLDSIZE_SYNC_BATCH
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from .random_patches import is_compiling
-from .rank_state import replace
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .process_group import Communicator
-    from .rank_state import Training
+from .process_group import Communicator
+from .random_streams import is_compiling
+from .rank_state import Training, replace
 
 SYNC_VARIABLE = "WORLDSIZE_SYNC_BATCHNORM"
 
 
 class BatchNormPatch:
-    def __init__(self, training: Training, world: Communicator) -> None:
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._world = world
         self._asked = os.environ.get(SYNC_VARIABLE, "") not in ("", "0")
 
     def install(self) -> None:
@@ -35,34 +30,34 @@ class BatchNormPatch:
         """Whether what lies there is normalised over all ranks."""
         return self._training.mode == "split" and (device.type == "cuda" or self._asked)
 
-    def _batch_norm(self, original: Any) -> Any:
-        def batch_norm(
-            input: Any,
-            running_mean: Any,
-            running_var: Any,
-            weight: Any = None,
-            bias: Any = None,
-            training: bool = False,
-            momentum: float = 0.1,
-            eps: float = 1e-5,
-        ) -> Any:
-            sliced = training and self._training.active and self._training.batch.sliced
-            if not sliced or not torch.is_grad_enabled() or not self.is_synced_on(input.device) or is_compiling():
-                return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
-            return self._normalise_over_ranks(input, running_mean, running_var, weight, bias, momentum, eps)
-
-        return batch_norm
+    def _batch_norm(
+        self,
+        original: Any,
+        input: Any,
+        running_mean: Any,
+        running_var: Any,
+        weight: Any = None,
+        bias: Any = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Any:
+        sliced = training and self._training.active and self._training.batch.sliced
+        if not sliced or not torch.is_grad_enabled() or not self.is_synced_on(input.device) or is_compiling():
+            return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        return self._normalise_over_ranks(input, running_mean, running_var, weight, bias, momentum, eps)
 
     def _normalise_over_ranks(
         self, x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, momentum: float, eps: float
     ) -> Any:
+        world = self._training.world
         dims = [0, *range(2, x.dim())]
         shape = [1, -1, *[1] * (x.dim() - 2)]
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        count = wide.numel() // wide.shape[1] * self._world.size
-        mean = _sum_over_ranks(wide.sum(dims), self._world) / count
+        count = wide.numel() // wide.shape[1] * world.size
+        mean = _SumOverRanks.apply(wide.sum(dims), world) / count
         centred = wide - mean.view(shape)
-        variance = _sum_over_ranks(centred.pow(2).sum(dims), self._world) / count
+        variance = _SumOverRanks.apply(centred.pow(2).sum(dims), world) / count
         with torch.no_grad():
             if running_mean is not None:
                 running_mean.lerp_(mean.to(running_mean.dtype), momentum)
@@ -73,16 +68,14 @@ class BatchNormPatch:
         return result.to(x.dtype)
 
 
-def _sum_over_ranks(tensor: Any, world: Communicator) -> Any:
+class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
     """A sum that every rank's loss depends on: so its gradient is the sum of all ranks' gradients."""
 
-    class Sum(torch.autograd.Function):  # type: ignore[misc]
-        @staticmethod
-        def forward(context: Any, tensor: Any) -> Any:
-            return world.add_up(tensor.clone(), "norm")
+    @staticmethod
+    def forward(context: Any, tensor: Any, world: Communicator) -> Any:
+        context.world = world
+        return world.add_up(tensor.clone(), "norm")
 
-        @staticmethod
-        def backward(context: Any, gradient: Any) -> Any:
-            return world.add_up(gradient.clone(), "norm")
-
-    return Sum.apply(tensor)
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        return context.world.add_up(gradient.clone(), "norm"), None

@@ -1,12 +1,11 @@
-"""A part of a batch, whatever it is made of: tensors, arrays, lists, mappings, named tuples of them."""
+"""A rank's part: of a batch, whatever it is made of (tensors, arrays, lists, mappings, named tuples of them), and of
+what a sampler draws."""
 
 from __future__ import annotations
 
-from .torch_module import torch
+from typing import Any, Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterator
+import torch
 
 
 def size_of(data: Any, dim: int = 0) -> int | None:
@@ -19,11 +18,8 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
     if _is_array(data):
         if data.ndim > dim:
             yield int(data.shape[dim])
-    elif isinstance(data, dict):
-        for value in data.values():
-            yield from _sizes(value, dim)
-    elif isinstance(data, (list, tuple)):
-        for value in data:
+    elif isinstance(data, (dict, list, tuple)):
+        for value in data.values() if isinstance(data, dict) else data:
             yield from _sizes(value, dim)
 
 
@@ -49,3 +45,19 @@ def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any
 
 def _is_array(data: Any) -> bool:
     return isinstance(data, torch.Tensor) or (hasattr(data, "ndim") and hasattr(data, "shape"))
+
+
+def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
+    """`scale`: the lists of indices of one rank, whose batch size the loader's is: what the sampler draws is shared out
+    as with a DistributedSampler, whose epoch is set.
+
+    A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. What is left at
+    the end is left out, since not every rank would have one.
+    """
+    whole = loader.batch_sampler
+    if type(whole) is not torch.utils.data.BatchSampler:
+        return (each[rank] for each in zip(*[batches] * size))
+    drawn = list(whole.sampler)
+    share = torch.utils.data.DistributedSampler(drawn, size, rank, shuffle=False, drop_last=whole.drop_last)
+    own = [drawn[place] for place in share]
+    return (batch for batch in torch.utils.data.BatchSampler(own, whole.batch_size, whole.drop_last))

@@ -6,57 +6,55 @@ is rank 0's wherever it writes; a rank that loads what it would have written wai
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import io
 import os
 import shutil
 import sys
+import tempfile
+import time
+from typing import Any
 
+import torch
 from worldsize_inrank.import_hook import call_after_import
 
-from .rank_state import replace
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .process_group import Communicator
-    from .rank_state import Training
+from .rank_state import Training, replace
 
 _WRITING = frozenset("wax+")
 
 
-def install(training: Training, world: Communicator) -> None:
-    files = FilePatches(training, world)
-    replace(torch, "save", files.make_save)
-    replace(torch, "load", files.make_load)
+def install(training: Training) -> None:
+    files = FilePatches(training)
+    atexit.register(files.leave)
+    replace(torch, "save", files.save)
+    replace(torch, "load", files.load)
     for name in ("mkdir", "makedirs"):
-        replace(os, name, files.make_mkdir)
+        replace(os, name, files.make_directory)
     if training.rank == 0:
         for name in ("rename", "replace"):
-            replace(os, name, files.make_rename)
+            replace(os, name, files.rename)
         return
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    opened = files.make_open(builtins.open)
-    builtins.open = opened
-    io.open = opened
+    replace(builtins, "open", files.open)
+    io.open = builtins.open
     call_after_import("torch.utils.tensorboard.writer", files.quiet_events)
     for name in ("remove", "unlink", "rename", "replace", "rmdir"):
-        replace(os, name, files.make_remove)
+        replace(os, name, files.remove)
     for name in ("copymode", "copystat"):
-        replace(shutil, name, files.make_copy_mode)
+        replace(shutil, name, files.copy_mode)
 
 
 class FilePatches:
-    def __init__(self, training: Training, world: Communicator) -> None:
+    """`_beside`: by the real path of a file, the rank's own that stands for it. `_saves`: how often `torch.save` would
+    have made a file here."""
+
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._world = world
         self._root = os.path.join(os.path.realpath(training.run_dir), "") if training.run_dir else ""
         self._beside: dict[str, str] = {}
         self._saves: dict[str, int] = {}
-        self._leaves = False
         self._directory = ""
 
     def _shared_path(self, path: Any) -> str | None:
@@ -64,189 +62,131 @@ class FilePatches:
         if not self._root or not self._training.active or isinstance(path, int):
             return None
         try:
-            real = os.path.realpath(os.fsdecode(path))
+            real = _real_path(path)
         except (TypeError, ValueError):
             return None
         return real if real.startswith(self._root) and "__pycache__" not in real else None
 
-    def make_open(self, original: Any) -> Any:
-        def patched_open(file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
-            place = self._shared_path(file) if isinstance(mode, str) else None
-            if place is not None:
-                if _WRITING.intersection(mode):
-                    file = self._own_path(place, mode, original)
-                elif place in self._beside:
-                    file = self._beside[place]
-                else:
-                    self._await(place)
-            return original(file, mode, *values, **keywords)
+    def open(self, original: Any, file: Any, mode: Any = "r", *values: Any, **keywords: Any) -> Any:
+        place = self._shared_path(file) if isinstance(mode, str) else None
+        if place is not None:
+            writes = _WRITING.intersection(mode)
+            file = (self._make_own(place, mode) if writes else self._own_to_read(place)) or file
+        return original(file, mode, *values, **keywords)
 
-        return patched_open
-
-    def _own_path(self, place: str, mode: str, open_file: Any) -> str:
+    def _make_own(self, place: str, mode: str) -> str:
         """Where this rank writes what belongs at `place`."""
-        own = self._beside.get(place)
-        if own is None:
-            own = self._beside[place] = os.path.join(self._own_directory(), str(len(self._beside)))
+        if place not in self._beside:
+            own = os.path.join(self._own_directory(), str(len(self._beside)))
             if "r" in mode and os.path.exists(place):
-                with open_file(place, "rb") as source, open_file(own, "wb") as target:
-                    target.write(source.read())
-        return own
+                shutil.copyfile(place, own)
+            self._beside[place] = own
+        return self._beside[place]
 
-    def _sweep_later(self) -> None:
-        import atexit
-
-        mine = os.getpid()
-
-        def sweep() -> None:
-            if os.getpid() == mine:
-                shutil.rmtree(self._directory, ignore_errors=True)
-
-        atexit.register(sweep)
-
-    def make_save(self, original: Any) -> Any:
-        def patched_save(obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
-            if not self._training.active or not isinstance(f, (str, os.PathLike)):
-                original(obj, f, *values, **keywords)
-                return
-            if self._training.used and not self._leaves:
-                self._leave_later()
-            name = os.path.realpath(os.fspath(f))
-            count = self._saves[name] = self._saves.get(name, 0) + 1
-            if self._training.rank == 0:
-                original(obj, f, *values, **keywords)
-                self._announce(name, count)
-            elif self._training.used:
-                self._beside.pop(name, None)
-            else:
-                original(obj, self._own_path(name, "wb", builtins.open), *values, **keywords)
-
-        return patched_save
-
-    def make_load(self, original: Any) -> Any:
-        def patched_load(f: Any, *values: Any, **keywords: Any) -> Any:
-            if self._training.active and isinstance(f, (str, os.PathLike)):
-                name = os.path.realpath(os.fspath(f))
-                if name in self._beside:
-                    f = self._beside[name]
-                else:
-                    self._await(name)
-            return original(f, *values, **keywords)
-
-        return patched_load
-
-    def _leave_later(self) -> None:
-        """Where a rank fails, the others need nothing any more."""
-        import atexit
-
-        self._leaves = True
-
-        def leave() -> None:
-            if self._training.active and not hasattr(sys, "last_value"):
-                self._world.wait_for_others()
-
-        atexit.register(leave)
-
-    def _announce(self, name: str, count: int) -> None:
-        if self._training.used:
-            self._world.store.set(f"worldsize/saved/{name}", str(count))
-
-    def _await(self, name: str) -> None:
-        """Until rank 0 has written what this rank has not, as often as it would have been written here."""
-        count = self._saves.get(name, 0)
-        if not count or not self._training.rank or not self._training.used:
-            return
-        import time
-
-        key = f"worldsize/saved/{name}"
-        self._world.store.wait([key])
-        while int(self._world.store.get(key)) < count:
-            time.sleep(0.05)
-
-    def quiet_events(self, module: Any) -> None:
-        """TensorBoard's events are rank 0's."""
-
-        def make_init(original: Any) -> Any:
-            def patched_init(writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
-                original(writer, self._own_directory(), *values, **keywords)
-
-            return patched_init
-
-        replace(module.SummaryWriter, "__init__", make_init)
+    def _own_to_read(self, place: str) -> str | None:
+        """The rank's own file that stands for the one at `place`; None where that itself is meant, once rank 0 has
+        written it as often as it would have been written here."""
+        count = self._saves.get(place, 0)
+        if place not in self._beside and count and self._training.rank and self._training.used:
+            store = self._training.world.store
+            key = f"worldsize/saved/{place}"
+            store.wait([key])
+            while int(store.get(key)) < count:
+                time.sleep(0.05)
+        return self._beside.get(place)
 
     def _own_directory(self) -> str:
         if not self._directory:
-            import tempfile
-
             self._directory = tempfile.mkdtemp(prefix=f"worldsize-rank-{self._training.rank}-")
-            self._sweep_later()
+            atexit.register(_remove_own, self._directory, os.getpid())
         return self._directory
 
-    def make_mkdir(self, original: Any) -> Any:
-        """All ranks make the same directory: one of them is first."""
+    def save(self, original: Any, obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
+        if not self._training.active or not isinstance(f, (str, os.PathLike)):
+            original(obj, f, *values, **keywords)
+            return
+        name = self._count_save(f)
+        if self._training.rank == 0:
+            original(obj, f, *values, **keywords)
+            self._announce(name)
+        elif self._training.used:
+            self._beside.pop(name, None)
+        else:
+            original(obj, self._make_own(name, "wb"), *values, **keywords)
 
-        def patched_mkdir(name: Any, *values: Any, **keywords: Any) -> None:
-            try:
-                original(name, *values, **keywords)
-            except FileExistsError:
-                if self._shared_path(name) is None or not os.path.isdir(name):
-                    raise
+    def load(self, original: Any, f: Any, *values: Any, **keywords: Any) -> Any:
+        if self._training.active and isinstance(f, (str, os.PathLike)):
+            f = self._own_to_read(_real_path(f)) or f
+        return original(f, *values, **keywords)
 
-        return patched_mkdir
-
-    def make_rename(self, original: Any) -> Any:
-        """What rank 0 has saved is there under another name."""
-
-        def patched_rename(path: Any, other: Any, **keywords: Any) -> None:
-            original(path, other, **keywords)
-            name = self._count_move(path, other)
-            if name:
-                self._announce(name, self._saves[name])
-
-        return patched_rename
-
-    def _count_move(self, path: Any, *others: Any) -> str:
-        """The new name of what `torch.save` has made, counted alike by all ranks; empty for anything else."""
-        if not others or self._saved_name(path) is None:
-            return ""
-        name = os.path.realpath(os.fsdecode(others[0]))
+    def _count_save(self, path: Any) -> str:
+        """The real path of what `torch.save` makes, by itself or under a new name: counted alike by all ranks."""
+        name = _real_path(path)
         self._saves[name] = self._saves.get(name, 0) + 1
         return name
 
+    def _announce(self, name: str) -> None:
+        if self._training.used:
+            self._training.world.store.set(f"worldsize/saved/{name}", str(self._saves[name]))
+
+    def leave(self) -> None:
+        """At the end of what has saved. Where a rank fails, the others need nothing any more."""
+        if self._saves and self._training.used and self._training.active and not hasattr(sys, "last_value"):
+            self._training.world.wait_for_others()
+
+    def quiet_events(self, module: Any) -> None:
+        """TensorBoard's events are rank 0's."""
+        replace(module.SummaryWriter, "__init__", self._init_writer)
+
+    def _init_writer(self, original: Any, writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
+        original(writer, self._own_directory(), *values, **keywords)
+
+    def make_directory(self, original: Any, name: Any, *values: Any, **keywords: Any) -> None:
+        """All ranks make the same directory: one of them is first."""
+        try:
+            original(name, *values, **keywords)
+        except FileExistsError:
+            if self._shared_path(name) is None or not os.path.isdir(name):
+                raise
+
+    def rename(self, original: Any, path: Any, other: Any, **keywords: Any) -> None:
+        """What rank 0 has saved is there under another name."""
+        original(path, other, **keywords)
+        if self._saved_name(path) is not None:
+            self._announce(self._count_save(other))
+
     def _saved_name(self, path: Any) -> str | None:
+        """The real path of what `torch.save` has made; None for anything else."""
         if not self._saves or not self._training.active or not isinstance(path, (str, os.PathLike)):
             return None
-        name = os.path.realpath(os.fsdecode(path))
+        name = _real_path(path)
         return name if name in self._saves else None
 
-    def _is_skipped(self, path: Any) -> bool:
-        """Whether `torch.save` has left it to rank 0."""
-        name = self._saved_name(path)
-        return name is not None and name not in self._beside
-
-    def make_copy_mode(self, original: Any) -> Any:
+    def copy_mode(self, original: Any, source: Any, target: Any, **keywords: Any) -> None:
         """Of a copy that lies beside, there is no mode to set."""
+        if self._shared_path(target) not in self._beside:
+            original(source, target, **keywords)
 
-        def patched_copy_mode(source: Any, target: Any, **keywords: Any) -> None:
-            if self._shared_path(target) not in self._beside:
-                original(source, target, **keywords)
+    def remove(self, original: Any, path: Any, *values: Any, **keywords: Any) -> None:
+        """What rank 0 removes or renames: `values` is the new name."""
+        saved = self._saved_name(path)
+        new = self._count_save(values[0]) if saved is not None and values else None
+        if saved is not None and saved not in self._beside:  # left to rank 0
+            self._beside.pop(new or "", None)
+            return
+        place = self._shared_path(path) if not keywords.get("dir_fd") else None
+        if place is None:
+            original(path, *values, **keywords)
+            return
+        own = self._beside.pop(place, None)
+        if own is not None and values:
+            self._beside[_real_path(values[0])] = own
 
-        return patched_copy_mode
 
-    def make_remove(self, original: Any) -> Any:
-        """What rank 0 removes or renames."""
+def _real_path(path: Any) -> str:
+    return os.path.realpath(os.fsdecode(path))
 
-        def patched_remove(path: Any, *values: Any, **keywords: Any) -> None:
-            skipped, name = self._is_skipped(path), self._count_move(path, *values)
-            if skipped:
-                self._beside.pop(name, None)
-                return
-            place = self._shared_path(path) if not keywords.get("dir_fd") else None
-            if place is None:
-                original(path, *values, **keywords)
-            elif place in self._beside and values:
-                self._beside[os.path.realpath(os.fsdecode(values[0]))] = self._beside.pop(place)
-            else:
-                self._beside.pop(place, None)
 
-        return patched_remove
+def _remove_own(directory: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)

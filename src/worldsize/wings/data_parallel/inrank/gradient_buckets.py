@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from .torch_module import torch
+from typing import Any, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Sequence
+import torch
 
-    from .process_group import Communicator
+from .process_group import Communicator
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
@@ -37,40 +35,33 @@ class GradientBucket:
 
     def fill(self) -> None:
         """With this rank's gradients; zeros where it has none."""
-        views, gradients = [], []
-        self.missing = []
-        for position, (tensor, view) in enumerate(zip(self.tensors, self.views)):
-            gradient = tensor.grad
-            if gradient is None:
-                self.missing.append(position)
-                view.zero_()
-            else:
-                views.append(view)
-                gradients.append(gradient.to_dense() if gradient.is_sparse else gradient)
-        with torch.no_grad():
-            if views:
-                torch._foreach_copy_(views, gradients)
+        self.missing = [position for position, tensor in enumerate(self.tensors) if tensor.grad is None]
+        for position in self.missing:
+            self.views[position].zero_()
+        found = [(view, tensor.grad) for view, tensor in zip(self.views, self.tensors) if tensor.grad is not None]
+        _copy([(view, gradient.to_dense() if gradient.is_sparse else gradient) for view, gradient in found])
 
     def send(self, world: Communicator) -> None:
         flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
-        self.work = world.group_of(self.flat.device).allreduce([flat])
+        self.work = world.group(self.flat.device).allreduce([flat])
 
     def give_back(self, used: Sequence[float] | None) -> None:
         """The sums become the tensors' gradients. `used`: on how many ranks each was; None: nothing is missing."""
-        views, gradients = [], []
-        for position, (tensor, view) in enumerate(zip(self.tensors, self.views)):
-            gradient = tensor.grad
-            if gradient is None:
-                if used is not None and used[position]:
-                    tensor.grad = view.detach().clone()
-            elif gradient.is_sparse:
-                tensor.grad = view.to_sparse(gradient.sparse_dim())
-            else:
-                views.append(view)
-                gradients.append(gradient)
+        found = [(tensor, view) for tensor, view in zip(self.tensors, self.views) if tensor.grad is not None]
+        _copy([(tensor.grad, view) for tensor, view in found if not tensor.grad.is_sparse])
+        for tensor, view in found:
+            if tensor.grad.is_sparse:
+                tensor.grad = view.to_sparse(tensor.grad.sparse_dim())
+        for position in self.missing:
+            if used is not None and used[position]:
+                self.tensors[position].grad = self.views[position].detach().clone()
+
+
+def _copy(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Each second one into the first."""
+    if pairs:
         with torch.no_grad():
-            if views:
-                torch._foreach_copy_(gradients, views)
+            torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 class BucketPlan:
@@ -81,10 +72,7 @@ class BucketPlan:
         self.buckets = _make_buckets(self.order)
         self.number = {index: number for number, bucket in enumerate(self.buckets) for index in bucket.indices}
         self.place = {index: position for position, (index, _) in enumerate(self.order)}
-
-    @property
-    def tail(self) -> Any:
-        return self.buckets[-1].tail
+        self.tail = self.buckets[-1].tail
 
 
 class BackwardPass:

@@ -7,60 +7,53 @@ part of the whole batch's, so that gradients need only be added.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from .gradient_buckets import EXTRA, HEAD, LOSS, WEIGHT, BackwardPass, BucketPlan
-from .loss_shares import LossShares
-from .rank_state import refusal, replace, user_frame
-from .torch_module import torch
+from .loss_graph import start_gradients
+from .models import Models
+from .printed_values import PrintedValues
+from .rank_state import Training, refusal, replace, user_frame
 from .trained_tensors import TrainedTensors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .models import Models
-    from .printed_values import PrintedValues
-    from .process_group import Communicator
-    from .rank_state import Training
 
 _FRAMES = 3
 
 
 class GradientReducer:
-    def __init__(self, training: Training, world: Communicator, models: Models, values: PrintedValues) -> None:
+    def __init__(self, training: Training, models: Models, values: PrintedValues) -> None:
         self._training = training
-        self._world = world
-        self._models = models
+        self._world = training.world
         self._values = values
-        self._trained = TrainedTensors(training, world, models, self._on_gradient)
-        self._shares = LossShares(training, world)
+        self._trained = TrainedTensors(training, models, self._on_gradient)
         self._plans: dict[Any, BucketPlan] = {}
         self._several: set[int] = set()
         self._run: BackwardPass | None = None
         self._late: Any = None
 
     def install(self) -> None:
-        replace(torch.autograd, "backward", self._make_backward)
+        replace(torch.autograd, "backward", self._backward)
 
-    def _make_backward(self, original: Any) -> Any:
-        def backward(
-            tensors: Any,
-            grad_tensors: Any = None,
-            retain_graph: Any = None,
-            create_graph: bool = False,
-            grad_variables: Any = None,
-            inputs: Any = None,
-        ) -> None:
-            keywords = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
-            gradients = grad_tensors if grad_variables is None else grad_variables
-            if not self._training.active or self._run is not None:
-                original(tensors, gradients, **keywords)
-                return
-            roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
-            if gradients is None or isinstance(gradients, torch.Tensor):
-                gradients = (gradients,) * len(roots)
-            self._train(original, roots, tuple(gradients), keywords)
-
-        return backward
+    def _backward(
+        self,
+        original: Any,
+        tensors: Any,
+        grad_tensors: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        grad_variables: Any = None,
+        inputs: Any = None,
+    ) -> None:
+        keywords = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
+        gradients = grad_tensors if grad_variables is None else grad_variables
+        if not self._training.active or self._run is not None:
+            original(tensors, gradients, **keywords)
+            return
+        roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
+        if gradients is None or isinstance(gradients, torch.Tensor):
+            gradients = (gradients,) * len(roots)
+        self._train(original, roots, tuple(gradients), keywords)
 
     def _train(self, original: Any, roots: Any, gradients: Any, keywords: Any) -> None:
         training = self._training
@@ -73,7 +66,7 @@ class GradientReducer:
         run = self._run = BackwardPass(self._plans.get(site))
         handles: list[Any] = []
         try:
-            gradients = self._shares.begin(run, roots, gradients, handles)
+            gradients = start_gradients(training, run, roots, gradients, handles)
             self._set_aside(run)
             original(roots, gradients, **keywords)
             if not run.fired:
@@ -98,17 +91,17 @@ class GradientReducer:
         run = self._run
         if run is None:
             return
-        again = index in run.fired
+        plan, again = run.plan, index in run.fired
         run.fired[index] = None
-        number = None if run.plan is None else run.plan.number.get(index)
-        if number is None:
+        number = None if plan is None else plan.number.get(index)
+        if plan is None or number is None:
             (self._several.add if again else run.extra.append)(index)
         elif again:
             self._handle_repeat(run, index, number)
         elif index not in self._several:
             run.pending[number] -= 1
-            if not run.pending[number]:
-                self._send_full(run)
+            while run.next < len(plan.buckets) - 1 and not run.pending[run.next]:
+                self._send_next(run, plan)
 
     def _handle_repeat(self, run: BackwardPass, index: int, number: int) -> None:
         """A tensor that gets its gradient in several parts of one backward is sent at its end, from now on."""
@@ -122,14 +115,14 @@ class GradientReducer:
         self._several.add(index)
         run.pending[number] += 1
 
-    def _send_full(self, run: BackwardPass) -> None:
-        """All messages that are whole, in their order; the last one waits for the backward's end."""
-        assert run.plan is not None
-        while run.next < len(run.plan.buckets) - 1 and not run.pending[run.next]:
-            bucket = run.plan.buckets[run.next]
-            bucket.fill()
-            bucket.send(self._world)
-            run.next += 1
+    def _send_next(self, run: BackwardPass, plan: BucketPlan) -> None:
+        """Messages leave in their order, each when it is whole; the last one at the backward's end."""
+        bucket = plan.buckets[run.next]
+        run.next += 1
+        bucket.fill()
+        if run.next == len(plan.buckets):
+            self._write_tail(run, plan)
+        bucket.send(self._world)
 
     def _finish(self, run: BackwardPass, site: Any, roots: Any) -> None:
         extra, loss = True, None
@@ -145,20 +138,15 @@ class GradientReducer:
 
     def _complete(self, run: BackwardPass, plan: BucketPlan) -> tuple[bool, Any]:
         """Sends what is left; whether a rank has trained what the plan does not know, and the whole batch's loss."""
-        last = plan.buckets[-1]
-        for number in range(run.next, len(plan.buckets)):
-            bucket = plan.buckets[number]
-            bucket.fill()
-            if bucket is last:
-                self._write_tail(run, plan)
-            bucket.send(self._world)
+        tail = plan.tail
+        while run.next < len(plan.buckets):
+            self._send_next(run, plan)
         for bucket in plan.buckets:
             bucket.work.wait()
-        on_cpu = last.tail.device.type == "cpu"
-        head = last.tail[:HEAD].tolist() if on_cpu else last.tail[:HEAD].clone()
-        divisor = self._divisor(run, head[WEIGHT], torch.finfo(last.tail.dtype).eps)
+        head = tail[:HEAD].tolist() if tail.device.type == "cpu" else tail[:HEAD].clone()
+        divisor = self._divisor(run, head[WEIGHT], torch.finfo(tail.dtype).eps)
         missing = any(bucket.missing for bucket in plan.buckets)
-        used = last.tail[HEAD:].tolist() if missing else None
+        used = tail[HEAD:].tolist() if missing else None
         run.idle = used is not None and not any(used)
         for bucket in plan.buckets:
             if divisor is not None:
@@ -228,10 +216,10 @@ class GradientReducer:
             return None
         former = self._plans[site].order if site in self._plans else []
         self._plans[site] = BucketPlan([*former, *members])
-        late = BackwardPass(BucketPlan(members))
-        assert late.plan is not None
+        plan = BucketPlan(members)
+        late = BackwardPass(plan)
         late.fired, late.weight, late.loss, late.parts = run.fired, run.weight, run.loss, run.parts
-        return self._complete(late, late.plan)[1]
+        return self._complete(late, plan)[1]
 
     def _add_former(self, run: BackwardPass) -> None:
         with torch.no_grad():
@@ -246,7 +234,7 @@ class GradientReducer:
 
 def _site() -> Any:
     """Where in the user's code the backward stands: the innermost lines."""
-    frame = user_frame(3)
+    frame = user_frame()
     lines: list[Any] = []
     while frame is not None and len(lines) < _FRAMES:
         lines.append((frame.f_code, frame.f_lineno))

@@ -1,29 +1,26 @@
-"""Puts the parts in their places, once torch is there."""
+"""Puts the parts in their places, once torch is there, and says at the end what the rank has seen."""
 
 from __future__ import annotations
 
 import atexit
 import hashlib
+import json
 import os
+import random
+from typing import Any, Mapping
 
-from . import file_patches, report
+import torch
+from worldsize_inrank.import_hook import call_after_import
+
+from . import file_patches
 from .batch_norm import BatchNormPatch
 from .batch_slices import size_of, slice_of
 from .gradient_reducer import GradientReducer
-from .guards import install_guards
+from .guards import Guards
+from .loader_pass import RankParts
 from .loader_patches import LoaderPatches
-from .models import Models
-from .printed_values import PrintedValues
-from .process_group import Communicator
-from .random_patches import RandomPatches
-from .random_streams import RandomStreams, call_with_numpy, seed_all_ranks
-from .rank_parts import RankParts
-from .rank_state import NO_BATCH, BatchSizes, Training, refusal
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Mapping
+from .random_streams import RandomPatches
+from .rank_state import NO_BATCH, Training, refusal
 
 PARTS: RankParts | None = None
 
@@ -31,32 +28,34 @@ PARTS: RankParts | None = None
 def install(mode: str, environ: Mapping[str, str]) -> None:
     global PARTS
     training = Training(mode, environ)
-    seed = int.from_bytes(hashlib.sha256(training.run_id.encode()).digest()[:4], "big")
-    seed_all_ranks(seed)
-    world = Communicator(training.rank, training.size)
-    models = Models(training, world)
-    streams = RandomStreams(training)
-    values = PrintedValues(training, world)
-    parts = PARTS = RankParts(training, world, models, streams, values)
-    models.install()
+    parts = PARTS = RankParts(training)
+    parts.models.install()
     LoaderPatches(parts).install()
-    noise = RandomPatches(training, streams)
-    noise.install()
-
-    def numpy_loaded(numpy: Any) -> None:
-        numpy.seed(seed)
-        noise.install_numpy(numpy)
-
-    call_with_numpy(numpy_loaded)
-    GradientReducer(training, world, models, values).install()
-    values.install()
-    normalising = BatchNormPatch(training, world)
+    _install_random_numbers(parts)
+    GradientReducer(training, parts.models, parts.values).install()
+    parts.values.install()
+    normalising = BatchNormPatch(training)
     normalising.install()
-    install_guards(parts, normalising)
-    file_patches.install(training, world)
+    Guards(training, parts.models, normalising).install()
     os.register_at_fork(after_in_child=training.stop)
-    atexit.register(world.close)
-    atexit.register(report.write_report, training)
+    atexit.register(training.world.close)
+    atexit.register(_write_report, training)
+    file_patches.install(training)
+
+
+def _install_random_numbers(parts: RankParts) -> None:
+    """What a script that sets no seed would draw at random is drawn alike by all ranks."""
+    seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
+    random.seed(seed)
+    torch.manual_seed(seed)
+    patches = RandomPatches(parts.training, parts.streams)
+    patches.install()
+
+    def install_numpy(numpy: Any) -> None:
+        numpy.seed(seed)
+        patches.install_numpy(numpy)
+
+    call_after_import("numpy.random", install_numpy)
 
 
 def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
@@ -73,11 +72,34 @@ def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
     if total is None:
         raise refusal(f"what is to be shared out differs in dimension {dim}", "give tensors of one batch")
     training.counts["shards"] += 1
-    if total % training.size:
-        training.samples += total
+    sizes = training.divide(total)
+    training.samples += sizes.local
+    if not sizes.sliced:
         return batch
-    local = total // training.size
-    training.batch = training.asked = BatchSizes(True, local, total)
-    training.samples += local
+    training.batch = training.asked = sizes
     parts.streams.use(True)
-    return tuple(slice_of(each, total, training.rank * local, local, dim) for each in batch)
+    return tuple(slice_of(each, total, training.rank * sizes.local, sizes.local, dim) for each in batch)
+
+
+def _write_report(training: Training) -> None:
+    """Samples, batches, steps, into the attempt's directory, beside the run's other records."""
+    if not training.run_dir or not (training.backwards or training.steps):
+        return
+    directory = os.path.join(training.run_dir, "attempt-" + training.attempt, "data-parallel")
+    told = {
+        "mode": training.mode,
+        "left_alone": not training.active,
+        "samples": training.samples,
+        "batches": training.counts,
+        "backwards": training.backwards,
+        "steps": training.steps,
+    }
+    training.active = False
+    try:
+        mode = os.stat(os.path.dirname(directory)).st_mode & 0o777  # whatever the rank's umask is
+        os.makedirs(directory, mode, exist_ok=True)
+        path = os.path.join(directory, f"rank-{training.rank:05d}.json")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o666), "w") as file:
+            json.dump(told, file)
+    except OSError:
+        pass  # a full disk must not fail a training that has succeeded

@@ -8,108 +8,88 @@ gradient of equal batches is that of one.
 
 from __future__ import annotations
 
-from .loader_pass import make_pass
+import math
+from typing import Any
+
+import torch
+
+from .loader_pass import LoaderPass, RankParts
 from .rank_state import NO_BATCH, replace
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .loader_pass import LoaderPass
-    from .rank_parts import RankParts
 
 
 class LoaderPatches:
     def __init__(self, parts: RankParts) -> None:
         self._parts = parts
+        self._training = parts.training
         self._next: LoaderPass | None = None
 
     def install(self) -> None:
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
-        replace(torch.utils.data.DataLoader, "__iter__", self._make_iter)
-        replace(kind, "__init__", self._make_init)
-        replace(kind, "_reset", self._make_reset)
-        replace(kind, "_next_index", self._make_next_index)
-        replace(kind, "__next__", self._make_next)
-        if self._parts.training.mode == "scale":
-            replace(torch.utils.data.DataLoader, "__len__", self._make_length)
+        replace(torch.utils.data.DataLoader, "__iter__", self._iterate)
+        replace(kind, "__init__", self._init)
+        replace(kind, "_reset", self._reset)
+        replace(kind, "_next_index", self._next_index)
+        replace(kind, "__next__", self._take_next)
+        if self._training.mode == "scale":
+            replace(torch.utils.data.DataLoader, "__len__", self._length)
 
-    def _make_iter(self, original: Any) -> Any:
-        def iterate(loader: Any) -> Any:
-            parts = self._parts
-            if not parts.training.active:
-                return original(loader)
-            follower = make_pass(parts, loader)
-            parts.streams.use(False)
-            parts.training.batch = NO_BATCH
-            parts.models.average_buffers()
-            if follower.may_train() and torch.is_grad_enabled():
-                parts.start_pass(loader)
-            former, self._next = self._next, follower
-            try:
-                if getattr(loader, "_iterator", None) is not None:
-                    loader._iterator.__dict__["_worldsize"] = follower
-                return original(loader)
-            finally:
-                self._next = former
+    def _pass_of(self, iterator: Any) -> Any:
+        """The pass that an iterator is of, if it is followed; else None."""
+        return iterator.__dict__.get("_worldsize") if self._training.active else None
 
-        return iterate
+    def _iterate(self, original: Any, loader: Any) -> Any:
+        parts = self._parts
+        if not self._training.active:
+            return original(loader)
+        follower = LoaderPass(parts, loader)
+        parts.streams.use(False)
+        self._training.batch = NO_BATCH
+        parts.models.average_buffers()
+        if follower.may_train() and torch.is_grad_enabled():
+            parts.start_pass(loader)
+        former, self._next = self._next, follower
+        try:
+            if getattr(loader, "_iterator", None) is not None:
+                loader._iterator.__dict__["_worldsize"] = follower
+            return original(loader)
+        finally:
+            self._next = former
 
-    def _make_length(self, original: Any) -> Any:
+    def _length(self, original: Any, loader: Any) -> Any:
         """Of a loader that shuffles, which is one that trains: the batches of one rank, as schedules count them."""
+        shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
+        if not shuffles or not self._training.active or not loader.batch_size:
+            return original(loader)
+        count = math.floor if loader.drop_last else math.ceil
+        return count(count(len(loader.sampler) / self._training.size) / loader.batch_size)
 
-        def length(loader: Any) -> Any:
-            batches = original(loader)
-            shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
-            size = self._parts.training.size
-            if not shuffles or not self._parts.training.active or not loader.batch_size:
-                return batches
-            share = len(loader.sampler) // size if loader.drop_last else -(-len(loader.sampler) // size)
-            return share // loader.batch_size if loader.drop_last else -(-share // loader.batch_size)
+    def _init(self, original: Any, iterator: Any, loader: Any) -> None:
+        original(iterator, loader)
+        iterator.__dict__["_worldsize"] = self._next
+        follower = self._pass_of(iterator)
+        if follower is not None:
+            iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
+            if not follower.streaming:
+                iterator._base_seed += self._training.rank * (1 << 32)
 
-        return length
+    def _reset(self, original: Any, iterator: Any, loader: Any, *values: Any, **keywords: Any) -> None:
+        original(iterator, loader, *values, **keywords)
+        follower = self._pass_of(iterator)
+        if follower is not None:
+            iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
 
-    def _make_init(self, original: Any) -> Any:
-        def patched_init(iterator: Any, loader: Any) -> None:
-            original(iterator, loader)
-            follower, training = self._next, self._parts.training
-            if follower is not None and training.active:
-                iterator.__dict__["_worldsize"] = follower
-                iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
-                if not follower.streaming:
-                    iterator._base_seed += training.rank * (1 << 32)
+    def _next_index(self, original: Any, iterator: Any) -> Any:
+        index, follower = original(iterator), self._pass_of(iterator)
+        return index if follower is None else follower.take(index)
 
-        return patched_init
-
-    def _make_reset(self, original: Any) -> Any:
-        def reset(iterator: Any, loader: Any, *values: Any, **keywords: Any) -> None:
-            original(iterator, loader, *values, **keywords)
-            follower = iterator.__dict__.get("_worldsize")
-            if follower is not None and self._parts.training.active:
-                iterator._sampler_iter = follower.share_indices(iterator._sampler_iter)
-
-        return reset
-
-    def _make_next_index(self, original: Any) -> Any:
-        def next_index(iterator: Any) -> Any:
-            index = original(iterator)
-            follower = iterator.__dict__.get("_worldsize")
-            return index if follower is None or not self._parts.training.active else follower.take(index)
-
-        return next_index
-
-    def _make_next(self, original: Any) -> Any:
-        def patched_next(iterator: Any) -> Any:
-            follower = iterator.__dict__.get("_worldsize")
-            if follower is None or not self._parts.training.active:
-                return original(iterator)
-            follower.begin()
-            try:
-                data = follower.draw_own(lambda: original(iterator))
-            except StopIteration:
-                follower.end()
-                raise
-            return follower.deliver(data)
-
-        return patched_next
+    def _take_next(self, original: Any, iterator: Any) -> Any:
+        follower = self._pass_of(iterator)
+        if follower is None:
+            return original(iterator)
+        follower.begin()
+        try:
+            data = follower.draw_own(lambda: original(iterator))
+        except StopIteration:
+            follower.end()
+            raise
+        return follower.deliver(data)

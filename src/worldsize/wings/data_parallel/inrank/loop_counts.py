@@ -11,16 +11,14 @@ import ast
 import ctypes
 import sys
 from functools import lru_cache
+from typing import Any
 
-from .loop_purpose import called_name, is_size, loop_nodes
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .loop_purpose import innermost_loop, loop_body
+from .process_group import Communicator
 
-    from .process_group import Communicator
-
+_OUTPUT_CALLS = ("print", "format", "info", "debug", "write", "set_description", "set_postfix", "update")
 _WRITES_THROUGH = sys.version_info >= (3, 13)
 """Since then a frame's variables can be changed without a word to the interpreter."""
 
@@ -94,7 +92,7 @@ def _write(frame: Any, name: str, value: Any, more: float) -> None:
 def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
     """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
     the batch), in its order."""
-    nodes = [node for node in loop_nodes(code, line) if isinstance(node, ast.AugAssign)]
+    nodes = [node for part in loop_body(code, line) for node in ast.walk(part) if isinstance(node, ast.AugAssign)]
     sums = [node for node in nodes if isinstance(node.op, ast.Add) and _is_count(node.value)]
     found = [(_dotted_name(node.target), node.lineno, _is_mean(node.value)) for node in sums]
     return [row for row in found if row[0]]
@@ -103,7 +101,7 @@ def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
 def _is_count(tree: ast.expr) -> bool:
     """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
     return any(
-        is_size(node) or called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
+        _is_size(node) or _called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
         for node in ast.walk(tree)
     )
 
@@ -111,11 +109,38 @@ def _is_count(tree: ast.expr) -> bool:
 def _is_mean(tree: ast.expr) -> bool:
     """`….mean()`, `… / len(x)`"""
     for node in ast.walk(tree):
-        if called_name(node) == "mean":
+        if _called_name(node) == "mean":
             return True
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(is_size, ast.walk(node.right))):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and any(map(_is_size, ast.walk(node.right))):
             return True
     return False
+
+
+@lru_cache(maxsize=None)
+def printed_sizes(code: Any, line: int) -> list[str]:
+    """What the loop around a line says, as it goes on, with the size of a batch that it has taken."""
+    loop = innermost_loop(code, line)
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return []
+    taken = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    sayings = [node for statement in loop.body for node in ast.walk(statement) if _is_output(node)]
+    sizes: list[Any] = [node for saying in sayings for node in ast.walk(saying) if _is_size(node)]
+    found = [(node, name.id) for node in sizes for name in ast.walk(node) if isinstance(name, ast.Name)]
+    return list(dict.fromkeys(f"size of {name} (line {node.lineno})" for node, name in found if name in taken))
+
+
+def _is_output(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or _called_name(node) in _OUTPUT_CALLS
+
+
+def _is_size(node: ast.AST) -> bool:
+    return _called_name(node) in ("len", "size") or (isinstance(node, ast.Attribute) and node.attr == "shape")
+
+
+def _called_name(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _dotted_name(node: ast.expr) -> str:

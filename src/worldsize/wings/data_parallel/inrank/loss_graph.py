@@ -2,18 +2,19 @@
 
 A mean over the whole batch is the mean of the slices' means; a sum is their sum; a mean over what is not ignored must
 be weighted by how much each rank had. What is none of these, such as a root of a mean, cannot be put together from
-slices' gradients.
+slices' gradients. Each rank's backward begins with its share of the whole batch's loss, so that gradients need only be
+added.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any
 
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .gradient_buckets import BackwardPass
+from .rank_state import Training, refusal
 
 _MAX_NODES = 5000
 _MAX_WEIGHT_NODES = 500
@@ -23,65 +24,40 @@ _THROUGH = (
     "Maximum", "Permute", "T",
 )  # fmt: skip
 _NONLINEAR = (
-    "Sqrt",
-    "Rsqrt",
-    "Pow",
-    "Exp",
-    "Log",
-    "LinalgVectorNorm",
-    "Norm",
-    "Sigmoid",
-    "Tanh",
-    "Var",
-    "Std",
-    "Logsumexp",
-)
+    "Sqrt", "Rsqrt", "Pow", "Exp", "Log", "LinalgVectorNorm", "Norm", "Sigmoid", "Tanh", "Var", "Std", "Logsumexp",
+)  # fmt: skip
 _WEIGHT_OPERATIONS = (*_THROUGH, *_NONLINEAR, "Sum", "Mean", "Abs", "Square", "Reciprocal", "Softplus", "Relu")
 
 
-class LossReading(NamedTuple):
+class LossReading:
     """`sums`: nodes that sum over the batch. `weighted`: nodes that are means over a counted part of the batch, with
     the count. `means`: how many plain means there are. `bent`: functions of the batch that are no sum of its parts.
     `opaque`: what could not be looked into."""
 
-    sums: list[Any]
-    weighted: list[tuple[Any, Any]]
-    means: int
-    bent: list[str]
-    opaque: list[str]
-
-    @property
-    def kind(self) -> str:
-        return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
-
-
-def read_loss(root: Any, local: int, total: int) -> LossReading:
-    """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
-    reader = _LossGraphReader(local, total)
-    if root is not None:
-        reader.visit(root)
-    return LossReading(reader.sums, reader.weighted, reader.means, reader.bent, reader.opaque)
-
-
-class _LossGraphReader:
-    def __init__(self, local: int, total: int) -> None:
-        self.local = max(local, 1)
-        self.total = total
+    def __init__(self, root: Any, local: int, total: int) -> None:
+        """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
+        self._local = max(local, 1)
+        self._total = total
         self.sums: list[Any] = []
         self.weighted: list[tuple[Any, Any]] = []
         self.means = 0
         self.bent: list[str] = []
         self.opaque: list[str] = []
-        self._seen: set[Any] = set()
+        self._read(root)
 
-    def visit(self, root: Any) -> None:
+    @property
+    def kind(self) -> str:
+        return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
+
+    def _read(self, root: Any) -> None:
         """The part of the graph above the reductions over the batch; with each node, what it is divided by."""
+        seen: set[Any] = {None}
         stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
-        while stack and len(self._seen) < _MAX_NODES:
+        while stack and len(seen) < _MAX_NODES:
             node, divisors = stack.pop()
-            if node is None or node in self._seen:
+            if node in seen:
                 continue
-            self._seen.add(node)
+            seen.add(node)
             name = _operation_name(node)
             if name == "AccumulateGrad" or self._record_reduction(node, name, divisors):
                 continue
@@ -96,52 +72,45 @@ class _LossGraphReader:
 
     def _divisors(self, node: Any, name: str, divisors: tuple[Any, ...]) -> tuple[Any, ...]:
         other = getattr(node, "_saved_other", None) if name in ("Mul", "Div") else None
-        if isinstance(other, (int, float)):
-            return (*divisors, other if name == "Div" else 1 / other if other else 1)
-        if other is None or other.dim() or other.requires_grad:
+        if isinstance(other, torch.Tensor):
+            if other.dim() or other.requires_grad:
+                return divisors
+            if name == "Div" and not _is_python_number(other):
+                return (*divisors, other)
+            other = other.item() if other.device.type == "cpu" else None
+        if other is None:
             return divisors
-        if name == "Div" and not _is_python_number(other):
-            return (*divisors, other)
-        if other.device.type != "cpu":
-            return divisors
-        value = other.item()
-        return (*divisors, value if name == "Div" else 1 / value if value else 1)
+        return (*divisors, other if name == "Div" else 1 / other if other else 1)
 
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
         """Whether the node is where the batch became one number; it is then counted."""
-        if hasattr(node, "_saved_reduction") and node._saved_reduction in (1, 2):
+        fused = getattr(node, "_saved_reduction", 0) in (1, 2)
+        if fused:
             sizes = tuple(node._saved_self.shape)
-            if not self._is_batch_shape(sizes):
-                self.opaque.append(name)
+        elif name in ("Sum", "Mean"):
+            sizes = tuple(map(int, node._saved_self_sym_sizes))
+            if _is_of_weights(node, sizes):
                 return True
-            if node._saved_reduction == 2:
-                self._sum(node, sizes, divisors)
-            elif name.startswith("NllLoss"):
-                self.weighted.append((node, node._saved_total_weight))
-            else:
-                self.means += 1
-            return True
-        if name not in ("Sum", "Mean"):
-            return False
-        sizes = tuple(map(int, node._saved_self_sym_sizes))
-        if _is_of_weights(node, sizes):
-            return True
-        if not self._is_batch_shape(sizes) or not _is_over_batch(node):
-            return False
-        if name == "Mean":
-            self.means += 1
         else:
+            return False
+        if not self._is_batch_shape(sizes) or not (fused or _is_over_batch(node)):
+            if fused:
+                self.opaque.append(name)
+            return fused
+        if name == "Sum" or (fused and node._saved_reduction == 2):
             self._sum(node, sizes, divisors)
+        elif name.startswith("NllLoss"):
+            self.weighted.append((node, node._saved_total_weight))
+        else:
+            self.means += 1
         return True
 
     def _is_batch_shape(self, sizes: tuple[int, ...]) -> bool:
-        return bool(sizes) and sizes[0] > 0 and sizes[0] % self.local == 0
+        return bool(sizes) and sizes[0] > 0 and sizes[0] % self._local == 0
 
     def _sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
         """A sum that is divided by how many samples this rank has is a mean."""
-        count = 1
-        for size in sizes:
-            count *= size
+        count = math.prod(sizes)
         for divisor in divisors:
             if isinstance(divisor, torch.Tensor):
                 self.weighted.append((node, divisor))
@@ -149,7 +118,7 @@ class _LossGraphReader:
             whole = round(divisor)
             if abs(divisor - whole) > 1e-6 * abs(divisor) or whole < 1:
                 continue
-            if whole == count or (whole % self.local == 0 and count % whole == 0 and whole != self.total):
+            if whole == count or (whole % self._local == 0 and count % whole == 0 and whole != self._total):
                 self.means += 1
                 return
         self.sums.append(node)
@@ -197,3 +166,64 @@ def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
                 sizes = tuple(map(int, node._saved_self_sym_sizes))
             stack.extend((child, sizes) for child, _ in node.next_functions if child is not None)
     return bool(seen)
+
+
+def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients: Any, handles: list[Any]) -> list[Any]:
+    """The gradients to begin with: each rank's part of the whole batch's loss. `handles`: hooks that scale parts of it
+    on the way."""
+    batch, size = training.batch, training.size
+    number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
+    if not batch.sliced:
+        run.parts = False
+        run.loss = number
+        return list(gradients)
+    readings = [LossReading(root.grad_fn, batch.local, batch.total) for root in roots]
+    for reading in readings:
+        _check_reading(training, reading)
+        handles += [node.register_prehook(_make_scaling(size)) for node in reading.sums]
+    scale: Any = 1.0 / size
+    if len(readings) == 1 and readings[0].kind == "weighted":
+        run.weight = scale = readings[0].weighted[0][1].detach().double() / (batch.local * size)
+    else:
+        _weigh(training, [pair for reading in readings for pair in reading.weighted], handles)
+    run.summed = any(reading.sums for reading in readings)
+    run.loss = number if run.summed else number * scale
+    return [_scaled_gradient(root, gradient, scale) for root, gradient in zip(roots, gradients)]
+
+
+def _check_reading(training: Training, reading: LossReading) -> None:
+    if reading.bent and training.mode == "split":
+        raise refusal(
+            f"the loss is not a sum or a mean over its batch ({reading.bent[0]} of one), "
+            "so slices of a batch do not add up to it",
+            f"take the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
+        )
+    if reading.sums:
+        training.notice("the loss is a sum over its batch: gradients are added over the ranks")
+    if reading.opaque:
+        training.notice(
+            "the loss's last steps could not be looked into ({}): it is taken as a mean over the batch".format(
+                ", ".join(sorted(set(reading.opaque)))
+            )
+        )
+
+
+def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:
+    """Means over what is counted, beside other terms: each rank's weight must be known before."""
+    if not pairs:
+        return
+    mine = torch.stack([count.detach().double().reshape(()).cpu() for _, count in pairs])
+    everyone = training.world.add_up(mine.clone())
+    for (node, _), own, all_of_them in zip(pairs, mine.tolist(), everyone.tolist()):
+        if all_of_them:
+            handles.append(node.register_prehook(_make_scaling(own * training.size / all_of_them)))
+
+
+def _make_scaling(factor: float) -> Any:
+    return lambda gradients: tuple(gradient * factor if gradient is not None else None for gradient in gradients)
+
+
+def _scaled_gradient(root: Any, gradient: Any, scale: Any) -> Any:
+    if gradient is None:
+        gradient = torch.ones_like(root, memory_format=torch.preserve_format)
+    return (gradient * scale).to(gradient.dtype)

@@ -7,37 +7,30 @@ looked at before its backward, all ranks ask each other: they run the same scrip
 from __future__ import annotations
 
 import threading
+from typing import Any
 
-from .loss_graph import read_loss
-from .rank_state import replace
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
-    from .process_group import Communicator
-    from .rank_state import Training
+from .loss_graph import LossReading
+from .rank_state import Training, replace
 
 _MAX_KNOWN = 8
 
 
 class PrintedValues:
-    def __init__(self, training: Training, world: Communicator) -> None:
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._world = world
+        self._world = training.world
         self._known: dict[int, tuple[Any, int, Any]] = {}
         self._scaled: tuple[int, Any, Any] | None = None
-        self._busy = False
         self._kind = "mean"
 
     def install(self) -> None:
         for name in ("item", "__float__", "tolist"):
-            replace(torch.Tensor, name, self._make_number)
-        replace(torch.Tensor, "numpy", self._make_array)
-        scalers = [torch.amp.GradScaler] if hasattr(torch.amp, "GradScaler") else [torch.cuda.amp.GradScaler]
-        for scaler in scalers:
-            replace(scaler, "scale", self._make_scale)
+            replace(torch.Tensor, name, self._number)
+        replace(torch.Tensor, "numpy", self._array)
+        scalers = torch.amp if hasattr(torch.amp, "GradScaler") else torch.cuda.amp
+        replace(scalers.GradScaler, "scale", self._scale)
 
     def record_backward(self, roots: Any, loss: Any, kind: str) -> None:
         """A backward has ended that began with `roots`: `loss` is the whole batch's, None for unknown."""
@@ -60,65 +53,52 @@ class PrintedValues:
         # The detached tensor keeps its memory, so that no other tensor is taken for it.
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
-    def _value(self, tensor: Any, original: Callable[..., Any]) -> Any:
+    def _value(self, tensor: Any) -> Any:
         """None where the tensor's own value is meant."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
-                return float(original(known[2])) if isinstance(known[2], torch.Tensor) else known[2]
+                return float(_item(known[2])) if isinstance(known[2], torch.Tensor) else known[2]
         if self._training.asked.sliced and tensor.requires_grad and tensor.grad_fn is not None:
-            return self._ask_ranks(tensor, original)
+            return self._ask_ranks(tensor)
         return None
 
-    def _ask_ranks(self, tensor: Any, original: Callable[..., Any]) -> Any:
-        if self._busy or tensor.numel() != 1 or threading.current_thread() is not threading.main_thread():
+    def _ask_ranks(self, tensor: Any) -> Any:
+        if tensor.numel() != 1 or threading.current_thread() is not threading.main_thread():
             return None
-        self._busy = True
-        try:
-            own = float(original(tensor.detach()))
-            kind, weight = self._read(tensor.grad_fn)
-            total, weights = self._world.add_values([own * weight if weight else 0.0, weight])
-            return total if kind == "sum" else total / weights if weights else own
-        finally:
-            self._busy = False
+        own = float(_item(tensor.detach()))
+        kind, weight = self._read(tensor.grad_fn)
+        total, weights = self._world.add_values([own * weight if weight else 0.0, weight])
+        return total if kind == "sum" else total / weights if weights else own
 
     def _read(self, root: Any) -> tuple[str, float]:
         """What a loss makes of its batch; of one whose backward is over, what that one's was."""
         batch = self._training.asked
         try:
-            reading = read_loss(root, batch.local, batch.total)
+            reading = LossReading(root, batch.local, batch.total)
         except RuntimeError:  # what the graph has saved is gone
             return self._kind, 1.0
         return reading.kind, float(_item(reading.weighted[0][1].detach())) if reading.kind == "weighted" else 1.0
 
-    def _make_number(self, original: Any) -> Any:
-        def number(tensor: Any) -> Any:
-            if self._training.active and tensor.is_floating_point():
-                value = self._value(tensor, _item)
-                if value is not None:
-                    return value
-            return original(tensor)
+    def _number(self, original: Any, tensor: Any) -> Any:
+        if self._training.active and tensor.is_floating_point():
+            value = self._value(tensor)
+            if value is not None:
+                return value
+        return original(tensor)
 
-        return number
+    def _array(self, original: Any, tensor: Any, **keywords: Any) -> Any:
+        if self._known and self._training.active and tensor.is_floating_point() and not tensor.requires_grad:
+            value = self._value(tensor)
+            if value is not None:
+                return original(torch.full_like(tensor, value), **keywords)
+        return original(tensor, **keywords)
 
-    def _make_array(self, original: Any) -> Any:
-        def array(tensor: Any, **keywords: Any) -> Any:
-            if self._known and self._training.active and tensor.is_floating_point() and not tensor.requires_grad:
-                value = self._value(tensor, _item)
-                if value is not None:
-                    return original(torch.full_like(tensor, value), **keywords)
-            return original(tensor, **keywords)
-
-        return array
-
-    def _make_scale(self, original: Any) -> Any:
-        def patched_scale(scaler: Any, outputs: Any) -> Any:
-            scaled = original(scaler, outputs)
-            if isinstance(outputs, torch.Tensor) and scaled is not outputs and self._training.active:
-                self._scaled = (scaled.data_ptr(), outputs.detach(), scaler._scale.detach())
-            return scaled
-
-        return patched_scale
+    def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
+        scaled = original(scaler, outputs)
+        if isinstance(outputs, torch.Tensor) and scaled is not outputs and self._training.active:
+            self._scaled = (scaled.data_ptr(), outputs.detach(), scaler._scale.detach())
+        return scaled
 
 
 _item = torch._C.TensorBase.item

@@ -5,13 +5,14 @@ So the script's libraries, which look whether torch.distributed is initialised, 
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import time
+from datetime import timedelta
+from typing import Any
 
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+import torch
 
 _MINUTES = 30
 _VALUE_MINUTES = 5
@@ -30,8 +31,6 @@ class Communicator:
     @property
     def store(self) -> Any:
         if self._store is None:
-            from datetime import timedelta
-
             self._store = torch.distributed.TCPStore(
                 os.environ["MASTER_ADDR"],
                 int(os.environ["MASTER_PORT"]),
@@ -42,68 +41,72 @@ class Communicator:
             )
         return self._store
 
-    def group(self, kind: str) -> Any:
-        """ "cpu", "cuda": for tensors that lie there; "values": for numbers that the script prints; "norm-cpu", …."""
-        if kind not in self._groups:
-            self._groups[kind] = self._nccl(kind) if kind.endswith("cuda") else self._gloo(kind)
-        return self._groups[kind]
+    def group(self, device: Any, kind: str = "all") -> Any:
+        """For tensors that lie there. `kind`: on connections of their own, so that nothing else must be in its order:
+        "values" for numbers that the script prints, "norm"."""
+        name = f"{kind}-{device.type}"
+        if name not in self._groups:
+            nccl = device.type == "cuda" and self._has_nccl()
+            self._groups[name] = self._make_nccl(name) if nccl else self._make_gloo(name)
+        return self._groups[name]
 
-    def group_of(self, device: Any) -> Any:
-        return self.group("cuda" if device.type == "cuda" else "cpu")
-
-    def _gloo(self, kind: str) -> Any:
-        from datetime import timedelta
-
-        minutes = _VALUE_MINUTES if kind == "values" else _MINUTES
-        store = torch.distributed.PrefixStore(f"worldsize/{kind}", self.store)
+    def _make_gloo(self, name: str) -> Any:
+        minutes = _VALUE_MINUTES if name.startswith("values") else _MINUTES
+        store = torch.distributed.PrefixStore(f"worldsize/{name}", self.store)
         return torch.distributed.ProcessGroupGloo(store, self.rank, self.size, timedelta(minutes=minutes))
 
-    def _nccl(self, kind: str) -> Any:
-        """NCCL, or gloo where ranks share a GPU, which NCCL refuses, or there is none (a rehearsal)."""
-        if (
-            os.environ.get("WORLDSIZE_VIRTUAL_GPUS")
-            or not self._has_own_devices()
-            or not torch.distributed.is_nccl_available()
-        ):
-            return self._gloo("shared-" + kind)
-        store = torch.distributed.PrefixStore(f"worldsize/{kind}", self.store)
-        return torch.distributed.ProcessGroupNCCL(
-            store, self.rank, self.size, torch.distributed.ProcessGroupNCCL.Options()
-        )
+    def _make_nccl(self, name: str) -> Any:
+        store = torch.distributed.PrefixStore(f"worldsize/{name}", self.store)
+        options = torch.distributed.ProcessGroupNCCL.Options()
+        return torch.distributed.ProcessGroupNCCL(store, self.rank, self.size, options)
 
-    def _has_own_devices(self) -> bool:
-        import socket
-
+    def _has_nccl(self) -> bool:
+        """Not where there is no GPU (a rehearsal), or ranks share one, which NCCL refuses."""
+        if os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or not torch.distributed.is_nccl_available():
+            return False
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
         mine = f"{socket.gethostname()} {getattr(device, 'uuid', torch.cuda.current_device())}"
         self.store.set(f"worldsize/device/{self.rank}", mine)
         everyone = {self.store.get(f"worldsize/device/{rank}") for rank in range(self.size)}
         return len(everyone) == self.size
 
-    def add_up(self, tensor: Any, kind: str | None = None) -> Any:
-        """In place, over all ranks. `kind`: on connections of their own, so that nothing else must be in its order."""
-        group = self.group_of(tensor.device) if kind is None else self.group(kind + "-" + tensor.device.type)
-        group.allreduce([tensor]).wait()
+    def add_up(self, tensor: Any, kind: str = "all") -> Any:
+        """In place, over all ranks, on connections of that kind."""
+        self.group(tensor.device, kind).allreduce([tensor]).wait()
         return tensor
 
     def add_values(self, values: list[float]) -> list[float]:
         """Numbers for the script, on connections of their own."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        self.group("values").allreduce([tensor]).wait()
-        found: list[float] = tensor.tolist()
+        found: list[float] = self.add_up(torch.tensor(values, dtype=torch.float64), "values").tolist()
         return found
 
     def broadcast_from_first(self, tensor: Any) -> Any:
         """In place, what rank 0 has."""
         options = torch.distributed.BroadcastOptions()
         options.rootRank = 0
-        self.group_of(tensor.device).broadcast([tensor], options).wait()
+        self.group(tensor.device).broadcast([tensor], options).wait()
         return tensor
+
+    def value_from_first(self, value: Any) -> Any:
+        """What rank 0 has, of values that JSON knows."""
+        data = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
+        data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
+        return json.loads(bytes(data.tolist()))
+
+    def any_says(self, true: bool) -> bool:
+        """Whether it is true on any rank."""
+        return bool(self.add_up(torch.tensor([float(true)])).item())
+
+    def differ(self, tensors: list[Any], tolerance: float) -> bool:
+        """Whether tensors are not on all ranks those of rank 0, by their sums, which may differ by so much of them."""
+        mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
+        first = self.broadcast_from_first(mine.clone())
+        close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)
+        return self.any_says(not close.all())
 
     def wait_for_others(self) -> None:
         """Rank 0, whose end is the store's, waits here for the others: they may still be asking it something."""
-        import time
-
         deadline = time.monotonic() + _LAST_SECONDS
         try:
             left = self.store.add("worldsize/left", 1)

@@ -2,43 +2,42 @@
 
 Shared is what a single process would draw once for the whole batch: shuffling, noise, initial weights. A rank's own
 is what it draws for its samples alone: dropout, augmentation. The generators hold one of them at a time.
+
+Noise that a script draws for its batch (`torch.randn(len(x), …)`, `torch.randn_like(x)`) is drawn for the whole batch
+from the shared stream, and each rank takes the rows of its samples: what is drawn is what a single process draws.
 """
 
 from __future__ import annotations
 
+import random
 import sys
+from typing import Any, Callable, Tuple
 
-from worldsize_inrank.import_hook import call_after_import
+import torch
 
-from .torch_module import torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
-    from .process_group import Communicator
-    from .rank_state import Training
+from .rank_state import Training, replace
 
 _MASK = (1 << 63) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
+Shape = Tuple[int, ...]
 
-def numpy_random() -> Any:
-    """numpy.random where the script's environment has it and it is loaded."""
-    return sys.modules.get("numpy.random")
+is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
-
-def seed_all_ranks(seed: int) -> None:
-    """What a script that sets no seed would draw at random is drawn alike by all ranks."""
-    import random
-
-    random.seed(seed)
-    torch.manual_seed(seed)
+_FILLING = ("normal_", "uniform_", "random_", "bernoulli_", "exponential_", "log_normal_", "geometric_", "cauchy_")
+_NUMPY = ("normal", "uniform", "randint", "random", "random_sample", "standard_normal")
 
 
-def call_with_numpy(then: Callable[[Any], None]) -> None:
-    """`then(numpy.random)`, now or once the script has loaded it."""
-    call_after_import("numpy.random", then)
+def _python_state() -> tuple[Any, Any]:
+    """Of Python's generator, and of numpy's where the script has loaded it."""
+    numpy = sys.modules.get("numpy.random")
+    return random.getstate(), numpy.get_state() if numpy else None
+
+
+def _set_python_state(python: Any, numpy: Any) -> None:
+    random.setstate(python)
+    if numpy is not None:
+        sys.modules["numpy.random"].set_state(numpy)
 
 
 class RandomStreams:
@@ -49,14 +48,14 @@ class RandomStreams:
         self.own = False
         self.loading = False
         self._other: tuple[Any, Any] | None = None
-        self._python: Any = None
-        self._numpy: Any = None
+        self._own_python: tuple[Any, Any] | None = None
+        self._shared_python: tuple[Any, Any] | None = None
 
     def use(self, own: bool) -> None:
         """Torch's generators go on with that stream."""
         if own == self.own:
             return
-        wanted = self._other or self._first_own_state()
+        wanted = self._other or (torch.Generator().manual_seed(self._seed()).get_state(), None)
         cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
         self._other = (torch.get_rng_state(), torch.cuda.get_rng_state() if cuda else None)
         torch.set_rng_state(wanted[0])
@@ -71,60 +70,126 @@ class RandomStreams:
         seed: int = torch.initial_seed()
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
 
-    def _first_own_state(self) -> tuple[Any, Any]:
-        return torch.Generator().manual_seed(self._seed()).get_state(), None
-
     def use_own_python(self) -> None:
         """Python's and numpy's generators, of which data sets' transformations draw in the script's own process."""
-        import random
-
-        numpy = numpy_random()
-        former = (random.getstate(), numpy.get_state() if numpy else None)
-        if self._python is None:
-            random.seed(self._seed())
-            if numpy:
-                numpy.seed(self._seed() % (1 << 32))
-        else:
-            random.setstate(self._python[0])
-            if numpy and self._python[1] is not None:
-                numpy.set_state(self._python[1])
-        self._numpy = former
+        self._shared_python = _python_state()
+        if self._own_python is not None:
+            _set_python_state(*self._own_python)
+            return
+        random.seed(self._seed())
+        if self._shared_python[1] is not None:
+            sys.modules["numpy.random"].seed(self._seed() % (1 << 32))
 
     def use_shared_python(self) -> None:
         """Back, where `use_own_python` was called."""
-        if self._numpy is None:
-            return
-        import random
+        if self._shared_python is not None:
+            self._own_python = _python_state()
+            _set_python_state(*self._shared_python)
+            self._shared_python = None
 
-        numpy = numpy_random()
-        self._python = (random.getstate(), numpy.get_state() if numpy else None)
-        random.setstate(self._numpy[0])
-        if numpy and self._numpy[1] is not None:
-            numpy.set_state(self._numpy[1])
-        self._numpy = None
-
-    def agree(self, world: Communicator, generators: list[Any]) -> None:
+    def agree(self, generators: list[Any]) -> None:
         """The shared stream goes on as rank 0's, and so do `generators`, the loader's own."""
-        import random
-
-        numpy = numpy_random()
-        version, words, gauss = random.getstate()
+        python, numpy = _python_state()
+        numpy = numpy and (numpy[0], numpy[1].tolist(), *numpy[2:])
         states = [torch.get_rng_state(), *(generator.get_state() for generator in generators)]
-        numbers = [float(word) for word in words] + [gauss or 0.0, float(gauss is not None)]
-        if numpy:
-            kind, keys, position, has_gauss, cached = numpy.get_state()
-            numbers += [*map(float, keys), float(position), float(has_gauss), cached]
-        packed = torch.cat([*states, torch.tensor(numbers, dtype=torch.float64).view(torch.uint8)])
-        world.broadcast_from_first(packed)
-        rows = packed.split([len(state) for state in states] + [8 * len(numbers)])
-        torch.set_rng_state(rows[0].clone())
-        for generator, row in zip(generators, rows[1:-1]):
-            generator.set_state(row.clone())
-        found = rows[-1].clone().view(torch.float64).tolist()
-        count = len(words)
-        random.setstate((version, tuple(map(int, found[:count])), found[count] if found[count + 1] else None))
-        if numpy:
-            tail = found[count + 2 :]
-            keys[:] = tail[: len(keys)]
-            position, has_gauss, cached = tail[len(keys) :]
-            numpy.set_state((kind, keys, int(position), int(has_gauss), cached))
+        mine = (python, numpy, [state.tolist() for state in states])
+        (version, words, gauss), numpy, states = self._training.world.value_from_first(mine)
+        _set_python_state((version, tuple(words), gauss), numpy)
+        torch.set_rng_state(torch.tensor(states[0], dtype=torch.uint8))
+        for generator, state in zip(generators, states[1:]):
+            generator.set_state(torch.tensor(state, dtype=torch.uint8))
+
+
+class RandomPatches:
+    def __init__(self, training: Training, streams: RandomStreams) -> None:
+        self._training = training
+        self._streams = streams
+
+    def install(self) -> None:
+        for name in ("randn", "rand"):
+            replace(torch, name, self._sizes_given)
+        for name in ("randn_like", "rand_like", "randint_like"):
+            replace(torch, name, self._tensor_given)
+        for name in _FILLING:
+            replace(torch.Tensor, name, self._fill)
+        replace(torch, "randint", self._size_given)
+        replace(torch, "normal", self._normal)
+        replace(torch, "randperm", self._alike)
+
+    def install_numpy(self, numpy: Any) -> None:
+        for name in _NUMPY:
+            replace(numpy, name, self._size_given)
+        for name in ("randn", "rand"):
+            replace(numpy, name, self._sizes_given)
+
+    def _is_unaffected(self) -> bool:
+        """Whether the generators hold the shared stream, and the script has no slice: nothing is to be done."""
+        if is_compiling() or self._training.mode != "split" or self._streams.loading:
+            return True
+        return not (self._streams.own or (self._training.batch.sliced and self._training.active))
+
+    def _draw(self, shape: Shape, draw: Callable[[Shape], Any]) -> Any:
+        """`draw(shape)` of the shared stream: where that is a slice's shape, our rows of what the whole batch gets."""
+        batch, own = self._training.batch, self._streams.own
+        self._streams.use(False)
+        try:
+            if not batch.sliced or shape[:1] != (batch.local,):
+                return draw(shape)
+            with torch.no_grad():
+                whole = draw((batch.total, *shape[1:]))
+        finally:
+            self._streams.use(own)
+        return whole[self._training.rank * batch.local :][: batch.local]
+
+    def _alike(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        """What is of no batch."""
+        if self._is_unaffected():
+            return original(*values, **keywords)
+        return self._draw((), lambda _: original(*values, **keywords))
+
+    def _sizes_given(self, original: Any, *size: Any, **keywords: Any) -> Any:
+        """`randn(8, 3)`, `randn((8, 3))`, `randn(())`"""
+        shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+        known = size and all(isinstance(part, int) for part in shape)
+        if not known or self._is_unaffected() or keywords.get("out") is not None:
+            return original(*size, **keywords)
+        wants_gradient = keywords.pop("requires_grad", False)
+        drawn = self._draw(shape, lambda shape: original(*(shape or size), **keywords))
+        return drawn.clone().requires_grad_() if wants_gradient else drawn
+
+    def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        """`randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`"""
+        size = keywords.get("size", values[-1] if values else None)
+        if not isinstance(size, (tuple, list)) or self._is_unaffected() or "out" in keywords:
+            return original(*values, **keywords)
+        if "size" in keywords:
+            return self._draw(tuple(size), lambda shape: original(*values, **{**keywords, "size": shape}))
+        return self._draw(tuple(size), lambda shape: original(*values[:-1], shape, **keywords))
+
+    def _tensor_given(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
+        """`randn_like(x)`"""
+        if self._is_unaffected():
+            return original(tensor, *values, **keywords)
+        return self._draw(tuple(tensor.shape), lambda shape: original(_with_shape(tensor, shape), *values, **keywords))
+
+    def _fill(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
+        """`x.normal_()`"""
+        drawn = self._tensor_given(original, tensor, *values, **keywords)
+        if self._is_unaffected() or drawn is tensor:
+            return drawn
+        with torch.no_grad():
+            return tensor.copy_(drawn)
+
+    def _normal(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        tensors = [value for value in (*values, *keywords.values()) if isinstance(value, torch.Tensor)]
+        if not tensors:
+            return self._size_given(original, *values, **keywords)
+        if self._is_unaffected() or keywords or len(tensors) != 2 or tensors[0].shape != tensors[1].shape:
+            return self._alike(original, *values, **keywords)
+        mean, deviation = (tensor.detach() for tensor in tensors)
+        return mean + deviation * torch.randn_like(mean)
+
+
+def _with_shape(tensor: Any, shape: Shape) -> Any:
+    """Room for `shape`, otherwise as `tensor`: its own storage where the shape is its own."""
+    return tensor if tuple(tensor.shape) == shape else torch.empty(shape, dtype=tensor.dtype, device=tensor.device)

@@ -1,13 +1,13 @@
-"""What the parts of one rank share: its place, the batch that it is working on, and what it has counted."""
+"""What the parts of one rank share: its place, its connections, the batch that it is working on, what it counts."""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from typing import NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping
+from .process_group import Communicator
 
 
 class ScriptRefused(RuntimeError):
@@ -36,6 +36,7 @@ class Training:
         self.mode = mode
         self.rank = int(environ["WORLDSIZE_RANK"])
         self.size = int(environ["WORLDSIZE_WORLD_SIZE"])
+        self.world = Communicator(self.rank, self.size)
         self.run_id = environ.get("WORLDSIZE_RUN_ID", "")
         self.run_dir = environ.get("WORLDSIZE_RUN_DIR", "")
         self.attempt = environ.get("WORLDSIZE_ATTEMPT", "0")
@@ -53,6 +54,11 @@ class Training:
     def stop(self) -> None:
         self.active = False
 
+    def divide(self, total: int) -> BatchSizes:
+        """Of a batch of so many samples; what does not divide by the number of ranks goes whole to all of them."""
+        sliced = total % self.size == 0
+        return BatchSizes(sliced, total // self.size if sliced else total, total)
+
     def notice(self, text: str) -> None:
         """Once, by rank 0."""
         if text not in self.said:
@@ -62,38 +68,28 @@ class Training:
                 sys.stderr.flush()
 
 
-def refusal(what: str, hint: str, place: str | None = None) -> ScriptRefused:
+def refusal(what: str, hint: str) -> ScriptRefused:
     """`raise refusal(…)`: with the line of the user's script that led here."""
-    return ScriptRefused(f"{place or user_location()}: {what}\n  -> {hint}")
+    frame = user_frame()
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
+    return ScriptRefused(f"{place}: {what}\n  -> {hint}")
 
 
-def user_frame(depth: int = 1) -> Any:
+def user_frame() -> Any:
     """The innermost frame that is the user's own code; None at the interpreter's end."""
-    frame: Any = sys._getframe(depth)
+    return nearest_user_frame(sys._getframe())
+
+
+def nearest_user_frame(frame: Any) -> Any:
+    """`frame` itself, or the nearest of those that led to it that is the user's own code; None for none."""
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
-def user_location() -> str:
-    frame = user_frame(2)
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
-
-
-_known_files: dict[str, bool] = {}
-
-
+@functools.lru_cache(maxsize=None)
 def is_user_code(filename: str) -> bool:
     """Whether a file is the user's own code, and not this package's, an installed library's or Python's."""
-    verdict = _known_files.get(filename)
-    if verdict is None:
-        verdict = _known_files[filename] = _is_user_file(filename)
-    return verdict
-
-
-def _is_user_file(filename: str) -> bool:
-    import os
-
     if filename.startswith("<") and filename != "<string>":
         return False
     here = os.path.dirname(os.path.abspath(__file__))
@@ -105,14 +101,13 @@ def _is_user_file(filename: str) -> bool:
     )
 
 
-def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Puts `make(original)` in the place of `owner.name`, under the same name and documentation."""
-    import functools
-
+def replace(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Puts in the place of `owner.name`, under the same name and documentation, what calls `around` with the original
+    and what it is called with itself."""
     original = getattr(owner, name)
-    made = make(original)
-    try:
-        functools.update_wrapper(made, original)
-    except (AttributeError, TypeError):
-        pass  # a slot of a C type has less to copy
-    setattr(owner, name, made)
+
+    @functools.wraps(original)
+    def patched(*values: Any, **keywords: Any) -> Any:
+        return around(original, *values, **keywords)
+
+    setattr(owner, name, patched)

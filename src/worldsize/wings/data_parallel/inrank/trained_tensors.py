@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any, Callable, Sequence
 
-from .rank_state import refusal
-from .torch_module import torch
+import torch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence
-
-    from .models import Models
-    from .process_group import Communicator
-    from .rank_state import Training
+from .models import Models
+from .rank_state import Training, refusal
 
 
 def _no_tensor() -> None:
@@ -23,9 +18,8 @@ def _no_tensor() -> None:
 class TrainedTensors:
     """References by number. `arrived(number)` is called when a tensor has got its gradient of a backward."""
 
-    def __init__(self, training: Training, world: Communicator, models: Models, arrived: Callable[[int], None]) -> None:
+    def __init__(self, training: Training, models: Models, arrived: Callable[[int], None]) -> None:
         self._training = training
-        self._world = world
         self._models = models
         self._on_gradient = arrived
         self.tensors: list[Any] = []
@@ -49,10 +43,8 @@ class TrainedTensors:
         self._taken = len(self._models.agreed)
         local = self._training.batch.local
         for tensor in graph_leaves(roots):
-            if id(tensor) in self._index and self.tensors[self._index[id(tensor)]]() is tensor:
-                continue
             of_data = not isinstance(tensor, torch.nn.Parameter) and tensor.dim() and tensor.shape[0] == local
-            if self._models.is_held(tensor) or not of_data:
+            if not self._is_known(tensor) and (self._models.is_held(tensor) or not of_data):
                 self._add(weakref.ref(tensor))
 
     def find_missed(self, roots: Any) -> list[int]:
@@ -63,12 +55,15 @@ class TrainedTensors:
         found = [(index, self.tensors[index]()) for index in range(count, len(self.tensors))]
         return [index for index, tensor in found if tensor is not None and tensor.grad is not None]
 
+    def _is_known(self, tensor: Any) -> bool:
+        number = self._index.get(id(tensor))
+        return number is not None and self.tensors[number]() is tensor
+
     def _add(self, reference: Any) -> None:
         """Also one that is gone: the place in the order counts."""
         tensor = reference()
         if tensor is not None:
-            known = self._index.get(id(tensor))
-            if known is not None and self.tensors[known]() is tensor:
+            if self._is_known(tensor):
                 reference = _no_tensor
             else:
                 self._index[id(tensor)] = len(self.tensors)
@@ -90,17 +85,9 @@ class TrainedTensors:
         for tensor in fresh:
             _refuse_hooks(tensor)
             tensor.register_post_accumulate_grad_hook(self._make_hook(self._index[id(tensor)]))
-        self._check_alike([tensor for tensor in fresh if not self._models.is_alike(tensor)])
-
-    def _check_alike(self, tensors: list[Any]) -> None:
-        """Tensors that were made after the last time that all ranks were made alike: they had better be alike."""
-        if not tensors:
-            return
-        sums = [float(tensor.detach().double().sum()) for tensor in tensors]
-        first = torch.tensor(sums, dtype=torch.float64)
-        self._world.broadcast_from_first(first)
-        far = [index for index, (mine, other) in enumerate(zip(sums, first.tolist())) if mine != other]
-        if self._world.add_up(torch.tensor([float(len(far))])).item():
+        # Those that were made after the last time that all ranks were made alike had better be alike.
+        unequal = [tensor for tensor in fresh if not self._models.is_alike(tensor)]
+        if unequal and self._training.world.differ(unequal, 0.0):
             raise refusal(
                 "the ranks began with different weights",
                 "seed what draws them (torch.manual_seed) before the model is made",
