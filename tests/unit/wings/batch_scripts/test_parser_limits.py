@@ -263,8 +263,9 @@ def test_other_numbers(number: str) -> None:
 def test_only_a_shells_blanks_are_blanks(character: str) -> None:
     """As bash reads it: another blank is a part of a word, and ends no line."""
     (command,) = parse_commands("echo%sa b%sc" % (character, character))
-    assert [word.text for words in command.words for word in words][4] == character
-    assert len(command.words) == 2
+    assert ["".join(part.text for part in word) for word in command.words] == [
+        text % character for text in ("echo%sa", "b%sc")
+    ]
     assert expanded_commands("A='x%sy'\necho $A" % character, {})[-1].words == ("echo", "x%sy" % character)
     read = parse_script("#!/bin/bash\n# %s#SBATCH -N 3\n#SBATCH -N 2\n" % character, "job.slurm")
     assert read.line("nodes") == 3 and read.value("nodes") == "2"
