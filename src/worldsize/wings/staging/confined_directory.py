@@ -47,10 +47,12 @@ class ConfinedDirectory:
         self._target = target
         self._count = count
         self._top = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._last: tuple[Parts, int] = ((), os.dup(self._top))
         self._later: dict[Parts, tuple[int, float]] = {}
 
     def close(self) -> None:
         os.close(self._top)
+        os.close(self._last[1])
 
     def make_directory(self, name: str, mode: int = 0o755, mtime: float | None = None) -> None:
         """With all above it; `mode` and `mtime` are set by `finish`."""
@@ -136,12 +138,20 @@ class ConfinedDirectory:
 
     @contextmanager
     def _open(self, parts: Iterable[str], name: str, make: bool = True) -> Iterator[int]:
-        """The descriptor of a directory, in which or as which `name` is to be; errors get the whole path of that."""
-        found = os.dup(self._top)
+        """The descriptor of a directory, in which or as which `name` is to be; errors get the whole path of that.
+
+        The last one is kept, since what comes next mostly lies in the same; no directory that was made is ever removed,
+        so that it stays the one of that name."""
+        wanted = tuple(parts)
+        known, kept = self._last
+        found = os.dup(kept if wanted == known else self._top)
         try:
-            for part in parts:
-                above, found = found, self._open_one(found, part, name, make)
-                os.close(above)
+            if wanted != known:
+                for part in wanted:
+                    above, found = found, self._open_one(found, part, name, make)
+                    os.close(above)
+                os.close(kept)
+                self._last = (wanted, os.dup(found))
             yield found
         except OSError as error:
             raise self._with_path(error, name) from None
