@@ -1,4 +1,5 @@
-"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run."""
+"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run (`ScriptCheck` of the
+core's `service/submission/batch_script.py`)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _MAY_CREATE_FILES = re.compile(
 _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 
-def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
+def check(job: Job, plan: Plan) -> list[CheckResult]:
     """Notices, each with its line of the script."""
     script = effective_script(job)
     size = parse_allocation_request(script, script_origin(job))

@@ -8,10 +8,10 @@ import pytest
 
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
-from worldsize.wings.batch_scripts.preflight import check_batch
+from worldsize.wings.batch_scripts.preflight import check as check_batch
 from worldsize.wings.batch_scripts.script.check import Finding, check_script, max_tasks_per_node, script_launches
-from worldsize.wings.batch_scripts.script.job import load_script
 from worldsize.wings.batch_scripts.script.parse import parse_script
+from worldsize.wings.batch_scripts.script.reader import load_script
 from worldsize.wings.batch_scripts.script.size import parse_allocation_request
 
 

@@ -9,7 +9,7 @@ from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.distributions.plain import PlainDistribution
-from worldsize.jobspec.job import Job, LoadedJob, Resources
+from worldsize.jobspec.job import Job, Resources
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.jobspec.paths import printable_path
 from worldsize.plan.array import MAX_ELEMENTS
@@ -17,30 +17,6 @@ from worldsize.wings.batch_scripts.script.check import max_tasks_per_node, scrip
 from worldsize.wings.batch_scripts.script.parse import MAX_BYTES, BatchScript, Remark, parse_script
 from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
 from worldsize.wings.batch_scripts.script.slurm_keys import TOTAL_TASK_OPTIONS, with_nodes, with_slurm_keys, with_tasks
-
-_LINES = {
-    "resources.instance_count": ("nodes", "ntasks", "nodelist"),
-    "distribution.process_count_per_instance": ("ntasks-per-node", "ntasks", "ntasks-per-gpu"),
-    "limits.timeout": ("time",),
-    "display_name": ("job-name",),
-    "count": ("array",),
-    "code": ("chdir",),
-    "environment_variables": ("export",),
-}
-"""Where the value of a job's key was said, for messages."""
-
-
-def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
-    """The job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
-
-    `code`: another directory to run in. Raises JobError with file and line for what sbatch would refuse.
-    """
-    source = printable_path(path)
-    script, warnings = read_script(path)
-    code = code or os.path.normpath(os.path.join(cwd, script.value("chdir") or ""))
-    name = script.value("job-name") or script_job_name(path)
-    job = job_of_script(script, source)._replace(code=code, display_name=name, source=source)
-    return LoadedJob(job, warnings, _lines(script))
 
 
 def script_job_name(path: str) -> str:
@@ -139,8 +115,3 @@ def _refuse_faults(script: BatchScript, source: str) -> None:
 
 def _format_remark(remark: Remark, source: str) -> str:
     return "{}:{}: {}{}".format(source, remark.line, remark.what, f" ({remark.hint})" if remark.hint else "")
-
-
-def _lines(script: BatchScript) -> dict[str, int]:
-    lines = {key: script.line(*names) for key, names in _LINES.items()}
-    return {key: line for key, line in lines.items() if line is not None}

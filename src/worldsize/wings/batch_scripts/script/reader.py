@@ -1,4 +1,5 @@
-"""`batch_script:` of a job file: the script's text or its file, and the job file's keys laid over what it asks for."""
+"""Batch scripts as the core asks for them (`ScriptReader` of `jobspec/batch_script.py`): one as a job, and one as
+`batch_script:` of a job file, whose other keys are laid over what it asks for."""
 
 from __future__ import annotations
 
@@ -6,14 +7,45 @@ import os
 from typing import Any
 
 from worldsize.jobspec.distribution import processes_per_instance
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.paths import absolute_path, is_remote, printable_path
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode
-from worldsize.wings.batch_scripts.script.job import job_of_script, read_script, script_job_name, script_text
-from worldsize.wings.batch_scripts.script.slurm_keys import with_slurm_keys
+from worldsize.wings.batch_scripts.script.job import (
+    allocation_request_of,
+    effective_script,
+    job_of_script,
+    read_script,
+    script_job_name,
+    script_text,
+)
+from worldsize.wings.batch_scripts.script.parse import BatchScript
+from worldsize.wings.batch_scripts.script.slurm_keys import own_options, with_slurm_keys
 
 _KEY = "batch_script"
+_LINES = {
+    "resources.instance_count": ("nodes", "ntasks", "nodelist"),
+    "distribution.process_count_per_instance": ("ntasks-per-node", "ntasks", "ntasks-per-gpu"),
+    "limits.timeout": ("time",),
+    "display_name": ("job-name",),
+    "count": ("array",),
+    "code": ("chdir",),
+    "environment_variables": ("export",),
+}
+"""Where the value of a job's key was said, for messages."""
+
+
+def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
+    """The job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
+
+    `code`: another directory to run in. Raises JobError with file and line for what sbatch would refuse.
+    """
+    source = printable_path(path)
+    script, warnings = read_script(path)
+    code = code or os.path.normpath(os.path.join(cwd, script.value("chdir") or ""))
+    name = script.value("job-name") or script_job_name(path)
+    job = job_of_script(script, source)._replace(code=code, display_name=name, source=source)
+    return LoadedJob(job, warnings, _lines(script))
 
 
 def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
@@ -77,3 +109,16 @@ def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str
         report.add(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
         return None
     return text, path, os.path.join(os.path.dirname(node.origin), printable_path(value))
+
+
+def sbatch_options(job: Job) -> list[tuple[str, str | None]]:
+    return own_options(effective_script(job))
+
+
+def gpu_count(job: Job) -> int:
+    return allocation_request_of(job).gpus or 0
+
+
+def _lines(script: BatchScript) -> dict[str, int]:
+    lines = {key: script.line(*names) for key, names in _LINES.items()}
+    return {key: line for key, line in lines.items() if line is not None}
