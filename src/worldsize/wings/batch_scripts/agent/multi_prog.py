@@ -13,34 +13,28 @@ _LARGEST = 16 << 20
 """Bytes of a file of programs."""
 
 
-class StepPrograms:
-    """`lines` by task, from a file; without them every task executes `words`."""
-
-    def __init__(self, words: tuple[str, ...], lines: Mapping[str, str] | None = None) -> None:
-        self._words = words
-        self._lines = lines
-
-    def argv(self, task: StepTask) -> tuple[str, ...]:
-        """Raises SrunError for a task that the file leaves out."""
-        if self._lines is None:
-            return self._words
-        wanted = [line for ranks, line in self._lines.items() if _has_task(ranks, task.number)]
-        line = wanted[0] if wanted else self._lines.get("*")
-        if line is None:
-            raise SrunError(f"srun: error: Configuration file {self._words[0]}: no program for task {task.number}")
-        first = _first_task(next((ranks for ranks, text in self._lines.items() if text is line), "*"))
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            what = "srun: error: Configuration file %s: %s in %.80s"
-            raise SrunError(what % (self._words[0], error, line)) from None
-        return tuple(word.replace("%t", str(task.number)).replace("%o", str(task.number - first)) for word in words)
+def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: StepTask) -> tuple[str, ...]:
+    """`programs`: from the file that is the only word; None: every task executes the words. Raises SrunError for a task
+    that the file leaves out."""
+    if programs is None:
+        return words
+    numbers = next((numbers for numbers in programs if _has_task(numbers, task.number)), "*")
+    try:
+        found = shlex.split(programs[numbers])
+    except KeyError:
+        raise SrunError(f"srun: error: Configuration file {words[0]}: no program for task {task.number}") from None
+    except ValueError as error:
+        what = "srun: error: Configuration file %s: %s in %.80s"
+        raise SrunError(what % (words[0], error, programs[numbers])) from None
+    offset = task.number - (parse_digits(numbers.split(",")[0].split("-")[0]) or 0)
+    return tuple(word.replace("%t", str(task.number)).replace("%o", str(offset)) for word in found)
 
 
-def read_programs(asked: SrunOptions) -> StepPrograms:
-    """Raises SrunError for a file that cannot be read."""
+def read_programs(asked: SrunOptions) -> Mapping[str, str] | None:
+    """The programs of a step with `--multi-prog`, by the numbers of their tasks; None without it. Raises SrunError for
+    a file that cannot be read."""
     if not asked.flag("multi-prog"):
-        return StepPrograms(asked.program)
+        return None
     name = asked.program[0]
     try:
         with open(name, "rb") as file:
@@ -49,13 +43,12 @@ def read_programs(asked: SrunOptions) -> StepPrograms:
         raise SrunError(f"srun: error: {name}: {error.strerror}") from None
     if len(data) > _LARGEST:
         raise SrunError(f"srun: error: {name}: larger than {_LARGEST} bytes")
-    text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     lines = {}
-    for line in text.split("\n"):
+    for line in data.decode("utf-8", "surrogateescape").replace("\\\n", " ").split("\n"):
         ranks, _, program = line.split("#", 1)[0].strip().partition(" ")
         if program.strip():
             lines[ranks] = program.strip()
-    return StepPrograms((name,), lines)
+    return lines
 
 
 def _has_task(ranks: str, number: int) -> bool:
@@ -65,7 +58,3 @@ def _has_task(ranks: str, number: int) -> bool:
         if first is not None and last is not None and first <= number <= last:
             return True
     return False
-
-
-def _first_task(ranks: str) -> int:
-    return parse_digits(ranks.split(",")[0].split("-")[0]) or 0

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from worldsize.wings.batch_scripts.agent.option_tables import read_options, sbcast_table
 
-_CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -50,41 +49,36 @@ def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
     """A target that exists is replaced if it is this user's own file, or with `force`, by a new file of its name: in a
     directory with the sticky bit, nobody can replace another's. A directory is never a target: it may be another's, who
     has taken the name. Raises OSError."""
-    with open(source, "rb") as file:
-        try:
-            _make(target, file.fileno(), preserve)
-        except FileExistsError:
-            if not force and not _is_own_file(target):
-                raise
-            beside = f"{target}.{os.getpid()}.part"
-            _make(beside, file.fileno(), preserve)
-            try:
-                os.rename(beside, target)
-            except OSError as error:
-                os.unlink(beside)
-                raise OSError(error.errno, error.strerror, target) from None
-
-
-def _make(path: str, source: int, preserve: bool) -> None:
-    """A new file, whole or not at all. Raises OSError, FileExistsError for what is there already."""
-    status = os.fstat(source)
-    copy = os.open(path, _NEW, 0o600)
     try:
-        while True:
-            data = os.read(source, _CHUNK)
-            if not data:
-                break
-            view = memoryview(data)
-            while view:
-                view = view[os.write(copy, view) :]
-        os.fchmod(copy, status.st_mode & 0o755)  # the copy may lie where others come, unlike what is copied
-        if preserve:
-            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
-    except BaseException:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(copy)
+        _make(target, source, preserve)
+    except FileExistsError:
+        if not force and not _is_own_file(target):
+            raise
+        beside = f"{target}.{os.getpid()}.part"
+        _make(beside, source, preserve)
+        try:
+            os.rename(beside, target)
+        except OSError as error:
+            os.unlink(beside)
+            raise OSError(error.errno, error.strerror, target) from None
+
+
+def _make(path: str, source: str, preserve: bool) -> None:
+    """A new file, whole or not at all. Raises OSError, FileExistsError for what is there already."""
+    import shutil
+
+    with open(source, "rb") as file:
+        status = os.fstat(file.fileno())
+        with open(os.open(path, _NEW, 0o600), "wb") as copy:
+            try:
+                shutil.copyfileobj(file, copy)
+                copy.flush()
+                os.fchmod(copy.fileno(), status.st_mode & 0o755)  # the copy may lie where others come
+                if preserve:
+                    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+            except BaseException:
+                os.unlink(path)
+                raise
 
 
 def _is_own_file(path: str) -> bool:

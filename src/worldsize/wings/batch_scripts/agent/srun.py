@@ -13,7 +13,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables, read_masked_plan
 from worldsize.trust.secrets import mask_argv, mask_values
-from worldsize.wings.batch_scripts.agent.multi_prog import read_programs
+from worldsize.wings.batch_scripts.agent.multi_prog import read_programs, task_argv
 from worldsize.wings.batch_scripts.agent.srun_options import SrunError, SrunOptions, parse_srun_words
 from worldsize.wings.batch_scripts.agent.step import StepRun, print_as_srun
 from worldsize.wings.batch_scripts.agent.step_records import StepRegistry, step_file
@@ -62,8 +62,7 @@ def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
         "started": started,
     }
     _enter_directory(asked, hosts[0])
-    argv = [programs.argv(task) for task in tasks]
-    run = StepRun(step, paths, allocation, plan.grace, argv)
+    run = StepRun(step, paths, allocation, plan.grace, [task_argv(asked.program, programs, task) for task in tasks])
     code = run.run()
     failure = run.failure._asdict() if run.failure else None
     write_json(
@@ -98,11 +97,11 @@ def _allocate_step(
     while True:
         with board.lock():
             held = board.running_steps()
-            used = {node: sum(each.cpus.get(node, 0) for each in held) for node in need}
+            used = {node: sum(each.cpus.get(str(node), 0) for each in held) for node in need}
             if not shares or all(not used[node] or used[node] + need[node] <= allocation.cpus for node in need):
                 tasks = _tasks(plan, asked, size, allocation, {rank for each in held for rank in each.ranks})
                 board.add_running([task.rank for task in tasks], need if shares else {})
-                return board.create_step({}), tasks
+                return board.create_step(), tasks
         if not told:
             print_as_srun(f"Job {_job_id()} step creation temporarily disabled, retrying (Requested nodes are busy)")
             told = True

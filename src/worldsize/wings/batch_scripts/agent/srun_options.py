@@ -44,10 +44,8 @@ class SrunOptions(NamedTuple):
     program: tuple[str, ...]
     remarks: Mapping[str, str]
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        if name not in self.options:
-            return default
-        return self.options[name] not in ("0", "off", "no")
+    def flag(self, name: str) -> bool:
+        return name in self.options and self.options[name] not in ("0", "off", "no")
 
 
 class SrunError(Exception):

@@ -12,7 +12,6 @@ import os
 import re
 
 from worldsize.common.atomic_files import Umask, write_all
-from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.trust.owners import is_believed
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask
@@ -68,40 +67,33 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
     return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(filled, pattern)
 
 
-class OutputTarget(NamedTuple):
-    """Where one stream of a task goes besides the rank's log; None: nowhere else."""
+def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> int | None:
+    """Where one stream of a task goes besides the rank's log; None: nowhere else.
 
-    fd: int | None
-    labelled: bool = False
-
-
-def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> OutputTarget:
-    """For the stream `name` ("output" or "error"), whose place in srun's own streams is `own`.
-
-    `to_log`: srun's own stream is the batch script's, which the rank's log stands in for. Raises OSError.
+    For the stream `name` ("output" or "error"), whose place in srun's own streams is `own`. `to_log`: srun's own stream
+    is the batch script's, which the rank's log stands in for. Raises OSError.
     """
     options = step.srun.options
     pattern = options.get(name)
     if pattern is None and name == "error" and options.get("output") not in (None, "all"):
         pattern = options["output"]
-    if pattern == "none":
-        return OutputTarget(None)
     only = parse_digits(pattern)
-    if only is not None and only != task.number:
-        return OutputTarget(None)
+    if pattern == "none" or (only is not None and only != task.number):
+        return None
     if pattern is None or pattern == "all" or only is not None:
-        return OutputTarget(None if to_log else own, step.srun.flag("label"))
-    return OutputTarget(files.open(file_name(pattern, step, task, dict(os.environ))), step.srun.flag("label"))
+        return None if to_log else own
+    return files.open(file_name(pattern, step, task, dict(os.environ)))
 
 
 class OutputRelay:
-    """One stream of one task, read from the pipe `fd` and passed on by whole lines. Owns `fd` and `log`, if any."""
+    """One stream of one task, read from the pipe `fd` and passed on `to` another descriptor by whole lines, each after
+    the `label`. Owns `fd` and `log`, if any."""
 
-    def __init__(self, fd: int, log: int | None, to: OutputTarget, label: str) -> None:
+    def __init__(self, fd: int, log: int | None, to: int | None, label: bytes) -> None:
         self.fd = fd
         self._log = log
         self._to = to
-        self._label = label.encode() if to.labelled else b""
+        self._label = label
         self._rest = b""
 
     def read(self) -> bool:
@@ -126,11 +118,11 @@ class OutputRelay:
             return
         if self._log is not None:
             write_all(self._log, data)
-        if self._to.fd is None:
+        if self._to is None:
             return
         if self._label:
             data = b"".join(self._label + line for line in data.splitlines(keepends=True))
         try:
-            write_all(self._to.fd, data)
+            write_all(self._to, data)
         except BrokenPipeError:
-            self._to = OutputTarget(None)  # nobody reads it any more: `srun … | head`
+            self._to = None  # nobody reads it any more: `srun … | head`

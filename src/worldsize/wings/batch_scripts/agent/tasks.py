@@ -14,13 +14,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask
-from worldsize.wings.batch_scripts.agent.task_output import (
-    OutputFiles,
-    OutputRelay,
-    OutputTarget,
-    file_name,
-    output_target,
-)
+from worldsize.wings.batch_scripts.agent.task_output import OutputFiles, OutputRelay, file_name, output_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +35,8 @@ class TaskStreams(NamedTuple):
 
 
 class StreamOpener:
-    """Opens the streams of each task. Raises OSError."""
+    """Opens the streams of each task. srun's standard input goes to all tasks, to one of them, or is replaced by files.
+    Raises OSError."""
 
     def __init__(self, step: Step, paths: RunPaths) -> None:
         self._step = step
@@ -49,41 +44,33 @@ class StreamOpener:
         batch_log = os.environ.get("WORLDSIZE_BATCH_LOG", "")
         self._to_log = {fd: _is_file(fd, batch_log) for fd in (1, 2)}
         self._files = OutputFiles(step.srun.options.get("open-mode", "") in ("a", "append"), step.umask)
-        self._width = len(str(step.size.total - 1))
-        self._input = _StepInput(step)
+        self._input = ""
 
     def open(self, task: StepTask) -> TaskStreams:
         log = open_log(self._paths.rank_log(task.rank))
         relays: list[OutputRelay] = []
-        label = f"{task.number:{self._width}}: "
-        stdout = self._stream(task, "output", 1, log, label, relays)
-        stderr = self._stream(task, "error", 2, log, label, relays)
+        stdout = self._open_output(task, "output", 1, log, relays)
+        stderr = self._open_output(task, "error", 2, log, relays)
         if log not in (stdout, stderr):
             os.close(log)
-        return TaskStreams(self._input.open(task), stdout, stderr, tuple(relays))
+        return TaskStreams(self._open_input(task), stdout, stderr, tuple(relays))
 
     def close(self) -> None:
-        self._input.close()
+        if self._input:
+            os.unlink(self._input)
 
-    def _stream(self, task: StepTask, name: str, own: int, log: int, label: str, relays: list[OutputRelay]) -> int:
-        to: OutputTarget = output_target(self._step, task, name, own, self._files, self._to_log[own])
-        if to.fd is None:
+    def _open_output(self, task: StepTask, name: str, own: int, log: int, relays: list[OutputRelay]) -> int:
+        to = output_target(self._step, task, name, own, self._files, self._to_log[own])
+        if to is None:
             return log
+        width = len(str(self._step.size.total - 1))
+        label = f"{task.number:{width}}: " if self._step.srun.flag("label") else ""
         reading, writing = os.pipe()
-        relays.append(OutputRelay(reading, None if _is_kept_elsewhere(to.fd) else os.dup(log), to, label))
+        relays.append(OutputRelay(reading, None if _is_kept_elsewhere(to) else os.dup(log), to, label.encode()))
         return writing
 
-
-class _StepInput:
-    """srun's standard input goes to all tasks, to one of them, or is replaced by files."""
-
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._mode = step.srun.options.get("input") or "all"
-        self._data: str | None = None
-
-    def open(self, task: StepTask) -> int:
-        mode = self._mode
+    def _open_input(self, task: StepTask) -> int:
+        mode = self._step.srun.options.get("input") or "all"
         only = parse_digits(mode)
         if mode == "none" or (only is not None and only != task.number):
             return os.open(os.devnull, os.O_RDONLY)
@@ -91,25 +78,19 @@ class _StepInput:
             return os.open(file_name(mode, self._step, task, dict(os.environ)), os.O_RDONLY)
         if only is not None or self._step.size.total == 1 or _is_file(0, os.devnull):
             return 0
-        return self._copy()
+        self._input = self._input or _copied_input()
+        return os.open(self._input, os.O_RDONLY)
 
-    def _copy(self) -> int:
-        """All of what we are given, which each of several tasks reads from its beginning."""
-        import tempfile
 
-        if self._data is None:
-            handle, self._data = tempfile.mkstemp(dir=os.environ.get("WORLDSIZE_RUN_DIR"))
-            while True:
-                chunk = os.read(0, 1 << 16)
-                if not chunk:
-                    break
-                os.write(handle, chunk)
-            os.close(handle)
-        return os.open(self._data, os.O_RDONLY)
+def _copied_input() -> str:
+    """A file with all of what we are given, which each of several tasks reads from its beginning."""
+    import shutil
+    import tempfile
 
-    def close(self) -> None:
-        if self._data is not None:
-            os.unlink(self._data)
+    with tempfile.NamedTemporaryFile(dir=os.environ.get("WORLDSIZE_RUN_DIR"), delete=False) as copy:
+        with open(0, "rb", closefd=False) as given:
+            shutil.copyfileobj(given, copy)
+        return copy.name
 
 
 def _is_kept_elsewhere(fd: int) -> bool:
