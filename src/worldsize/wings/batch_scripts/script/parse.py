@@ -19,6 +19,15 @@ BLANKS = " \t\n\v\f\r"
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
+_PIECE = re.compile(
+    r"([ \t\n\v\f\r]+)|(#)"
+    r"|\"([^\"\\]*(?:\\.[^\"\\]*)*)\"|'([^'\\]*(?:\\.[^'\\]*)*)'|([\"'])"
+    r"|((?:[^ \t\n\v\f\r#\"'\\]|\\.)+|\\)",
+    re.DOTALL,
+)
+"""Blanks, the beginning of a comment, what stands in either quotes, a quote that is not closed, anything else."""
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
@@ -174,38 +183,18 @@ def option_hint(name: str) -> str | None:
 def split_words(text: str) -> list[str]:
     """Words as sbatch splits a line: blanks, both quotes, backslashes; an unquoted # begins a comment, even inside a
     word. ValueError: a quote that is not closed."""
-    words: list[str] = []
-    word: list[str] = []
-    begun = False
-    quote = ""
-    position = 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        if quote and character == quote:
-            quote = ""
-        elif character == "\\" and position < len(text):
-            word.append(text[position])
-            begun = True
-            position += 1
-        elif quote:
-            word.append(character)
-        elif character in "\"'":
-            begun, quote = True, character
-        elif character == "#":
+    words: list[list[str]] = [[]]
+    for piece in _PIECE.finditer(text):
+        blanks, comment, double, single, unclosed, plain = piece.groups()
+        if comment:
             break
-        elif character in BLANKS:
-            if begun:
-                words.append("".join(word))
-            word, begun = [], False
+        if unclosed:
+            raise ValueError(f"no closing {unclosed}")
+        if blanks:
+            words.append([])
         else:
-            word.append(character)
-            begun = True
-    if quote:
-        raise ValueError(f"no closing {quote}")
-    if begun:
-        words.append("".join(word))
-    return words
+            words[-1].append(_ESCAPE.sub(r"\1", double or single or plain or ""))
+    return ["".join(word) for word in words if word]
 
 
 def _remarks(lines: Sequence[str], body: int) -> list[Remark]:
