@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from worldsize.common.file_lock import acquire
 from worldsize.trust.directories import make_directories, require_reliable_directory
@@ -77,13 +77,7 @@ class ContentStore:
         return path
 
     def digest(self, path: str, what: str) -> str:
-        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
-        with open(path, "rb") as file:
-            while data := file.read(_CHUNK):
-                digest.update(data)
-                done += len(data)
-                self._news.transfer(f"{what}: checksum", done, total)
-        return digest.hexdigest()
+        return file_digest(path, lambda done, total: self._news.transfer(f"{what}: checksum", done, total))
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
@@ -94,3 +88,15 @@ class ContentStore:
             yield
         finally:
             lock.release()
+
+
+def file_digest(path: str, tick: Callable[[int, int], None] = lambda *_: None, digest: Any = None) -> str:
+    """The sha256 of a file's content, or what another `digest` makes of it. `tick` is called with the bytes that are
+    read and those of all."""
+    found, done, total = digest or hashlib.sha256(), 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            found.update(data)
+            done += len(data)
+            tick(done, total)
+    return str(found.hexdigest())

@@ -11,10 +11,6 @@ import re
 
 from worldsize.common.named_tuple import NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 TEXT, BINARY = "text", "binary"
 _ENDS = rb"(?![\w.+-])"
 _LONGEST_SHEBANG = 127
