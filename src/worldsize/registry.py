@@ -3,10 +3,11 @@
 The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
 launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
 `agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
-`service/submission/rank_packages.py`, batch scripts in `jobspec/batch_script.py`, commands on nodes in
-`compute/capabilities.py` and `agent/supervision/supervisor.py`, what few users of Slurm need in
-`compute/slurm/compute.py`, what a job or another wing needs in `service/providers.py`, and of its keys those that a
-wing reads in `jobspec/keys/job.py`; what nodes do for a search in `plan/array.py`.
+`service/submission/rank_packages.py`, batch scripts in `jobspec/batch_script.py` and
+`service/submission/batch_script.py`, commands on nodes in `compute/capabilities.py` and
+`agent/supervision/supervisor.py`, what few users of Slurm need in `compute/slurm/compute.py`, what a job or another
+wing needs in `service/providers.py`, and of its keys those that a wing reads in `jobspec/keys/job.py`; what nodes do
+for a search in `plan/array.py`.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 

@@ -11,7 +11,7 @@ from worldsize.registry import load_module
 
 MAGIC = "#SBATCH"
 WHAT = "what runs batch scripts"
-_READER = "wings.batch_scripts.script.reader"
+_READER = "wings.batch_scripts.script.job"
 
 
 class ScriptReader(Protocol):

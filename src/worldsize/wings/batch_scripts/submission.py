@@ -100,11 +100,8 @@ def write_files(job: Job, paths: RunPaths) -> None:
         path = os.path.join(paths.root, name)
         os.makedirs(os.path.dirname(path), mode=mode, exist_ok=True)
         own = 0o700 if name == SCRIPT else mode  # the code holds it for others, unless the user leaves it out there
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own)
-        try:
-            os.write(file, data)
-        finally:
-            os.close(file)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own), "wb") as file:
+            file.write(data)
 
 
 def _read(name: str) -> bytes:

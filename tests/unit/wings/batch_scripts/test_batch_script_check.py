@@ -10,8 +10,8 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_layout import node_major_layout
 from worldsize.wings.batch_scripts.preflight import check as check_batch
 from worldsize.wings.batch_scripts.script.check import check_script, max_tasks_per_node, script_launches
+from worldsize.wings.batch_scripts.script.job import load_script
 from worldsize.wings.batch_scripts.script.parse import Remark, parse_script
-from worldsize.wings.batch_scripts.script.reader import load_script
 from worldsize.wings.batch_scripts.script.size import parse_allocation_request
 
 

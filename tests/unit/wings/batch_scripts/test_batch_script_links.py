@@ -11,7 +11,7 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.snapshot import take_snapshot
 from worldsize.store.runs import objects_dir
-from worldsize.wings.batch_scripts.script.reader import load_script
+from worldsize.wings.batch_scripts.script.job import load_script
 from worldsize.wings.batch_scripts.submission import link_left_out_paths
 
 

@@ -14,8 +14,8 @@ from worldsize.jobspec.batch_script import looks_like_batch_script
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.wings.batch_scripts.agent.option_tables import read_options, sbatch_table, srun_table
+from worldsize.wings.batch_scripts.script.job import load_script
 from worldsize.wings.batch_scripts.script.parse import BatchScript, parse_script, split_words
-from worldsize.wings.batch_scripts.script.reader import load_script
 from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
 from worldsize.wings.batch_scripts.script.variables import sbatch_variables
 
@@ -58,7 +58,7 @@ def test_spellings(line: str, found: list[tuple[str, str | None]]) -> None:
 
 def test_the_last_of_two_counts_and_lines_are_known() -> None:
     read = script("-N 2", "--nodes=3", "-n 6")
-    assert (read.value("nodes"), read.line("nodes"), read.line("ntasks"), read.body) == ("3", 3, 4, 5)
+    assert (read.value("nodes"), read.line("nodes"), read.line("ntasks")) == ("3", 3, 4)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from worldsize.agent.posix import processes
-from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.atomic_files import read_file, read_object, write_json
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
@@ -40,13 +40,7 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
         return []
-    found = []
-    for name in names:
-        try:
-            found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
-        except (OSError, *PARSE_ERRORS):
-            continue
-    return [step for step in found if isinstance(step, dict)]
+    return [step for step in (read_object(os.path.join(paths.steps_dir, name)) for name in names) if step]
 
 
 def last_failure(paths: RunPaths) -> Failure | None:

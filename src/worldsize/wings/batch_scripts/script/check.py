@@ -97,8 +97,7 @@ def _world_size(launch: Launch) -> int | None:
     torchrun = torchrun_of(launch)
     if torchrun is None:
         return launch.tasks
-    nodes = 1 if torchrun.standalone else torchrun.nnodes
-    return nodes * torchrun.per_node if nodes and torchrun.per_node else None
+    return torchrun.nnodes * torchrun.per_node if torchrun.nnodes and torchrun.per_node else None
 
 
 def _check_ranks(launch: Launch) -> Iterator[Remark]:
@@ -123,8 +122,7 @@ def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Remark
 
 
 def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: AllocationRequest) -> Iterator[Remark]:
-    line, starts = launch.line, launch.tasks
-    nnodes = 1 if torchrun.standalone else torchrun.nnodes
+    line, starts, nnodes = launch.line, launch.tasks, torchrun.nnodes
     if starts is not None and nnodes is not None and starts != nnodes:
         yield Remark(line, *_wrong_starts(launch, nnodes, starts, asked))
     if torchrun.per_node and asked.gpus and torchrun.per_node > asked.gpus:

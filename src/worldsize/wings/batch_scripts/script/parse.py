@@ -53,7 +53,6 @@ class BatchScript(NamedTuple):
     text         all of it
     interpreter  the words of its first line, without #!
     options      in the order of the file; of two equal ones the later one counts
-    body         the number of the first line that is a command (one past the last line where there is none)
     remarks      lines that do not do what they look like
     faults       lines that sbatch would refuse
     foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or a
@@ -63,7 +62,6 @@ class BatchScript(NamedTuple):
     text: str
     interpreter: tuple[str, ...]
     options: tuple[SbatchOption, ...]
-    body: int
     remarks: tuple[Remark, ...] = ()
     faults: tuple[Remark, ...] = ()
     foreign: tuple[SbatchOption, ...] = ()
@@ -117,15 +115,12 @@ def parse_script(text: str, source: str) -> BatchScript:
     if not interpreter:
         raise JobError("its first line names no interpreter", f"{source}:1", "begin it with #!/bin/bash")
     foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
-    return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
+    return BatchScript(text, interpreter, tuple(options), tuple(_remarks(lines, body)), tuple(faults), foreign)
 
 
 def _first_command_line(lines: Sequence[str]) -> int:
-    for number, line in enumerate(lines, 1):
-        stripped = line.lstrip(BLANKS)
-        if stripped and not stripped.startswith("#"):
-            return number
-    return len(lines) + 1
+    texts = [line.lstrip(BLANKS) for line in lines]
+    return next((number for number, text in enumerate(texts, 1) if text and text[0] != "#"), len(lines) + 1)
 
 
 def _read_line(line: str, number: int, options: list[SbatchOption], faults: list[Remark]) -> None:

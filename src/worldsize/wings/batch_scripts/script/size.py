@@ -12,6 +12,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.limits import MAX_RANKS
 from worldsize.plan.slurm.hostlist import MAX_NAMES, expand_hostlist
 from worldsize.plan.slurm.time_limit import limit_seconds
+from worldsize.wings.batch_scripts.agent.step_size import tasks_per_node
 from worldsize.wings.batch_scripts.script.parse import BLANKS, BatchScript
 
 _MINIMUM = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
@@ -75,12 +76,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
     per_gpu = read.number("ntasks-per-gpu")
     if tasks is None and per_node is None and per_gpu and gpus:
         per_node = per_gpu * gpus
-    if tasks is None:
-        shares = (per_node or 1,) * nodes
-    else:
-        nodes = min(nodes, tasks)
-        share, left = divmod(tasks, nodes)
-        shares = tuple(share + (index < left) for index in range(nodes))
+    shares = (per_node or 1,) * nodes if tasks is None else tasks_per_node(tasks, min(nodes, tasks))
     if sum(shares) > MAX_RANKS:
         what = f"{sum(shares)} tasks are more than the limit of {MAX_RANKS}"
         raise JobError(what, read.origin("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
