@@ -109,7 +109,7 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
         raise UsageError(f"cannot be read: {error.strerror}", path) from None
     except ValueError as error:
         raise UsageError(f"is no packed environment: {error}", path, "worldsize env pack makes one") from None
-    version = value.get("python")
+    version: Any = value.get("python")
     known = isinstance(version, list) and len(version) == 2 and all(isinstance(each, int) for each in version)
     return ExistingEnvironment(ENVIRONMENT_MARK, str(value["kind"]), (version[0], version[1]) if known else None)
 

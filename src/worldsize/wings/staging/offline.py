@@ -62,11 +62,11 @@ def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = downloads_of(code, text)
     stage = staging_spec_of(job.stage)
     missing = [each for each in found if not _is_staged(each, stage)]
-    found = [_notice(each, origins) for each in missing[:_MAX_SHOWN]]
+    notices = [_notice(each, origins) for each in missing[:_MAX_SHOWN]]
     more = missing[_MAX_SHOWN:]
     if more:
-        found.append(CheckResult("notice", f"{len(more)} more downloads would fail on the nodes", more[0].file))
-    return found
+        notices.append(CheckResult("notice", f"{len(more)} more downloads would fail on the nodes", more[0].file))
+    return notices
 
 
 def _notice(download: Download, origins: KeyOrigins) -> CheckResult:
