@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.reading.problems import Problems
@@ -10,13 +10,13 @@ from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.registry import load_module
 
 MAGIC = "#SBATCH"
-HOME = "wings.batch_scripts.extension"
-"""The module with a `READER`, a ScriptReader, and a `SUBMISSION` (`service/submission/batch_script.py`)."""
+WHAT = "what runs batch scripts"
+_READER = "wings.batch_scripts.script.job"
 
 
 class ScriptReader(Protocol):
-    """Reads batch scripts and never executes them. Each method raises JobError, with file and line, for what sbatch
-    would refuse."""
+    """A module that reads batch scripts and never executes them. Each function raises JobError, with file and line, for
+    what sbatch would refuse."""
 
     def load_script(self, path: str, cwd: str, code: str | None = None) -> LoadedJob:
         """The job that the script in the file `path` asks for when it is submitted in `cwd`; `code`: another directory
@@ -43,5 +43,4 @@ def looks_like_batch_script(name: str, head: str) -> bool:
 
 def script_reader() -> ScriptReader:
     """ConfigError where this installation knows no batch scripts."""
-    reader: ScriptReader = load_module(HOME, "what runs batch scripts").READER
-    return reader
+    return cast(ScriptReader, load_module(_READER, WHAT))

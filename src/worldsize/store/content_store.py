@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from worldsize.common.file_lock import acquire
 from worldsize.trust.directories import require_reliable_directory
+
+_CHUNK = 4 << 20
 
 
 class FetchedData(NamedTuple):
@@ -72,3 +75,15 @@ class ContentStore:
             yield
         finally:
             lock.release()
+
+
+def file_digest(path: str, tick: Callable[[int, int], None] = lambda *_: None, digest: Any = None) -> str:
+    """The sha256 of a file's content, or what another `digest` makes of it. `tick` is called with the bytes that are
+    read and those of all."""
+    found, done, total = digest or hashlib.sha256(), 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            found.update(data)
+            done += len(data)
+            tick(done, total)
+    return str(found.hexdigest())

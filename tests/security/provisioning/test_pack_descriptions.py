@@ -9,7 +9,7 @@ import os
 import pytest
 from security.people import ANNA, BEN, Machine
 
-from worldsize.wings.provisioning.pack_cache import describe_pack
+from worldsize.wings.provisioning.packed_environments import describe_pack
 
 CONTENT = b"as good as a packed environment"
 TRUE = hashlib.sha256(CONTENT).hexdigest()
@@ -90,7 +90,7 @@ def test_between_two_ordinary_users(machine: Machine) -> None:
     status = os.stat(shared + "/env.tar.gz")
     note = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "digest": "../../evil"}
     ben.python(script, shared + "/env.tar.gz.json", json.dumps(note))
-    ask = "import sys; from worldsize.wings.provisioning.pack_cache import describe_pack"
+    ask = "import sys; from worldsize.wings.provisioning.packed_environments import describe_pack"
     ask += "; print(describe_pack(sys.argv[1]).digest)"
     assert anna.python(ask, shared + "/env.tar.gz").strip() == hashlib.sha256(b"of anna's").hexdigest()
     for person in (anna, ben):

@@ -135,7 +135,7 @@ JOB: Keys = {
     "slurm": Key("object", "Options of Slurm computes.", keys=SLURM),
     "hpcpack": Key("object", "Options of HPC Pack computes.", keys=HPCPACK),
     "stage": Key(
-        "wing", "What is downloaded before the start, for nodes without a network.", home="wings.staging.keys"
+        "wing", "What is downloaded before the start, for nodes without a network.", home="wings.staging.spec"
     ),
     "matrix": Key("matrix", "Inputs that vary: lists of values; one run for each combination."),
     "count": Key("int", "So many equal runs.", minimum=1, maximum=MAX_ELEMENTS),

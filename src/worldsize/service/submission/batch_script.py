@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from worldsize.compute.base import CheckResult, ComputeFacts
-from worldsize.jobspec.batch_script import HOME
+from worldsize.jobspec.batch_script import WHAT
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
+
+_SUBMISSION = "wings.batch_scripts.submission"
+_CHECK = "wings.batch_scripts.preflight"
 
 
 class ScriptSubmission(Protocol):
@@ -22,14 +25,9 @@ class ScriptSubmission(Protocol):
     def with_script(self, plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
         """`plan` with the script in place of a command. Pure."""
 
-    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        """What would go wrong with the script, each with its line."""
-
-    def option_origin(self, job: Job, key: str) -> str | None:
-        """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
-
-    def files(self, job: Job, virtual: bool) -> Mapping[str, bytes]:
-        """The files that a run directory holds for the script, by name, on virtual nodes or on a real cluster."""
+    def files(self, job: Job, virtual: bool | None) -> Mapping[str, bytes]:
+        """The files that a run directory holds for the script, by name: on virtual nodes, on a real cluster, or, for
+        None, on both."""
 
     def write_files(self, job: Job, paths: RunPaths) -> None:
         """Write the files of both into a run directory. OSError."""
@@ -39,7 +37,21 @@ class ScriptSubmission(Protocol):
         OSError."""
 
 
+class ScriptCheck(Protocol):
+    """A module that looks at such jobs before anything is created."""
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        """What would go wrong with the script, each with its line."""
+
+    def option_origin(self, job: Job, key: str) -> str | None:
+        """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+
+
 def script_submission() -> ScriptSubmission:
     """ConfigError where this installation knows no batch scripts."""
-    found: ScriptSubmission = load_module(HOME, "what runs batch scripts").SUBMISSION
-    return found
+    return cast(ScriptSubmission, load_module(_SUBMISSION, WHAT))
+
+
+def script_check() -> ScriptCheck:
+    """As `script_submission`."""
+    return cast(ScriptCheck, load_module(_CHECK, WHAT))

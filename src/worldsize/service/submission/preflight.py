@@ -65,9 +65,9 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
     if not result.where:
         return result
     if job.batch_script is not None and not origins.is_set(result.where):
-        from worldsize.service.submission.batch_script import script_submission
+        from worldsize.service.submission.batch_script import script_check
 
-        line = script_submission().option_origin(job, result.where)
+        line = script_check().option_origin(job, result.where)
         return result._replace(where=line or origins.of(result.where))
     return result._replace(where=origins.of(result.where))
 
@@ -147,9 +147,9 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 def _batch_script(job: Job, plan: Plan) -> list[CheckResult]:
     if job.batch_script is None:
         return []
-    from worldsize.service.submission.batch_script import script_submission
+    from worldsize.service.submission.batch_script import script_check
 
-    return script_submission().check(job, plan)
+    return script_check().check(job, plan)
 
 
 def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:

@@ -1,4 +1,5 @@
-"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run."""
+"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run (`ScriptCheck` of the
+core's `service/submission/batch_script.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from worldsize.wings.batch_scripts.script.check import check_script, script_laun
 from worldsize.wings.batch_scripts.script.job import effective_script, script_origin
 from worldsize.wings.batch_scripts.script.launches import Launch
 from worldsize.wings.batch_scripts.script.parse import BatchScript, option_hint
-from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN, expanded_commands
+from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN
 from worldsize.wings.batch_scripts.script.size import parse_allocation_request
 
 _HONOURED = frozenset((
@@ -39,7 +40,7 @@ _MAY_CREATE_FILES = re.compile(
 _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 
-def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
+def check(job: Job, plan: Plan) -> list[CheckResult]:
     """Notices, each with its line of the script."""
     script = effective_script(job)
     size = parse_allocation_request(script, script_origin(job))
@@ -49,7 +50,6 @@ def check_batch(job: Job, plan: Plan) -> list[CheckResult]:
     ]
     found += _missing_programs(job, script_launches(script, size), script.text)
     if plan.batch is not None and plan.batch.virtual:
-        found += _missing_sources(job, script)
         found += _ignored_option_notices(job, script)
     return found
 
@@ -99,23 +99,3 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
             what = f"script not found: {name} (looked in {job.code})"
             hint = "run it from the directory that it is submitted in, or name that with --code"
             yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
-
-
-def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
-    """Files that the script reads with `source` and that are not on this machine."""
-    strict = False
-    if not script.is_shell:
-        return
-    home = os.environ.get("HOME", "")
-    for seen in expanded_commands(script.text, {"HOME": home, "USER": os.path.basename(home)}):
-        if seen.words[0] == "set" and seen.certain:
-            strict = strict or any(word.startswith("-") and "e" in word[1:] for word in seen.words[1:])
-        if seen.words[0] not in ("source", ".") or len(seen.words) < 2 or not seen.certain:
-            continue
-        path = os.path.expanduser(seen.words[1])
-        if UNKNOWN in path or os.sep not in path:
-            continue
-        if not os.path.exists(os.path.join(job.code or "", path)):
-            what = f"no such file on this machine: {seen.words[1]}"
-            hint = "`set -e` ends the script there" if strict else "the script goes on"
-            yield CheckResult("notice", what, _line_origin(job, seen.line), hint)

@@ -1,4 +1,5 @@
-"""Planning a batch script, and what its run directory holds for it."""
+"""Planning a batch script, and what its run directory holds for it (`ScriptSubmission` of the core's
+`service/submission/batch_script.py`)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _VIRTUAL = {
 """Which file of shims/ stands for which programs on virtual nodes."""
 
 
-def script_argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
+def argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
     """As the kernel would start it, whether or not its file system lets files be executed."""
     return (*script_of_job(job).interpreter, paths.script)
 
@@ -76,7 +77,7 @@ def _nodes(asked: AllocationRequest, plan: Plan) -> tuple[NodePlan, ...]:
     return tuple(nodes)
 
 
-def script_files(job: Job, virtual: bool | None = None) -> Mapping[str, bytes]:
+def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
     """What a batch script's run directory holds for it, by name: the script, and the programs that it finds first.
 
     `virtual`: those of virtual nodes, or of a real cluster; None: both.
@@ -91,18 +92,15 @@ def script_files(job: Job, virtual: bool | None = None) -> Mapping[str, bytes]:
     return found
 
 
-def write_script(job: Job, paths: RunPaths) -> None:
+def write_files(job: Job, paths: RunPaths) -> None:
     """Raises OSError."""
     mode = 0o750 if job.share == "group" else 0o700
-    for name, data in script_files(job).items():
+    for name, data in files(job, None).items():
         path = os.path.join(paths.root, name)
         os.makedirs(os.path.dirname(path), mode=mode, exist_ok=True)
         own = 0o700 if name == SCRIPT else mode  # the code holds it for others, unless the user leaves it out there
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own)
-        try:
-            os.write(file, data)
-        finally:
-            os.close(file)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own), "wb") as file:
+            file.write(data)
 
 
 def _read(name: str) -> bytes:

@@ -1,16 +1,24 @@
-"""`image:` of a job's environment: by which runtime its ranks run in it, and what the plan then says."""
+"""`image:` of a job's environment: by which runtime its ranks run in it, the words that start a rank in it, and what
+the plan then says.
+
+Apptainer (Singularity is its elder name): each rank is a process of `apptainer exec`, started by the agent on the host.
+Pyxis: Slurm's srun starts the agents themselves in the container (its option --container-image, which enroot serves).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Input, Job
 from worldsize.plan.array import array_of
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import DIRECTORY_MARK
@@ -21,9 +29,17 @@ from worldsize.service.submission.inputs import data_directory
 from worldsize.store.content_store import ContentStore
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import mask_text
-from worldsize.wings.provisioning import image as container_image
-from worldsize.wings.provisioning.image import APPTAINER, NONE, PYXIS, SINGULARITY
 
+APPTAINER, SINGULARITY, PYXIS, NONE = "apptainer", "singularity", "pyxis", "none"
+_SCHEME = re.compile(r"[a-z][a-z0-9+-]*://")
+_FILE_ENDINGS = (".sif", ".simg", ".sqsh", ".img", ".squashfs")
+_MAX_MESSAGE_LENGTH = 600
+
+HOST_VARIABLES = (
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME",
+    "LOADEDMODULES", "_LMFILES_", "MODULEPATH",
+)  # fmt: skip
+"""Variables that name what is not in the image."""
 _DRIVER = "/proc/driver/nvidia/version"
 _PYXIS_OPTION = "--container-image"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
@@ -41,10 +57,8 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
     from shutil import which
 
     asked = settings.container
-    if asked == PYXIS:
-        return ContainerRuntime(PYXIS, "")
-    if asked == NONE:
-        return ContainerRuntime(NONE, "")
+    if asked in (PYXIS, NONE):
+        return ContainerRuntime(asked, "")
     for program in (asked,) if asked else (APPTAINER, SINGULARITY):
         found = which(program, path=environ.get("PATH"))
         if found or asked:
@@ -60,43 +74,35 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
     return None
 
 
-class ContainerPlan(NamedTuple):
-    """`wrap` are the words that stand in front of each rank's command."""
-
-    plan: Plan
-    wrap: tuple[str, ...] = ()
-
-
 def wrap_in_container(
     plan: Plan, job: Job, image: str, request: SubmissionRequest, facts: ComputeFacts, paths: RunPaths
-) -> ContainerPlan:
-    """`plan` with its ranks in the image, unless the compute has no containers."""
+) -> tuple[Plan, tuple[str, ...]]:
+    """`plan` with its ranks in the image, unless the compute has no containers; and the words that stand in front of
+    each rank's command."""
     settings = request.config.computes[plan.compute]
     runtime = find_runtime(settings, request.environ)
     if runtime is None or runtime.kind == NONE:
-        return ContainerPlan(plan)
+        return plan, ()
     binds = [to_node_path(bind, facts.mapped) for bind in _binds(plan, job, request, paths)]
     options = settings.container_options
     if runtime.kind == PYXIS:
-        name = request.image or container_image.enroot_address(image)
-        words = container_image.pyxis_options(to_node_path(name, facts.mapped), binds, options)
-        return ContainerPlan(
-            plan._replace(step=words, interpreter="python3", path=(), named=(), activated=_without_host_variables(plan))
-        )
-    name = to_node_path(request.image or container_image.apptainer_address(image), facts.mapped)
+        name = request.image or enroot_address(image)
+        words = pyxis_options(to_node_path(name, facts.mapped), binds, options)
+        inside = plan._replace(step=words, interpreter="python3", path=(), named=())
+        return _without_host_variables(inside), ()
+    name = to_node_path(request.image or apptainer_address(image), facts.mapped)
     gpus = bool(facts.gpus_per_node) or (facts.shared_host and os.path.exists(_DRIVER))
-    words = container_image.apptainer_command(runtime.program, name, binds, gpus, options)
-    return ContainerPlan(plan._replace(argv=(*words, *plan.argv), activated=_without_host_variables(plan)), words)
+    words = apptainer_command(runtime.program, name, binds, gpus, options)
+    return _without_host_variables(plan._replace(argv=(*words, *plan.argv))), words
 
 
-def _without_host_variables(plan: Plan) -> dict[str, str | None]:
+def _without_host_variables(plan: Plan) -> Plan:
     """What names something of the host stays outside."""
-    return {**plan.activated, **dict.fromkeys(container_image.HOST_VARIABLES)}
+    return plan._replace(activated={**plan.activated, **dict.fromkeys(HOST_VARIABLES)})
 
 
 def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) -> list[str]:
     """Directories that ranks must see: the run's (an element's lies in its array's), its data, what was staged."""
-    from worldsize.jobspec.job import Input
     from worldsize.jobspec.paths import is_remote, output_path
 
     place = array_of(paths)
@@ -133,12 +139,12 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
     if runtime.kind == APPTAINER and not launcher_facts(plan.launcher).in_image:
         what = f"launcher: {plan.launcher} would run outside of the image"
         return CheckResult("error", what, key, f"launcher: direct, or {plan.launcher} in the command")
-    if runtime.kind == PYXIS and container_image.has_password(image):
+    if runtime.kind == PYXIS and has_password(image):
         what = f"enroot takes no password in an image's address: {mask_text(image)}"
         return CheckResult(
             "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
         )
-    if container_image.is_file(image) and not os.path.exists(os.path.expanduser(image)):
+    if is_file(image) and not os.path.exists(os.path.expanduser(image)):
         return CheckResult("error", f"no such image: {mask_text(image)}", key)
     return None
 
@@ -148,7 +154,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
     from shutil import which
 
     image = dry.environment.image if dry.environment else None
-    if image is None or container_image.is_file(image):
+    if image is None or is_file(image):
         return request
     runtime = find_runtime(request.config.computes[dry.plan.compute], request.environ)
     if runtime is None or runtime.kind == NONE:
@@ -159,9 +165,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
         return request
     store = ContentStore(data_directory(request.config, dry.plan.compute), progress)
     try:
-        return request._replace(
-            image=container_image.pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry))
-        )
+        return request._replace(image=pull_image(image, runtime.kind, program, store, _fetch_environ(request, dry)))
     except UsageError as error:
         at = request.origins.of("environment.image")
         raise UsageError(f"{error.where}: {error.what}", at, error.hint) from None
@@ -171,3 +175,87 @@ def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str
     """For the program that fetches an image: of what `secrets:` names, its own logins alone."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
     return without_variables(request.environ, withheld_variables(hidden, request.environ))
+
+
+def is_file(image: str) -> bool:
+    """Whether an image is named by a path: a file, or a directory that was unpacked."""
+    return image.endswith(_FILE_ENDINGS) or image.startswith(("/", "./", "../", "~"))
+
+
+def apptainer_address(image: str) -> str:
+    """A bare name is Docker's."""
+    return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
+
+
+def enroot_address(image: str) -> str:
+    """enroot parts registry and name with a #."""
+    if is_file(image):
+        return image
+    name = image.removeprefix("docker://")
+    first, slash, rest = name.partition("/")
+    if "#" in name or not slash or not (set(first) & set(".:") or first == "localhost"):
+        return name
+    return f"{first}#{rest}"
+
+
+def has_password(image: str) -> bool:
+    """Whether an image's address holds a user and a password."""
+    login, at, _ = image.removeprefix("docker://").partition("/")[0].rpartition("@")
+    return bool(at) and ":" in login
+
+
+def apptainer_command(
+    program: str, image: str, binds: Sequence[str], gpus: bool, options: Sequence[str]
+) -> tuple[str, ...]:
+    """What stands in front of a rank's command: it is executed in the image, with `binds` at their own paths, in the
+    directory where it would be outside. Variables come along, and so do signals and the exit code."""
+    words = [program, "exec", *(["--nv"] if gpus else [])]
+    for bind in _outermost_directories(binds):
+        words += ["--bind", bind.replace(":", "\\:") if ":" in bind else bind]
+    return (*words, *options, image)
+
+
+def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
+    """Of the srun that starts the agents."""
+    mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
+    return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
+
+
+def _outermost_directories(binds: Sequence[str]) -> list[str]:
+    """Those that lie in no other."""
+    found: list[str] = []
+    for bind in sorted(set(binds)):
+        if not any(bind == other or bind.startswith(other.rstrip("/") + "/") for other in found):
+            found.append(bind)
+    return found
+
+
+def pull_image(image: str, runtime: str, program: str, store: ContentStore, environ: Mapping[str, str]) -> str:
+    """The image as one file that the nodes see, fetched once. UsageError with what the runtime said."""
+    name = enroot_address(image) if runtime == PYXIS else apptainer_address(image)
+    key = hashlib.sha256(name.encode()).hexdigest()[:32]
+    path = os.path.join(store.directory, "images", key)
+    ending = ".sqsh" if runtime == PYXIS else ".sif"
+
+    def fill(part: str) -> None:
+        os.makedirs(part, 0o700)
+        target = os.path.join(part, "image" + ending)
+        store.report_notice(f"fetching the container image {mask_text(image)}")
+        words = [program, "import", "-o", target, "docker://" + name] if runtime == PYXIS else []
+        _run(words or [program, "pull", target, name], image, environ)
+
+    store.make(path, fill, "image")
+    return os.path.join(path, "image" + ending)
+
+
+def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            argv, env=environ, cwd=os.sep, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise UsageError(f"cannot be fetched: {argv[0]}: {error.strerror}", mask_text(image)) from None
+    if done.returncode:
+        said = mask_text(done.stderr.strip() or done.stdout.strip())[-_MAX_MESSAGE_LENGTH:]
+        what = f"cannot be fetched: {os.path.basename(argv[0])} said:\n{said}"
+        raise UsageError(what, mask_text(image), "mend its name")

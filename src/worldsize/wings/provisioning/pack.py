@@ -11,16 +11,16 @@ import json
 import os
 import stat
 import tarfile
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO
 
 from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.environment.existing import ExistingEnvironment
 from worldsize.environment.recipe import DESCRIPTION as PREFIX_DESCRIPTION
 from worldsize.service.request import EnvironmentPack
 from worldsize.trust.directories import make_directories
+from worldsize.wings.provisioning.agent.map_ahead import map_ahead
 from worldsize.wings.provisioning.agent.pack_format import BASE, DESCRIPTION, PIECE, VERSION, make_member
 from worldsize.wings.provisioning.agent.relocate import PrefixFile
 from worldsize.wings.provisioning.pack_contents import (
@@ -34,9 +34,9 @@ from worldsize.wings.provisioning.pack_contents import (
     with_conda_padding,
 )
 
-COMPRESSION_LEVEL = 3
 SUFFIX = ".tar.gz"
 _MAX_PENDING = 8
+_CHUNK = 1 << 20
 
 
 def pack(
@@ -45,17 +45,18 @@ def pack(
     """The environment in the new file `target`, whole or not at all. UsageError for what cannot be packed,
     StorageError for the disk. `tick` is called with the bytes that are done and those of all."""
     base = base_installation(found)
+    places = {found.prefix: "", **({base: BASE} if base else {})}
     entries = [*entries_below(found.prefix, "", EXCLUDED_NAMES if found.kind == "conda" else frozenset())]
     if base:
         entries += base_entries(base)
     entries.sort(key=lambda entry: entry.name)
     total = sum(entry.status.st_size for entry in entries if entry.link is None)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        holders = list(filter(None, pool.map(lambda entry: find_prefix_file(entry, found, base), entries)))
+        holders = list(filter(None, pool.map(lambda entry: find_prefix_file(entry, places), entries)))
         description = _description(found, base, entries, with_conda_padding(found, holders), total)
         part = f"{target}.{os.urandom(6).hex()}.part"
         try:
-            digest, size = _write(part, entries, description, total, pool, tick, found, base)
+            digest, size = _write(part, _tar(description, entries, places, lambda done: tick(done, total)), pool)
             os.replace(part, target)
         except OSError as error:
             try_unlink(part)
@@ -86,119 +87,86 @@ def _description(
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _write(
-    path: str,
-    entries: Sequence[PackEntry],
-    description: bytes,
-    total: int,
-    pool: ThreadPoolExecutor,
-    tick: Callable[[int, int], None],
-    found: ExistingEnvironment,
-    base: str | None,
-) -> tuple[str, int]:
-    """The file's sha256 and size."""
-    make_directories(os.path.dirname(os.path.abspath(path)))
-    digest = hashlib.sha256()
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        pieces = _Pieces(file, digest, pool)
-        try:
-            archive = tarfile.open(fileobj=pieces, mode="w|", format=tarfile.GNU_FORMAT, bufsize=tarfile.RECORDSIZE)
-            info = tarfile.TarInfo(DESCRIPTION)
-            info.size = len(description)
-            archive.addfile(info, io.BytesIO(description))
-            seen: dict[tuple[int, int], str] = {}
-            done = 0
-            for entry in entries:
-                done += _add(archive, entry, seen, found, base)
-                tick(done, total)
-            archive.close()
-            pieces.finish()
-        except BaseException:
-            pieces.give_up()
-            raise
-        size = file.tell()
-    return digest.hexdigest(), size
+def _tar(
+    description: bytes, entries: Sequence[PackEntry], places: Mapping[str, str], tick: Callable[[int], None]
+) -> Iterator[bytes]:
+    """A tar file of the description and the entries."""
+    info = tarfile.TarInfo(DESCRIPTION)
+    info.size = len(description)
+    yield info.tobuf(tarfile.GNU_FORMAT)
+    yield from _content(io.BytesIO(description), info.size)
+    known: dict[tuple[int, int], str] = {}
+    done = 0
+    for entry in entries:
+        info = _member(entry, known, places)
+        if info.isreg():
+            with open(entry.path, "rb") as file:
+                info.size = os.fstat(file.fileno()).st_size
+                yield info.tobuf(tarfile.GNU_FORMAT)
+                yield from _content(file, info.size)
+        else:
+            yield info.tobuf(tarfile.GNU_FORMAT)
+        done += info.size
+        tick(done)
+    yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _add(
-    archive: tarfile.TarFile,
-    entry: PackEntry,
-    seen: dict[tuple[int, int], str],
-    found: ExistingEnvironment,
-    base: str | None,
-) -> int:
-    """How many bytes of content that were."""
+def _member(entry: PackEntry, known: dict[tuple[int, int], str], places: Mapping[str, str]) -> tarfile.TarInfo:
+    """`known`: the files that other members hold already, for their further names."""
     info = tarfile.TarInfo(entry.name)
     used = entry.name == PREFIX_DESCRIPTION  # whose time says when the environment was last used
     info.mtime = 0 if used else int(entry.status.st_mtime)
     info.mode = stat.S_IMODE(entry.status.st_mode) & 0o755
+    file = (entry.status.st_dev, entry.status.st_ino)
     if entry.link is not None:
-        info.type, info.linkname = tarfile.SYMTYPE, _link_target(entry, found, base)
-        archive.addfile(info)
-        return 0
-    if stat.S_ISDIR(entry.status.st_mode):
+        info.type, info.linkname = tarfile.SYMTYPE, _link_target(entry, entry.link, places)
+    elif stat.S_ISDIR(entry.status.st_mode):
         info.type = tarfile.DIRTYPE
-        archive.addfile(info)
-        return 0
-    key = (entry.status.st_dev, entry.status.st_ino)
-    if entry.status.st_nlink > 1 and key in seen:
-        info.type, info.linkname = tarfile.LNKTYPE, seen[key]
-        archive.addfile(info)
-        return 0
-    seen[key] = entry.name
-    with open(entry.path, "rb") as file:
-        info.size = os.fstat(file.fileno()).st_size
-        archive.addfile(info, file)
-    return info.size
+    elif entry.status.st_nlink > 1 and file in known:
+        info.type, info.linkname = tarfile.LNKTYPE, known[file]
+    else:
+        known[file] = entry.name
+    return info
 
 
-def _link_target(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> str:
+def _content(file: IO[bytes], size: int) -> Iterator[bytes]:
+    left = size
+    while left:
+        data = file.read(min(left, _CHUNK))
+        if not data:
+            raise OSError("a file was changed while it was packed")
+        yield data
+        left -= len(data)
+    yield bytes(-size % tarfile.BLOCKSIZE)
+
+
+def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
     """Links into the environment, or into the Python that travels with it, are made relative."""
-    assert entry.link is not None
-    target = os.path.normpath(os.path.join(os.path.dirname(entry.path), entry.link))
-    for old, new in ((found.prefix, ""), *(((base, BASE),) if base else ())):
+    target = os.path.normpath(os.path.join(os.path.dirname(entry.path), link))
+    for old, new in places.items():
         if target == old or target.startswith(old + os.sep):
             inner = os.path.join(new, os.path.relpath(target, old))
             return os.path.relpath(inner, os.path.dirname(entry.name) or ".")
-    return entry.link
+    return link
 
 
-class _Pieces(io.RawIOBase):
-    """Cuts what is written into gzip members, which several threads compress."""
+def _write(path: str, archive: Iterable[bytes], pool: ThreadPoolExecutor) -> tuple[str, int]:
+    """The file's sha256 and size. Several threads compress the gzip members that a tar file is cut into."""
+    make_directories(os.path.dirname(os.path.abspath(path)))
+    digest = hashlib.sha256()
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for member in map_ahead(pool, make_member, _pieces(archive), _MAX_PENDING):
+            digest.update(member)
+            file.write(member)
+        return digest.hexdigest(), file.tell()
 
-    def __init__(self, file: Any, digest: Any, pool: ThreadPoolExecutor) -> None:
-        self._file = file
-        self._digest = digest
-        self._pool = pool
-        self._piece = bytearray()
-        self._left: deque[Future[bytes]] = deque()
-        self._given_up = False
 
-    def give_up(self) -> None:
-        """What is written from now on goes nowhere: tarfile writes an end as it is collected, whatever became of it."""
-        self._given_up = True
-
-    def write(self, data: Any) -> int:
-        if self._given_up:
-            return len(data)
-        self._piece += data
-        while len(self._piece) >= PIECE:
-            self._begin(bytes(self._piece[:PIECE]))
-            del self._piece[:PIECE]
-        return len(data)
-
-    def finish(self) -> None:
-        if self._piece:
-            self._begin(bytes(self._piece))
-        while self._left:
-            self._end()
-
-    def _begin(self, data: bytes) -> None:
-        self._left.append(self._pool.submit(make_member, data, COMPRESSION_LEVEL))
-        if len(self._left) > _MAX_PENDING:
-            self._end()
-
-    def _end(self) -> None:
-        whole = self._left.popleft().result()
-        self._digest.update(whole)
-        self._file.write(whole)
+def _pieces(archive: Iterable[bytes]) -> Iterator[bytes]:
+    piece = bytearray()
+    for data in archive:
+        piece += data
+        while len(piece) >= PIECE:
+            yield bytes(piece[:PIECE])
+            del piece[:PIECE]
+    if piece:
+        yield bytes(piece)

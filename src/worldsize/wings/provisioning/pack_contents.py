@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import read_json
+from worldsize.common.atomic_files import read_json, read_object
 from worldsize.environment.existing import ExistingEnvironment
 from worldsize.errors import UsageError
 from worldsize.wings.provisioning.agent.pack_format import BASE
@@ -75,13 +75,13 @@ def base_entries(base: str) -> Iterator[PackEntry]:
                 yield entry._replace(name=os.path.join(BASE, entry.name))
 
 
-def find_prefix_file(entry: PackEntry, found: ExistingEnvironment, base: str | None) -> PrefixFile | None:
+def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | None:
     """Bytecode names its source for tracebacks alone."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
         data = file.read()
-    kinds = {prefix_file_kind(data, os.fsencode(old)) for old in (found.prefix, base) if old} - {None}
+    kinds = {prefix_file_kind(data, os.fsencode(old)) for old in prefixes} - {None}
     if not kinds:
         return None
     return PrefixFile(entry.name, BINARY if BINARY in kinds else str(kinds.pop()))
@@ -124,10 +124,7 @@ def _editable_installs(prefix: str) -> Iterator[tuple[str, str]]:
     from glob import glob
 
     for path in sorted(glob(os.path.join(prefix, "lib", "python*", "site-packages", "*.dist-info", "direct_url.json"))):
-        try:
-            value: Any = read_json(path)
-        except ValueError:
-            continue
-        if value and value.get("dir_info", {}).get("editable"):
+        value = read_object(path)
+        if value.get("dir_info", {}).get("editable"):
             name = os.path.basename(os.path.dirname(path)).partition("-")[0]
             yield name, str(value.get("url", "")).removeprefix("file://")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from typing import Any
 
 from worldsize.errors import UsageError
 from worldsize.wings.staging.confined_directory import BLOCK, ConfinedDirectory, UnsafeEntry
 from worldsize.wings.staging.limits import SizeLimit
-from worldsize.wings.staging.tar import unpack_tar
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 SUFFIXES = (".zip", *_TARS)
+_LARGEST_HEADER = 1 << 20
 
 
 def is_archive(name: str) -> bool:
@@ -21,63 +22,82 @@ def is_archive(name: str) -> bool:
 
 def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLimit | None = None) -> None:
     """What the file `path`, called `name`, holds, into the new directory `target`. UsageError, at `shown`, for one that
-    is damaged or would write elsewhere, and what `limit` says of more than that; OSError of the disk."""
+    is damaged or would write elsewhere, and what `limit` says of more than that; OSError of the disk.
+
+    Owners are not restored, nor are set-uid bits and permissions for others to write; devices are left out. No member
+    may be below a link, and links lead to what lies below `target` alone.
+    """
     os.mkdir(target, 0o700)
-    count = limit.add if limit else _ignore_count
+    count = (limit or SizeLimit(None, shown)).add
+    place = ConfinedDirectory(os.path.abspath(target), count)
     try:
-        (_unzip if name.lower().endswith(".zip") else _untar)(path, os.path.abspath(target), count)
+        (_unzip if name.lower().endswith(".zip") else _untar)(path, place, count)
     except UnsafeEntry as error:
         raise UsageError(f"{error.strerror}: {error.filename}", shown, "do not trust it") from None
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise _damaged_archive_error(error, shown) from None
     except _damage_errors() as error:
-        raise _damaged_archive_error(error, shown) from None
-
-
-def _damaged_archive_error(error: Exception, shown: str) -> UsageError:
-    return UsageError(f"is no archive that can be read: {error}", shown, "say type: uri_file")
-
-
-def _ignore_count(_: int) -> None:
-    pass
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UsageError(f"is no archive that can be read: {error}", shown, "say type: uri_file") from None
+    finally:
+        place.close()
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """What is raised for archives that are none; besides errors of the system without a number, by gzip and bz2."""
+    """What is raised for archives that are none; gzip and bz2 raise errors of the system without a number."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
     from zlib import error
 
-    return (TarError, EOFError, BadZipFile, LZMAError, error, RuntimeError, ValueError, OverflowError)
+    return (OSError, TarError, EOFError, BadZipFile, LZMAError, error, RuntimeError, ValueError, OverflowError)
 
 
-def _untar(path: str, target: str, count: Callable[[int], None]) -> None:
+def _untar(path: str, place: ConfinedDirectory, count: Callable[[int], None]) -> None:
     import tarfile
 
-    from worldsize.wings.staging.tar import BoundedMember
+    with tarfile.open(path, "r:*", tarinfo=_bounded_member()) as archive:
+        for member in archive:
+            count(BLOCK)
+            if member.isdir():
+                place.make_directory(member.name, member.mode, member.mtime)
+            elif member.issym():
+                place.make_link(member.name, member.linkname)
+            elif member.islnk():
+                place.make_hard_link(member.name, member.linkname)
+            elif member.isfile():
+                content = archive.extractfile(member)
+                assert content is not None
+                place.write_file(member.name, content, member.mode, member.mtime)
+    place.finish()
 
-    with tarfile.open(path, "r:*", tarinfo=BoundedMember) as archive:
-        unpack_tar(archive, target, count)
+
+def _bounded_member() -> Any:
+    """To open archives of others with: names and attributes before a member are read into memory, whatever their size.
+    ReadError for more than a megabyte of them."""
+    import tarfile as tar
+
+    headers = (tar.XHDTYPE, tar.XGLTYPE, tar.SOLARIS_XHDTYPE, tar.GNUTYPE_LONGNAME, tar.GNUTYPE_LONGLINK)
+
+    class BoundedMember(tar.TarInfo):
+        def _proc_member(self, archive: tar.TarFile) -> Any:
+            if self.type in headers and self.size > _LARGEST_HEADER:
+                raise tar.ReadError(f"a header of {self.size} bytes")
+            return super()._proc_member(archive)  # type: ignore[misc]
+
+    return BoundedMember
 
 
-def _unzip(path: str, target: str, count: Callable[[int], None]) -> None:
+def _unzip(path: str, place: ConfinedDirectory, count: Callable[[int], None]) -> None:
     """Links are unpacked as the text that they are stored as."""
     from zipfile import ZipFile
 
-    place = ConfinedDirectory(target, count)
-    try:
-        with ZipFile(path) as archive:
-            for member in archive.infolist():
-                count(BLOCK)
-                if member.is_dir():
-                    place.make_directory(member.filename)
-                    continue
-                mode = member.external_attr >> 16
-                executable = stat.S_ISREG(mode) and mode & 0o111
-                with archive.open(member) as source:
-                    place.write_file(member.filename, source, 0o755 if executable else None)
-    finally:
-        place.close()
+    with ZipFile(path) as archive:
+        for member in archive.infolist():
+            count(BLOCK)
+            if member.is_dir():
+                place.make_directory(member.filename)
+                continue
+            mode = member.external_attr >> 16
+            executable = stat.S_ISREG(mode) and mode & 0o111
+            with archive.open(member) as source:
+                place.write_file(member.filename, source, 0o755 if executable else None)

@@ -9,16 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO
 
 from worldsize.common.atomic_files import write_all
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import IO
-
-    Parts = tuple[str, ...]
+Parts = tuple[str, ...]
 
 BLOCK = 4096
 """What a directory counts for, as it takes that on a disk: many empty ones fill it."""
@@ -60,9 +57,9 @@ class ConfinedDirectory:
     def make_directory(self, name: str, mode: int = 0o755, mtime: float | None = None) -> None:
         """With all above it; `mode` and `mtime` are set by `finish`."""
         parts = self._parts(name)
-        self._open(parts, name)
-        if mtime is not None:
-            self._later[parts] = (mode & _MODES | 0o700, mtime)
+        with self._open(parts, name):
+            if mtime is not None:
+                self._later[parts] = (mode & _MODES | 0o700, mtime)
 
     def make_link(self, name: str, text: str) -> None:
         """A symbolic link, which has to lead to what lies in here, whatever else is made before or after it: it goes up
@@ -74,73 +71,54 @@ class ConfinedDirectory:
         up = next((number for number, word in enumerate(words) if word not in ("..", ".", "")), len(words))
         if os.path.isabs(text) or ".." in words[up:] or words[:up].count("..") > len(above):
             raise UnsafeEntry(errno.EPERM, "a link in it leads out of it, or could", name)
-        try:
-            os.symlink(text, last, dir_fd=self._clear_name(above, last, name))
-        except OSError as error:
-            raise self._with_path(error, name) from None
+        with self._open(above, name) as directory:
+            _clear_name(last, directory)
+            os.symlink(text, last, dir_fd=directory)
 
     def make_hard_link(self, name: str, of: str) -> None:
         """A hard link to the file `of`. A symbolic link is made anew: from another place it may lead elsewhere."""
-        *above, last = self._file_parts(of)
+        *above, source = self._file_parts(of)
         try:
-            directory = self._open(above, of, make=False)
-            status = os.stat(last, dir_fd=directory, follow_symlinks=False)
-            text = os.readlink(last, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
-            directory = os.dup(directory)  # the next one that is opened closes it
+            with self._open(above, of, make=False) as directory:
+                mode = os.stat(source, dir_fd=directory, follow_symlinks=False).st_mode
+                if stat.S_ISLNK(mode):
+                    self.make_link(name, os.readlink(source, dir_fd=directory))
+                elif not stat.S_ISREG(mode):
+                    raise ImpossibleEntry(f"{name} is a link to what is no file")
+                elif self._parts(name) != self._parts(of):
+                    self._link(directory, source, name)
         except FileNotFoundError:
             raise ImpossibleEntry(f"{name} is a link to what it does not hold") from None
-        except OSError as error:
-            raise self._with_path(error, of) from None
-        try:
-            if text is not None:
-                self.make_link(name, text)
-            elif not stat.S_ISREG(status.st_mode):
-                raise ImpossibleEntry(f"{name} is a link to what is no file")
-            elif self._parts(name) != self._parts(of):
-                self._link(directory, last, name)
-        finally:
-            os.close(directory)
 
     def _link(self, directory: int, source: str, name: str) -> None:
         *above, last = self._file_parts(name)
-        try:
-            there = self._clear_name(above, last, name)
+        with self._open(above, name) as there:
+            _clear_name(last, there)
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
-        except OSError as error:
-            raise self._with_path(error, name) from None
 
     def write_file(self, name: str, content: IO[bytes], mode: int | None = None, mtime: float | None = None) -> None:
         """Replaces a file or link of the name: what that is, or is also called, stays as it is."""
         *above, last = self._file_parts(name)
-        try:
-            file = os.open(last, _CREATE, 0o644, dir_fd=self._clear_name(above, last, name))
-        except OSError as error:
-            raise self._with_path(error, name) from None
-        try:
-            while True:
-                data = content.read(_CHUNK)
-                if not data:
-                    break
-                self._count(len(data))
-                write_all(file, data)
-            if mode is not None:
-                os.fchmod(file, mode & _MODES | 0o200)
-            if mtime is not None:
-                os.utime(file, (mtime, mtime))
-        except OSError as error:
-            raise self._with_path(error, name) from None
-        finally:
-            os.close(file)
+        with self._open(above, name) as directory:
+            _clear_name(last, directory)
+            file = os.open(last, _CREATE, 0o644, dir_fd=directory)
+            try:
+                while data := content.read(_CHUNK):
+                    self._count(len(data))
+                    write_all(file, data)
+                if mode is not None:
+                    os.fchmod(file, mode & _MODES | 0o200)
+                if mtime is not None:
+                    os.utime(file, (mtime, mtime))
+            finally:
+                os.close(file)
 
     def finish(self) -> None:
         """Set what was asked for directories: only now, as a mode may forbid to write, and writing sets the time."""
         for parts, (mode, mtime) in sorted(self._later.items(), reverse=True):
-            try:
-                directory = self._open(parts, "/".join(parts), make=False)
+            with self._open(parts, "/".join(parts), make=False) as directory:
                 os.fchmod(directory, mode)
                 os.utime(directory, (mtime, mtime))
-            except OSError as error:
-                raise self._with_path(error, "/".join(parts)) from None
 
     def _parts(self, name: str) -> Parts:
         """The components of a name, as it reads; none for the top."""
@@ -158,59 +136,57 @@ class ConfinedDirectory:
             raise ImpossibleEntry(f"{name!r:.80} is no name of a file")
         return parts
 
-    def _open(self, parts: Iterable[str], name: str, make: bool = True) -> int:
-        """The directory's descriptor, which is good until the next call. It is kept, since what comes next mostly lies
-        in the same; no directory that was made is ever removed, so that it stays the one of that name."""
+    @contextmanager
+    def _open(self, parts: Iterable[str], name: str, make: bool = True) -> Iterator[int]:
+        """The descriptor of a directory, in which or as which `name` is to be; errors get the whole path of that.
+
+        The last one is kept, since what comes next mostly lies in the same; no directory that was made is ever removed,
+        so that it stays the one of that name."""
         wanted = tuple(parts)
         known, kept = self._last
-        if wanted == known:
-            return kept
-        common = known if wanted[: len(known)] == known else ()
-        found = os.dup(kept if common else self._top)
+        found = os.dup(kept if wanted == known else self._top)
         try:
-            for part in wanted[len(common) :]:
-                above, found = found, self._open_one(found, part, name, make)
-                os.close(above)
-        except BaseException:
+            if wanted != known:
+                for part in wanted:
+                    above, found = found, self._open_one(found, part, name, make)
+                    os.close(above)
+                os.close(kept)
+                self._last = (wanted, os.dup(found))
+            yield found
+        except OSError as error:
+            raise self._with_path(error, name) from None
+        finally:
             os.close(found)
-            raise
-        os.close(kept)
-        self._last = (wanted, found)
-        return found
 
     def _open_one(self, above: int, part: str, name: str, make: bool) -> int:
         try:
-            try:
-                return os.open(part, _OPEN, dir_fd=above)
-            except FileNotFoundError:
-                if not make:
-                    raise
-                self._count(BLOCK)
-                os.mkdir(part, 0o755, dir_fd=above)
-                return os.open(part, _OPEN, dir_fd=above)
+            return os.open(part, _OPEN, dir_fd=above)
+        except FileNotFoundError:
+            if not make:
+                raise
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(part, above):
                 raise UnsafeEntry(errno.EPERM, "a name in it is one below a link", name) from None
-            if not make:
-                raise
-            raise self._with_path(error, name) from None
-
-    def _clear_name(self, above: Iterable[str], last: str, name: str) -> int:
-        """The directory, in which the name is free now: what was there is not written through."""
-        directory = self._open(above, name)
-        try:
-            os.unlink(last, dir_fd=directory)
-        except FileNotFoundError:
-            pass
-        return directory
+            raise
+        self._count(BLOCK)
+        os.mkdir(part, 0o755, dir_fd=above)
+        return os.open(part, _OPEN, dir_fd=above)
 
     def _with_path(self, error: OSError, name: str) -> Exception:
         """The error with the whole path; what contradicts itself is no matter of the disk."""
-        if isinstance(error, UnsafeEntry) or not error.errno:
+        if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
             return ImpossibleEntry(f"{name:.80} is a directory and something else, or no name of a file")
         return OSError(error.errno, error.strerror, os.path.join(self._target, name))
+
+
+def _clear_name(name: str, directory: int) -> None:
+    """What was there is not written through."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
 
 
 def _is_link(name: str, directory: int) -> bool:

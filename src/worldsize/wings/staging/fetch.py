@@ -18,16 +18,15 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from worldsize.common.atomic_files import read_json, storage_error, write_json
+from worldsize.common.atomic_files import read_object, storage_error, try_unlink, write_json
 from worldsize.common.numbers import bytes_text
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.store.content_store import ContentStore, FetchedData
+from worldsize.store.content_store import ContentStore, FetchedData, file_digest
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.archives import is_archive, unpack_archive
 from worldsize.wings.staging.http import FileVersion, display_url, download
 from worldsize.wings.staging.limits import SizeLimit, SizeLimitError, download_limit, unpack_limit
 
-_CHUNK = 4 << 20
 _WEB = ("http", "https")
 _UNFIT = re.compile(r"[^\w.+-]")
 _LONGEST = 100
@@ -85,7 +84,7 @@ class DataStore(ContentStore):
             "ctime_ns": status.st_ctime_ns,  # the other time its owner sets as he likes
             "inode": status.st_ino,
         }
-        before = _read(state)
+        before = read_object(state)
         if all(before.get(name) == value for name, value in known.items()):
             digest = before["sha256"]
         else:
@@ -105,13 +104,8 @@ class DataStore(ContentStore):
             from shutil import copyfile
 
             with self.hold_lock(kept, what):
-                part = kept + ".part"
-                copyfile(path, part)
-                copied = self.digest(part, what)  # whoever may write to it may have done so since
-                if copied != digest:
-                    os.unlink(part)
-                _compare(copied, digest, path)
-                self._keep(part, digest, file_name(path))
+                copyfile(path, kept + ".part")  # whoever may write to it may have done so since it was read
+                self._keep_checked(kept + ".part", file_name(path), digest, what, path)
         return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
 
     def _fetch_from_web(self, uri: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
@@ -129,13 +123,11 @@ class DataStore(ContentStore):
             try:
                 tick = self._make_tick(what, display_url(uri), limit)
                 version = download(uri, part, ask, tick, known_content=sha256 is not None)
-            except SizeLimitError:
-                _remove(part, part + ".json")
-                raise
-            except UsageError:
-                raise
             except WorldsizeError as error:
-                if not known:
+                if isinstance(error, SizeLimitError):
+                    try_unlink(part)
+                    try_unlink(part + ".json")
+                if isinstance(error, UsageError) or not known:
                     raise
                 when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
                 self.report_notice(f"{what}: {error.what}; what was fetched on {when} is used")
@@ -144,11 +136,7 @@ class DataStore(ContentStore):
                 assert known is not None
                 _compare(known["sha256"], sha256, display_url(uri))
                 return _to_fetched_data(known)
-            digest = self.digest(part, what)
-            if sha256 and digest != sha256.lower():
-                os.unlink(part)
-            _compare(digest, sha256, display_url(uri))
-            path = self._keep(part, digest, name)
+            digest, path = self._keep_checked(part, name, sha256, what, display_url(uri))
             found = FetchedData(display_url(uri), path, os.path.getsize(path), digest, version.etag, time.time())
             write_json(state, {**found._asdict(), "etag": version.etag, "modified": version.modified})
             return found
@@ -175,16 +163,24 @@ class DataStore(ContentStore):
     def _transfer_from_store(
         self, store: Any, found: Any, uri: str, mark: str, what: str, limit: SizeLimit
     ) -> dict[str, Any]:
-        tick, size = self._make_tick(what, display_url(uri), limit), sum(found.files.values())
-        if not found.folder:
+        tick, size, digest = self._make_tick(what, display_url(uri), limit), sum(found.files.values()), None
+        if found.folder:
+            path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
+            self.make(path, lambda part: store.fetch(found, part, tick), what)
+        else:
             part = self._state_path(uri)[: -len(".json")] + ".part"
             store.fetch(found, part, tick)
-            digest = self.digest(part, what)
-            path = self._keep(part, digest, file_name(uri))
-            return {**FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict()}
-        path = os.path.join(self.directory, "folders", hashlib.sha256((uri + mark).encode()).hexdigest()[:32])
-        self.make(path, lambda part: store.fetch(found, part, tick), what)
-        return {**FetchedData(display_url(uri), path, size, None, mark, time.time())._asdict()}
+            digest, path = self._keep_checked(part, file_name(uri), None, what, display_url(uri))
+        return dict(FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict())
+
+    def _keep_checked(self, part: str, name: str, sha256: str | None, what: str, where: str) -> tuple[str, str]:
+        """The checksum and the place of what has arrived in `part`. UsageError where it is to have another, and nothing
+        is left of it then."""
+        digest = self.digest(part, what)
+        if sha256 and digest != sha256.lower():
+            os.unlink(part)
+        _compare(digest, sha256, where)
+        return digest, self._keep(part, digest, name)
 
     def unpack(
         self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
@@ -206,13 +202,7 @@ class DataStore(ContentStore):
         return path
 
     def digest(self, path: str, what: str) -> str:
-        digest, done, total = hashlib.sha256(), 0, os.path.getsize(path)
-        with open(path, "rb") as file:
-            while data := file.read(_CHUNK):
-                digest.update(data)
-                done += len(data)
-                self._news.transfer(f"{what}: checksum", done, total)
-        return digest.hexdigest()
+        return file_digest(path, lambda done, total: self.report_transfer(f"{what}: checksum", done, total))
 
     def _state_path(self, uri: str) -> str:
         return os.path.join(self.directory, "uris", hashlib.sha256(uri.encode()).hexdigest()[:32] + ".json")
@@ -238,14 +228,6 @@ def _is_open_to_others(uri: str) -> bool:
     return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
 
 
-def _remove(*paths: str) -> None:
-    for path in paths:
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
-
-
 def _try_to_write(state: str, value: dict[str, Any]) -> None:
     try:
         make_directories(os.path.dirname(state))
@@ -254,17 +236,9 @@ def _try_to_write(state: str, value: dict[str, Any]) -> None:
         pass  # it will be read once more
 
 
-def _read(state: str) -> dict[str, Any]:
-    try:
-        value = read_json(state)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _read_valid_state(state: str) -> dict[str, Any] | None:
     """What was fetched before and is still here."""
-    value = _read(state)
+    value = read_object(state)
     return value if os.path.exists(str(value.get("path", ""))) else None
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.trust.secrets import mask_tokens_in_paths
 from worldsize.version import VERSION
 
+_T = TypeVar("_T")
 Tick = Callable[[int, int], None]
 """Called with the bytes that are here and those of the whole, 0 where nobody said."""
 
@@ -23,7 +25,6 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
-_DIGITS = 20
 _RETRYABLE_CODES = (408, 425, 429, 500, 502, 503, 504)
 _HINTS = {
     401: "it wants credentials: a signed URL, or user and password in it",
@@ -54,14 +55,6 @@ class _RetryableError(Exception):
         self.done = done
 
 
-class _RangeError(_RetryableError):
-    """416."""
-
-
-class _NotModified(Exception):
-    """304."""
-
-
 def download(
     url: str,
     part: str,
@@ -80,10 +73,26 @@ def download(
     (`known_content`); what `tick` raises ends it. WorldsizeError: it failed again and again; the part stays for the
     next time.
     """
+    return _repeat(
+        lambda: _try_download(url, part, known, tick, headers or {}, known_content), url, part, pauses, sleep
+    )
+
+
+def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
+    """The content of a small file. Raises as `download`; UsageError for more than `limit` bytes."""
+    data = _repeat(lambda: _read_small(url, limit, headers or {}), url, "", pauses, time.sleep)
+    if len(data) > limit:
+        raise UsageError(f"is larger than {limit} bytes", display_url(url))
+    return data
+
+
+def _repeat(
+    attempt: Callable[[], _T], url: str, part: str, pauses: Sequence[float], sleep: Callable[[float], None]
+) -> _T:
     left, most = list(pauses), 0
     while True:
         try:
-            return _try_download(url, part, known, tick, headers or {}, known_content)
+            return attempt()
         except _RetryableError as error:
             if error.done > most:
                 left, most = list(pauses), error.done
@@ -91,22 +100,6 @@ def download(
                 hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
                 raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), hint) from None
             sleep(left.pop(0))
-
-
-def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
-    """The content of a small file. Raises as `download`; UsageError for more than `limit` bytes."""
-    left = list(pauses)
-    while True:
-        try:
-            data = _read_small(url, limit, headers or {})
-        except _RetryableError as error:
-            if not left:
-                raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), "is the network up?") from None
-            time.sleep(left.pop(0))
-            continue
-        if len(data) > limit:
-            raise UsageError(f"is larger than {limit} bytes", display_url(url))
-        return data
 
 
 def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
@@ -128,23 +121,17 @@ def _try_download(
 ) -> FileVersion | None:
     have = _resumable_version(part)
     start = os.path.getsize(part) if have else 0
-    asked = {**headers, **_conditions(have, start, known)}
-    try:
-        answer = _open(url, asked, downgrade=known_content)
-    except _NotModified:
-        return None
-    except _RangeError:
-        os.unlink(part)
-        raise
-    with answer:
-        version, total = _version(answer, start)
-        if answer.status != 206:
-            start = 0
-        elif _first_byte(answer) != start:
+    with _open(url, {**headers, **_conditions(have, start, known)}, downgrade=known_content) as answer:
+        if answer.status == 304:
+            return None
+        if answer.status == 416 or (answer.status == 206 and _first_byte(answer) != start):
             os.unlink(part)
-            raise _RetryableError("the server answered with another part than asked for")
+            why = {206: "the server answered with another part than asked for", 416: "the file has become smaller"}
+            raise _RetryableError(why[answer.status])
+        start = start if answer.status == 206 else 0
+        version = _version(answer, start)
         write_json(part + ".json", version._asdict())
-        _receive(answer, part, start, total, tick)
+        _receive(answer, part, start, version.size or 0, tick)
     os.unlink(part + ".json")
     return version
 
@@ -169,21 +156,15 @@ def _resumable_version(part: str) -> FileVersion | None:
         return None
 
 
-def _version(answer: Any, start: int) -> tuple[FileVersion, int]:
-    """And the size of the whole, 0 where it is not said."""
-    length = answer.headers.get("Content-Length", "")
-    total = int(length) + (start if answer.status == 206 else 0) if _is_number(length) else 0
-    return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), total or None), total
+def _version(answer: Any, start: int) -> FileVersion:
+    """Its size is that of the whole, if it is said."""
+    length = parse_digits(answer.headers.get("Content-Length"))
+    size = None if length is None else length + start
+    return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), size)
 
 
-def _first_byte(answer: Any) -> int:
-    text = answer.headers.get("Content-Range", "").partition(" ")[2].partition("-")[0]
-    return int(text) if _is_number(text) else -1
-
-
-def _is_number(text: str) -> bool:
-    """A server may send any characters, and any number of them."""
-    return text.isascii() and text.isdigit() and len(text) < _DIGITS
+def _first_byte(answer: Any) -> int | None:
+    return parse_digits(answer.headers.get("Content-Range", "").partition(" ")[2].partition("-")[0])
 
 
 def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None:
@@ -205,7 +186,8 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
 
 
 def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
-    """`downgrade`: an answer may lead from https to http."""
+    """The answer, also that there is nothing new (304), or nothing from there on (416). `downgrade`: it may lead from
+    https to http."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener
@@ -220,13 +202,11 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
     try:
         return opener.open(request, timeout=_TIMEOUT)
     except HTTPError as error:
+        if error.code in (304, 416):
+            return error
         error.close()
-        if error.code == 304:
-            raise _NotModified from None
         if error.code in _RETRYABLE_CODES:
             raise _RetryableError(f"{error.code} {error.reason}") from None
-        if error.code == 416:
-            raise _RangeError("the file has become smaller") from None
         raise UsageError(f"{error.code} {error.reason}", display_url(url), _HINTS.get(error.code)) from None
     except URLError as error:
         raise _RetryableError(_error_text(error.reason)) from None

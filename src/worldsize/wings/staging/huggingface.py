@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.store.content_store import file_digest
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.fetch import DataStore
 from worldsize.wings.staging.http import display_url, download, read
@@ -27,7 +28,6 @@ from worldsize.wings.staging.spec import HubRepo
 
 _ENDPOINT = "https://huggingface.co"
 _LISTING = 64 << 20
-_CHUNK = 4 << 20
 _CHECKSUM = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -161,12 +161,9 @@ def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
 
 def _checksum(path: str, name: str) -> str:
     """As `name` is one: sha256 of the content, or git's sha1 of a blob."""
-    large = len(name) == 64
-    digest = hashlib.sha256() if large else hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False)
-    with open(path, "rb") as file:
-        while data := file.read(_CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+    if len(name) == 64:
+        return file_digest(path)
+    return file_digest(path, digest=hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False))
 
 
 def _hint(what: str, repo: HubRepo) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError, WorldsizeError
@@ -13,8 +13,7 @@ from worldsize.service.request import KeyOrigins, PlannedJob, Progress, Submissi
 from worldsize.service.secrets import restricted_environ, variables_of_requirements
 from worldsize.service.submission.inputs import data_directory
 from worldsize.trust.secrets import mask_values, secret_values
-from worldsize.wings.staging.download_rules import Download
-from worldsize.wings.staging.download_scan import downloads_of
+from worldsize.wings.staging.download_scan import Download, downloads_of
 from worldsize.wings.staging.fetch import DataStore
 from worldsize.wings.staging.http import display_url
 from worldsize.wings.staging.spec import StagingSpec, staging_spec_of
@@ -63,20 +62,17 @@ def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = downloads_of(code, text)
     stage = staging_spec_of(job.stage)
     missing = [each for each in found if not _is_staged(each, stage)]
-    return [*_notices(missing[:_MAX_SHOWN], origins), *_remaining_notices(missing[_MAX_SHOWN:])]
+    notices = [_notice(each, origins) for each in missing[:_MAX_SHOWN]]
+    more = missing[_MAX_SHOWN:]
+    if more:
+        notices.append(CheckResult("notice", f"{len(more)} more downloads would fail on the nodes", more[0].file))
+    return notices
 
 
-def _notices(missing: Sequence[Download], origins: KeyOrigins) -> Iterator[CheckResult]:
-    for each in missing:
-        where = f"{each.file}:{each.line}" if each.file else origins.of("command")
-        what = f"{each.what} would fail: the nodes reach no network"
-        yield CheckResult("notice", what, where, _hint_of(each))
-
-
-def _remaining_notices(more: Sequence[Download]) -> list[CheckResult]:
-    if not more:
-        return []
-    return [CheckResult("notice", f"{len(more)} more downloads would fail on the nodes", more[0].file)]
+def _notice(download: Download, origins: KeyOrigins) -> CheckResult:
+    where = f"{download.file}:{download.line}" if download.file else origins.of("command")
+    what = f"{download.what} would fail: the nodes reach no network"
+    return CheckResult("notice", what, where, _hint_of(download))
 
 
 def _hint_of(download: Download) -> str:

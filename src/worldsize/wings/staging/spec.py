@@ -1,4 +1,5 @@
-"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it. Pure."""
+"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it; and how that
+is read. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +8,26 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.paths import absolute_path, is_malformed
+from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.jobspec.reading.values import mapping_of, read_keys
+
 _REPO = r"(?:(?P<kind>models|datasets|spaces)/)?(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?"
 _TORCH = r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<ref>[\w./-]+))?"
 _CHECKSUM = r"#sha256=([0-9A-Fa-f]{64})$"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+KEYS: Keys = {
+    "pip": Key("requirements", "Requirements, or a file of them, that ranks may `pip install`: wheels.", blank=False),
+    "uv": Key("requirements", "The same for `uv pip install`; the wheels serve both.", blank=False),
+    "huggingface": Key("texts", "Repositories of the Hugging Face hub: NAME, NAME@REVISION, datasets/NAME; then "
+                       "patterns of the files wanted.", blank=False),
+    "torch_hub": Key("texts", "Repositories of torch.hub, OWNER/NAME:REF, and URLs of checkpoints.", blank=False),
+    "data": Key("text_map", "Paths below $WORLDSIZE_DATA to URIs; #sha256=… at a URI's end is checked.", blank=False),
+}  # fmt: skip
 
 
 class HubRepo(NamedTuple):
@@ -96,3 +113,21 @@ def _data(path: str, uri: str) -> StagedData:
     if "#sha256" in plain:
         raise ValueError(f"data.{path}: #sha256= wants 64 hexadecimal digits")
     return StagedData(os.path.normpath(path), plain, checksum[1].lower() if checksum else None)
+
+
+def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any] | None:
+    count = len(report.problems)
+    values = read_keys(mapping_of(node, path, report), path, KEYS, report, ENVIRONMENT_READERS)
+    if len(report.problems) > count:
+        return None
+    if "data" in values:
+        for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
+            report.add(node, f"{path}.data.{name}", "is no address that can be read")
+            return None
+        values["data"] = {name: absolute_path(uri, report.base) for name, uri in values["data"].items()}
+    try:
+        staging_spec_of(values)
+    except ValueError as error:
+        report.add(node, path, str(error))
+        return None
+    return values

@@ -21,6 +21,7 @@ from worldsize.plan.node_disk import DIRECTORY_MARK
 from worldsize.registry import load_module
 from worldsize.service.request import StagingDirectory
 from worldsize.service.submission.staged import OFFLINE
+from worldsize.store.content_store import file_digest
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.fetch import DataStore, file_name
 from worldsize.wings.staging.http import read
@@ -45,7 +46,7 @@ def make_staging_directory(
     data: DataStore,
     python: str,
     environ: Mapping[str, str],
-    programs: Mapping[str, str] | None = None,
+    programs: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> StagingDirectory:
     """Everything, fetched and checked. `programs`: the variables of those that are started; what these say is told
@@ -57,9 +58,8 @@ def make_staging_directory(
             *_fetch_data(stage, data),
         ]
         if stage.wheels:
-            given = environ if programs is None else programs
             pip = load_module("wings.environments.pip.wheels", "`stage.pip`")
-            parts.append(_wheel_links(pip.make_wheels(stage.wheels, python, directory, data, given, secrets)))
+            parts.append(_wheel_links(pip.make_wheels(stage.wheels, python, directory, data, programs, secrets)))
         links = {name: path for part in parts for name, path in part.links.items()}
         texts = {name: text for part in parts for name, text in part.texts.items()}
         contents = {name: said for part in parts for name, said in part.record.items()}
@@ -76,23 +76,24 @@ def write_staging_directory(
 ) -> None:
     """Links are relative: the nodes may know the directory by another name."""
     for name, target in links.items():
-        place = _path_in_staging(part, name)
-        make_directories(os.path.dirname(place))
+        place = _make_place(part, name)
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
     for name, text in texts.items():
-        place = _path_in_staging(part, name)
-        make_directories(os.path.dirname(place))
+        place = _make_place(part, name)
         with open(place, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(place, 0o444)
     write_json(os.path.join(part, "stage.json"), contents)
 
 
-def _path_in_staging(part: str, name: str) -> str:
-    """UsageError for a name that leads out, whoever let it pass: it holds what a job or a server says."""
+def _make_place(part: str, name: str) -> str:
+    """The path of a file or link of the stage, whose directory is made. UsageError for a name that leads out,
+    whoever let it pass: it holds what a job or a server says."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
         raise UsageError(f"a name leads out of what is staged: {name!r:.80}", "stage")
-    return os.path.join(part, name)
+    place = os.path.join(part, name)
+    make_directories(os.path.dirname(place))
+    return place
 
 
 def _variables(stage: StagingSpec, path: str) -> dict[str, str]:
@@ -186,10 +187,5 @@ def _fetch_data(stage: StagingSpec, data: DataStore) -> list[_StagingPart]:
 
 
 def _wheel_links(path: str) -> _StagingPart:
-    said = {name: {"sha256": _sha256(os.path.join(path, name))} for name in sorted(os.listdir(path))}
+    said = {name: {"sha256": file_digest(os.path.join(path, name))} for name in sorted(os.listdir(path))}
     return _StagingPart({"wheels": path}, {}, {"wheels": said})
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from worldsize.plan.plan import Plan, node_major_layout
-from worldsize.wings.batch_scripts.preflight import check_batch
-from worldsize.wings.batch_scripts.script.check import Finding, check_script, max_tasks_per_node, script_launches
+from worldsize.wings.batch_scripts.preflight import check as check_batch
+from worldsize.wings.batch_scripts.script.check import check_script, max_tasks_per_node, script_launches
 from worldsize.wings.batch_scripts.script.job import load_script
-from worldsize.wings.batch_scripts.script.parse import parse_script
+from worldsize.wings.batch_scripts.script.parse import Remark, parse_script
 from worldsize.wings.batch_scripts.script.size import parse_allocation_request
 
 
-def findings(options: str, *body: str) -> list[Finding]:
+def findings(options: str, *body: str) -> list[Remark]:
     """Line 2 holds the options, the body begins in line 3."""
     script = parse_script("\n".join(["#!/bin/bash", "#SBATCH " + options, *body, ""]), "job.slurm")
     return check_script(script, parse_allocation_request(script, "job.slurm"))

@@ -21,7 +21,7 @@ from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
-from worldsize.wings.batch_scripts.preflight import check_batch
+from worldsize.wings.batch_scripts.preflight import check as check_batch
 from worldsize.wings.batch_scripts.script.parse import MAX_BYTES
 
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=3 -J name -t 5 --export=ALL,A=1,B=2\nsrun ./a\n"

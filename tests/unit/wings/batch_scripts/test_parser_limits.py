@@ -27,14 +27,12 @@ from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element
 from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist
 from worldsize.plan.time_limit import limit_seconds
-from worldsize.wings.batch_scripts.agent.multi_prog import read_programs
-from worldsize.wings.batch_scripts.agent.srun_options import SrunError, parse_srun_words
+from worldsize.wings.batch_scripts.agent.srun_options import SrunError, parse_srun_words, read_programs, task_argv
 from worldsize.wings.batch_scripts.agent.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask, task_environment
-from worldsize.wings.batch_scripts.agent.task_output import OutputFiles, file_name, output_target
-from worldsize.wings.batch_scripts.command import job_text
+from worldsize.wings.batch_scripts.agent.task_streams import OutputFiles, file_name, output_target
+from worldsize.wings.batch_scripts.command import import_script, job_text
 from worldsize.wings.batch_scripts.script.check import check_script
-from worldsize.wings.batch_scripts.script.importer import import_script
 from worldsize.wings.batch_scripts.script.launches import find_launches
 from worldsize.wings.batch_scripts.script.parse import BatchScript, parse_script, split_words
 from worldsize.wings.batch_scripts.script.shell_values import expanded_commands
@@ -230,7 +228,7 @@ def test_numbers_of_a_file_of_programs(number: str, tmp_path: Path) -> None:
     file = tmp_path / "programs"
     file.write_text("%s true\n0-%s echo '\n%s-%s echo %%t %%o\n* echo %%t\n" % ((number,) * 4))
     said = parse_srun_words(["-n2", "--multi-prog", str(file)], {})
-    attempted(number, lambda: read_programs(said).argv(StepTask(3, 0, 0, "node0", 0)))
+    attempted(number, lambda: task_argv(said.program, read_programs(said), 3))
 
 
 @pytest.mark.parametrize("number", HUGE)
@@ -263,8 +261,9 @@ def test_other_numbers(number: str) -> None:
 def test_only_a_shells_blanks_are_blanks(character: str) -> None:
     """As bash reads it: another blank is a part of a word, and ends no line."""
     (command,) = parse_commands("echo%sa b%sc" % (character, character))
-    assert [word.text for words in command.words for word in words][4] == character
-    assert len(command.words) == 2
+    assert ["".join(part.text for part in word) for word in command.words] == [
+        text % character for text in ("echo%sa", "b%sc")
+    ]
     assert expanded_commands("A='x%sy'\necho $A" % character, {})[-1].words == ("echo", "x%sy" % character)
     read = parse_script("#!/bin/bash\n# %s#SBATCH -N 3\n#SBATCH -N 2\n" % character, "job.slurm")
     assert read.line("nodes") == 3 and read.value("nodes") == "2"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.wings.batch_scripts.agent.sbcast import sbcast
+from worldsize.wings.batch_scripts.agent.programs import sbcast
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.wings.batch_scripts.agent.srun_report import EndedTask, first_failed_task
+from worldsize.wings.batch_scripts.agent.script_failures import EndedTask, first_failed_task
 
 OTHERS_WORK = """\
 srun: error: node2: task 1: Exited with exit code 1

@@ -11,7 +11,7 @@ from runtimes import APPTAINER, install
 
 from worldsize.errors import UsageError
 from worldsize.store.content_store import ContentStore
-from worldsize.wings.provisioning.image import (
+from worldsize.wings.provisioning.job_image import (
     apptainer_address,
     apptainer_command,
     enroot_address,

@@ -31,14 +31,14 @@ from worldsize.wings.provisioning.agent.pack_format import (
 )
 from worldsize.wings.provisioning.agent.unpack import DamagedPack
 from worldsize.wings.provisioning.pack import pack
-from worldsize.wings.provisioning.pack_cache import environment_of_pack
+from worldsize.wings.provisioning.packed_environments import environment_of_pack
 
 MIB = 1 << 20
 DESCRIBED = {"version": VERSION, "kind": "venv", "prefix": "/x", "python": [3, 11]}
 
 LOOK = """
 import resource, sys
-from worldsize.wings.provisioning.pack_cache import environment_of_pack
+from worldsize.wings.provisioning.packed_environments import environment_of_pack
 from worldsize.errors import UsageError
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -11,8 +11,7 @@ from worldsize.compute.base import CheckResult
 from worldsize.errors import UsageError
 from worldsize.service.request import Progress
 from worldsize.store.content_store import ContentStore
-from worldsize.wings.provisioning.image import pull_image
-from worldsize.wings.provisioning.job_image import ContainerRuntime, _find_obstacle
+from worldsize.wings.provisioning.job_image import ContainerRuntime, _find_obstacle, pull_image
 
 IMAGE = "docker://anna:Canary@host/image:1"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.wings.staging.download_rules import Download
-from worldsize.wings.staging.download_scan import downloads_of
+from worldsize.wings.staging.download_scan import Download, downloads_of
 
 
 def found_in(tmp_path: Path, script: str, command: str = "python train.py", **files: str) -> list[Download]:

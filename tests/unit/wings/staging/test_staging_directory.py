@@ -56,7 +56,9 @@ class Place:
 
     def stage(self, **values: object) -> StagingDirectory:
         data = DataStore(self.directory, self.told)
-        return make_staging_directory(staging_spec_of(values), self.directory, data, sys.executable, self.environ)
+        return make_staging_directory(
+            staging_spec_of(values), self.directory, data, sys.executable, self.environ, self.environ
+        )
 
     def run(self, staged: StagingDirectory, program: str) -> list[str]:
         """What a rank's Python prints that finds these variables, and a network that leads nowhere."""

@@ -51,7 +51,7 @@ class BatchLauncher(Launcher):
         return [batch_failure(end.plan, end.paths, end.host, end.ended.code, end.ended.time, end.oom)]
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
-        from worldsize.wings.batch_scripts.agent.script_warnings import script_warnings
+        from worldsize.wings.batch_scripts.agent.script_failures import script_warnings
 
         return script_warnings(plan, paths)
 

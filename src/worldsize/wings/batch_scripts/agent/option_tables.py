@@ -23,11 +23,10 @@ NO_OPTION = "is no option"
 
 
 class ParsedOption(NamedTuple):
-    """One option as it was said: its long name, its value (None: said without), and the index `at` of its word."""
+    """One option as it was said: its long name, its value (None: said without)."""
 
     name: str
     value: str | None
-    at: int
 
 
 class ParsedWords(NamedTuple):
@@ -125,7 +124,7 @@ def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
             break
         following = words[index + 1] if index + 1 < len(words) else None
         read = _read_long if word.startswith("--") else _read_short
-        found, fault, used = read(word, following, table, index)
+        found, fault, used = read(word, following, table)
         options += found
         if fault:
             unknown.append((word, fault, index))
@@ -138,19 +137,19 @@ if TYPE_CHECKING:
     """The options, a fault or "", and how many words they took."""
 
 
-def _read_long(word: str, following: str | None, table: OptionTable, index: int) -> _Read:
+def _read_long(word: str, following: str | None, table: OptionTable) -> _Read:
     typed, equals, value = word[2:].partition("=")
     name = _full_name(typed, table)
     if name is None:
         return [], NO_OPTION, 1
     kind = table.takes[name]
     if kind == NEVER:
-        return [ParsedOption(name, None, index)], "takes no value" if equals else "", 1
+        return [ParsedOption(name, None)], "takes no value" if equals else "", 1
     if equals or kind == MAYBE:
-        return [ParsedOption(name, value if equals else None, index)], "", 1
+        return [ParsedOption(name, value if equals else None)], "", 1
     if following is None:
         return [], "has no value", 1
-    return [ParsedOption(name, following, index)], "", 2
+    return [ParsedOption(name, following)], "", 2
 
 
 def _full_name(typed: str, table: OptionTable) -> str | None:
@@ -161,7 +160,7 @@ def _full_name(typed: str, table: OptionTable) -> str | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def _read_short(word: str, following: str | None, table: OptionTable, index: int) -> _Read:
+def _read_short(word: str, following: str | None, table: OptionTable) -> _Read:
     found: list[ParsedOption] = []
     for position in range(1, len(word)):
         name = table.letters.get(word[position])
@@ -169,11 +168,11 @@ def _read_short(word: str, following: str | None, table: OptionTable, index: int
             return found, NO_OPTION, 1
         kind, rest = table.takes[name], word[position + 1 :]
         if kind == NEVER:
-            found.append(ParsedOption(name, None, index))
+            found.append(ParsedOption(name, None))
         elif rest or kind == MAYBE:
-            return [*found, ParsedOption(name, rest or None, index)], "", 1
+            return [*found, ParsedOption(name, rest or None)], "", 1
         elif following is None:
             return found, "has no value", 1
         else:
-            return [*found, ParsedOption(name, following, index)], "", 2
+            return [*found, ParsedOption(name, following)], "", 2
     return found, "", 1

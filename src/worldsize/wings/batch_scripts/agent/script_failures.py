@@ -1,19 +1,28 @@
-"""Whose fault it was that a batch script failed, and which of its tasks failed at all."""
+"""Whose fault it was that a batch script failed; and which of its steps failed, if it went on from them.
+
+What the real srun says are texts of Slurm's src/srun/libsrun and src/api/step_launch.c, 20.11 to 26.05: it says of each
+task that did not end with 0 how it ended, in that order, and ends the step of the first one ("Terminating
+StepId=7.0").
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
 
 from worldsize.agent.outcome.rank_failure import rank_failure, read_error
+from worldsize.agent.outcome.rank_warnings import command_text, exception_warning
 from worldsize.common.atomic_files import read_tail
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.hostlist import expand_hostlist
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
 from worldsize.state.first_failure import first_failure
-from worldsize.state.records import Failure, Reason
-from worldsize.wings.batch_scripts.agent.srun_report import EndedTask, ended_tasks, first_failed_task
-from worldsize.wings.batch_scripts.agent.step_records import last_failure
+from worldsize.state.records import Failure, Reason, RunWarning
+from worldsize.wings.batch_scripts.agent.step_records import last_failure, read_steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +31,20 @@ if TYPE_CHECKING:
 _LOG_TAIL_BYTES = 64 << 10
 """Bytes at the end of a script's log in which srun tells of its last step."""
 
+_STEP = "failed-step"
 _STOP_CODES = (130, 137, 143)
 """A script that ends its own step by a signal means to."""
+_TASK = re.compile(r"(?:\S+: )?srun: error: (\S+): tasks? ([0-9]{1,9})[-,0-9]*: (.+)$")
+_CODE = re.compile(r"Exited with exit code ([0-9]{1,9})$")
+_ENDS = re.compile(r"(?:\S+: )?srun: (?:launch/slurm: _?\w+: )?Terminating (?:StepId=|job step )\S+$")
+
+
+class EndedTask(NamedTuple):
+    """The lowest of the tasks that ended so on a node. `code`: its exit code, 128+N for signal N."""
+
+    task: int
+    host: str
+    code: int
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
@@ -47,7 +68,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
     found = []
-    for rank, error in rank_errors(paths):
+    for rank, error in _rank_errors(paths):
         node = nodes.get(rank, 0)
         name = names[node] if node < len(names) else host
         found.append(rank_failure(rank, node, name, own, ended, error, oom))
@@ -56,7 +77,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
     """The failure that the real srun reports of the script's last step, whose tasks left no exceptions."""
-    task = None if plan.batch is None or plan.batch.virtual else first_failed_task(_last_lines(paths.rank_log(0)), code)
+    task = first_failed_task(_last_lines(plan, paths), code)
     if task is None:
         return None
     names = _node_names(plan)
@@ -65,15 +86,11 @@ def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oo
     return rank_failure(task.task, node, host, task.code, ended, None, oom)
 
 
-def failed_tasks(plan: Plan, paths: RunPaths) -> list[EndedTask]:
-    """The tasks that failed by themselves, as the real srun has said in the script's output; none on virtual nodes."""
+def _last_lines(plan: Plan, paths: RunPaths) -> list[str]:
+    """The end of the script's output, in which the real srun tells of its steps; nothing on virtual nodes."""
     if plan.batch is None or plan.batch.virtual:
         return []
-    return [task for task in ended_tasks(_last_lines(paths.rank_log(0))) if task.code not in _STOP_CODES]
-
-
-def _last_lines(path: str) -> list[str]:
-    return read_tail(path, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    return read_tail(paths.rank_log(0), _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
 
 def _node_names(plan: Plan) -> list[str]:
@@ -90,7 +107,7 @@ def _nodes_of(nodes: str) -> list[str]:
         return []
 
 
-def rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
+def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
     """Each rank that has left an exception, with it."""
     found = []
     try:
@@ -103,3 +120,61 @@ def rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
         if error is not None:
             found.append((int(number), error))
     return found
+
+
+def script_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
+    """The steps that failed and that the script went on from; then the exceptions of tasks that no step told of."""
+    told: set[int | None] = set()
+    for step in read_steps(paths):
+        if not step.get("code") or step.get("stopped"):
+            continue  # a script that ends its own step by a signal means to
+        told.add((step.get("failure") or {}).get("rank"))
+        yield _step_warning(step)
+    for rank, error in sorted(_rank_errors(paths), key=lambda each: each[0]):
+        if rank not in told:
+            told.add(rank)
+            yield exception_warning(rank, error)
+    for task in ended_tasks(_last_lines(plan, paths)):
+        if task.task not in told and task.code not in _STOP_CODES:
+            told.add(task.task)
+            what = "task %d of a step (%s) ended with code %d, and the script went on"
+            yield RunWarning(_STEP, what % (task.task, task.host, task.code), task.task)
+
+
+def _step_warning(step: dict[str, Any]) -> RunWarning:
+    failure = step.get("failure") or {}
+    what = f"step {step['step']} ({command_text(step['command'])}) ended with code {step['code']}"
+    why = failure.get("message")
+    return RunWarning(_STEP, f"{what}: {why}" if why else what, failure.get("rank"))
+
+
+def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
+    """The first task of the step that gave a script its exit code; None where the lines do not tell of that step."""
+    ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
+    told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]
+    if not told:
+        return None
+    before = [place for place, (index, _) in enumerate(told) if ends and index < ends[-1]]
+    first = before[-1] if before else 0
+    step = [task for _, task in told[first:]]
+    return step[0] if code in [task.code for task in step] else None
+
+
+def ended_tasks(lines: Sequence[str]) -> list[EndedTask]:
+    """All that the lines tell of, in their order."""
+    return [task for line in lines for task in (_task(line),) if task]
+
+
+def _task(line: str) -> EndedTask | None:
+    match = _TASK.match(line)
+    if match is None:
+        return None
+    exited = _CODE.match(match[3])
+    code = int(exited[1]) if exited else _code_of_signal(match[3])
+    return EndedTask(int(match[2]), match[1], code) if code else None
+
+
+def _code_of_signal(words: str) -> int:
+    """ "Killed", "Segmentation fault (core dumped)": as strsignal says it."""
+    words = words.replace(" (core dumped)", "")
+    return next((128 + number for number in signal.valid_signals() if signal.strsignal(number) == words), 0)

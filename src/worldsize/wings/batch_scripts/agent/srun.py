@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from worldsize.common.atomic_files import write_json
 from worldsize.common.numbers import parse_digits
@@ -13,8 +15,13 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables, read_masked_plan
 from worldsize.trust.secrets import mask_argv, mask_values
-from worldsize.wings.batch_scripts.agent.multi_prog import read_programs
-from worldsize.wings.batch_scripts.agent.srun_options import SrunError, SrunOptions, parse_srun_words
+from worldsize.wings.batch_scripts.agent.srun_options import (
+    SrunError,
+    SrunOptions,
+    parse_srun_words,
+    read_programs,
+    task_argv,
+)
 from worldsize.wings.batch_scripts.agent.step import StepRun, print_as_srun
 from worldsize.wings.batch_scripts.agent.step_records import StepRegistry, step_file
 from worldsize.wings.batch_scripts.agent.step_size import Allocation, StepSize, step_size, task_node_indexes
@@ -62,7 +69,7 @@ def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
         "started": started,
     }
     _enter_directory(asked, hosts[0])
-    argv = [programs.argv(task) for task in tasks]
+    argv = [task_argv(asked.program, programs, task.number) for task in tasks]
     run = StepRun(step, paths, allocation, plan.grace, argv)
     code = run.run()
     failure = run.failure._asdict() if run.failure else None
@@ -98,11 +105,11 @@ def _allocate_step(
     while True:
         with board.lock():
             held = board.running_steps()
-            used = {node: sum(each.cpus.get(node, 0) for each in held) for node in need}
+            used = {node: sum(each.cpus.get(str(node), 0) for each in held) for node in need}
             if not shares or all(not used[node] or used[node] + need[node] <= allocation.cpus for node in need):
                 tasks = _tasks(plan, asked, size, allocation, {rank for each in held for rank in each.ranks})
                 board.add_running([task.rank for task in tasks], need if shares else {})
-                return board.create_step({}), tasks
+                return board.create_step(), tasks
         if not told:
             print_as_srun(f"Job {_job_id()} step creation temporarily disabled, retrying (Requested nodes are busy)")
             told = True
@@ -118,11 +125,10 @@ def _tasks(
 ) -> tuple[StepTask, ...]:
     found: list[StepTask] = []
     taken = set(taken)
-    locals_: dict[int, int] = {}
+    local_numbers: dict[int, Iterator[int]] = defaultdict(count)
     for number, place in enumerate(task_node_indexes(size, asked.options.get("distribution"))):
         node = size.nodes[place]
-        local = locals_.get(place, 0)
-        locals_[place] = local + 1
+        local = next(local_numbers[place])
         ranks = [rank.rank for rank in plan.nodes[node].ranks]
         rank = next((rank for rank in ranks if rank not in taken), ranks[local % len(ranks)])
         taken.add(rank)

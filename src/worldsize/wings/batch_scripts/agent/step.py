@@ -6,6 +6,7 @@ killed on bad exits, signals reach all of them, and nothing that a task started 
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -22,6 +23,7 @@ from worldsize.agent.outcome.rank_failure import (
 )
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe
+from worldsize.common.atomic_files import try_unlink
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
 from worldsize.state.first_failure import first_failure
@@ -29,8 +31,11 @@ from worldsize.state.records import Failure
 from worldsize.wings.batch_scripts.agent.step_end import step_end
 from worldsize.wings.batch_scripts.agent.step_size import Allocation
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask, exported_environment, task_environment
-from worldsize.wings.batch_scripts.agent.task_output import OutputRelay
-from worldsize.wings.batch_scripts.agent.tasks import StreamOpener, spawn_task
+from worldsize.wings.batch_scripts.agent.task_streams import OutputRelay, StreamOpener, TaskStreams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 _MISSING = 2
@@ -84,8 +89,7 @@ class StepRun:
         for task in self._step.tasks:
             error_file = self._paths.rank_error(task.rank)
             for stale in (error_file, error_file + ".torchelastic"):
-                if os.path.exists(stale):
-                    os.unlink(stale)
+                try_unlink(stale)
             environment = task_environment(self._step, task, base, self._allocation, error_file)
             if not self._spawn(task, self._argv[task.number], environment, opener):
                 break
@@ -100,7 +104,7 @@ class StepRun:
             self._record_start_failure(task, error.filename or "output", error, 1)
             return False
         try:
-            self._running[spawn_task(argv, environment, streams, self._step.umask)] = task
+            self._running[_spawn_task(argv, environment, streams, self._step.umask)] = task
         except OSError as error:
             self._record_start_failure(task, argv[0], error, _MISSING)
         finally:
@@ -208,3 +212,52 @@ def print_as_srun(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         pass
+
+
+def _spawn_task(argv: tuple[str, ...], environment: Mapping[str, str], streams: TaskStreams, umask: int) -> int:
+    """The pid of the task, which finds it in SLURM_TASK_PID, leads a session of its own and has the `umask`.
+
+    Raises OSError where it cannot be started.
+    """
+    program = processes.find_program(argv[0], environment)
+    reading, writing = os.pipe()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    with open(reading, "rb") as pipe:
+        try:
+            pid = os.fork()  # not posix_spawn: only the forked process knows its number before it executes the program
+            if pid == 0:
+                _execute(program, argv, environment, streams, umask, writing)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            os.close(writing)
+        number = pipe.read()
+    if number:
+        os.waitpid(pid, 0)
+        raise OSError(int(number), os.strerror(int(number)), program)
+    return pid
+
+
+def _execute(
+    program: str,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    streams: TaskStreams,
+    umask: int,
+    failed: int,
+) -> NoReturn:
+    """Become the task. `failed`: where the number of an error goes; it is closed once the program is executed."""
+    try:
+        os.setsid()
+        os.umask(umask)
+        # Copies first, so that none is overwritten before it is duplicated.
+        copies = [os.dup(fd) for fd in (streams.stdin, streams.stdout, streams.stderr)]
+        for number, fd in enumerate(copies):
+            os.dup2(fd, number)
+        for each in processes.RESET_SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve(program, argv, {**environment, "SLURM_TASK_PID": str(os.getpid())})
+    except (OSError, ValueError) as error:
+        os.write(failed, b"%d" % (getattr(error, "errno", None) or errno.EINVAL))
+    finally:
+        os._exit(1)

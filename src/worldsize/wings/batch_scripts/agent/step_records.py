@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from worldsize.agent.posix import processes
-from worldsize.common.atomic_files import read_file, write_json
+from worldsize.common.atomic_files import read_file, read_object, write_json
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 
 class RunningStep(NamedTuple):
-    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node."""
+    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node. As it
+    is in JSON, whose names are texts."""
 
     pid: int
     started: int | None
-    ranks: tuple[int, ...]
-    cpus: dict[int, int]
+    ranks: Sequence[int]
+    cpus: Mapping[str, int]
 
 
 def step_file(paths: RunPaths, step: int) -> str:
@@ -39,13 +40,7 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
         return []
-    found = []
-    for name in names:
-        try:
-            found.append(json.loads(read_file(os.path.join(paths.steps_dir, name))))
-        except (OSError, *PARSE_ERRORS):
-            continue
-    return [step for step in found if isinstance(step, dict)]
+    return [step for step in (read_object(os.path.join(paths.steps_dir, name)) for name in names) if step]
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
@@ -80,25 +75,20 @@ class StepRegistry:
     def running_steps(self) -> list[RunningStep]:
         """By sruns that live."""
         try:
-            rows = json.loads(read_file(self._file))
+            rows = [RunningStep(*row) for row in json.loads(read_file(self._file))]
         except (OSError, ValueError):
             return []
-        found = []
-        for pid, started, ranks, cpus in rows:
-            if processes.start_time(pid) == started:
-                found.append(
-                    RunningStep(pid, started, tuple(ranks), {int(node): count for node, count in cpus.items()})
-                )
-        return found
+        return [row for row in rows if processes.start_time(row.pid) == row.started]
 
-    def add_running(self, ranks: Sequence[int], cpus: dict[int, int]) -> None:
-        mine = RunningStep(os.getpid(), processes.start_time(os.getpid()), tuple(ranks), cpus)
+    def add_running(self, ranks: Sequence[int], cpus: Mapping[int, int]) -> None:
+        by_name = {str(node): count for node, count in cpus.items()}
+        mine = RunningStep(os.getpid(), processes.start_time(os.getpid()), ranks, by_name)
         write_json(self._file, [*self.running_steps(), mine])
 
-    def create_step(self, record: dict[str, Any]) -> int:
+    def create_step(self) -> int:
         """The number of the next step, whose record exists from now on."""
         number = len([name for name in os.listdir(self._paths.steps_dir) if name.startswith("step-")])
-        write_json(step_file(self._paths, number), {"step": number, **record})
+        write_json(step_file(self._paths, number), {"step": number})
         return number
 
     def claim_notice(self, name: str) -> bool:

@@ -6,6 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
@@ -54,7 +55,7 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
     """
     count = step_count(options, environ, allocation)
     chosen = _choose_nodes(options, count.nodes, allocation)
-    return StepSize(chosen, _tasks_per_node(count.tasks, count.nodes, count.per_node), count.warnings)
+    return StepSize(chosen, tasks_per_node(count.tasks, count.nodes, count.per_node), count.warnings)
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
@@ -129,7 +130,8 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
     return tuple(sorted((first + others)[:nodes]))
 
 
-def _tasks_per_node(tasks: int, nodes: int, per_node: int | None) -> tuple[int, ...]:
+def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple[int, ...]:
+    """Of each node: as many as it may have, or the same number of all, as far as that is possible."""
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)
@@ -153,10 +155,5 @@ def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
 
 def format_counts(counts: Sequence[int]) -> str:
     """`2(x3),1` for 2, 2, 2, 1: as Slurm writes a number for each node."""
-    runs: list[list[int]] = []
-    for count in counts:
-        if runs and runs[-1][0] == count:
-            runs[-1][1] += 1
-        else:
-            runs.append([count, 1])
+    runs = [(count, len(list(equal))) for count, equal in groupby(counts)]
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.batch_scripts.agent.step_size import Allocation
 from worldsize.wings.batch_scripts.script.launches import Launch, Torchrun, find_launches, torchrun_of
-from worldsize.wings.batch_scripts.script.parse import BatchScript
+from worldsize.wings.batch_scripts.script.parse import BatchScript, Remark
 from worldsize.wings.batch_scripts.script.shell_values import ShellVariable
 from worldsize.wings.batch_scripts.script.size import AllocationRequest
 from worldsize.wings.batch_scripts.script.variables import ONLY_IF_REQUESTED, allocation_variables
@@ -27,14 +26,6 @@ _OF_RANKS = {
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Finding(NamedTuple):
-    """What would make ranks hang or fail, if they use it."""
-
-    line: int
-    what: str
-    hint: str | None = None
-
-
 def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launch]:
     if not script.is_shell:
         return []
@@ -43,7 +34,7 @@ def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launc
     return find_launches(script.text, {**unsaid, **allocation_variables(script, asked)}, allocation)
 
 
-def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Finding]:
+def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Remark]:
     """Each once, in the order of the lines. `share_gpus`: several processes may share one."""
     found = script_launches(script, asked)
     if share_gpus:
@@ -60,9 +51,9 @@ def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int
     return max([*asked.tasks, *wanted])
 
 
-def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
+def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Remark]:
     if launch.refusal:
-        yield Finding(launch.line, f"srun refuses this: {launch.refusal.removeprefix('error: ')}")
+        yield Remark(launch.line, f"srun refuses this: {launch.refusal.removeprefix('error: ')}")
         return
     torchrun = torchrun_of(launch)
     if torchrun is not None:
@@ -71,7 +62,7 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Finding]:
         yield from _check_ranks(launch)
     elif launch.by == "mpirun" and launch.tasks and launch.tasks > sum(asked.tasks):
         what = f"mpirun -np {launch.tasks}, but the allocation has {sum(asked.tasks)} tasks"
-        yield Finding(launch.line, what, "leave -np out, or write -np $SLURM_NTASKS")
+        yield Remark(launch.line, what, "leave -np out, or write -np $SLURM_NTASKS")
     yield from _check_address(launch, torchrun)
 
 
@@ -81,7 +72,7 @@ def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
     return found if found and found.exported and found.line and found.value is not None else None
 
 
-def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
+def _check_world(found: Sequence[Launch]) -> Iterator[Remark]:
     """WORLD_SIZE as the script exports it, where no command that sees it starts so many processes."""
     seen: dict[ShellVariable, list[Launch]] = {}
     for launch in found:
@@ -99,18 +90,17 @@ def _check_world(found: Sequence[Launch]) -> Iterator[Finding]:
         hint = "export WORLD_SIZE=$SLURM_NTASKS" if first.by == "srun" else "put srun before it"
         if torchrun_of(first):
             hint = "leave it out: torchrun sets it"
-        yield Finding(variable.line, what % (variable.value or "empty", first.line, started), hint)
+        yield Remark(variable.line, what % (variable.value or "empty", first.line, started), hint)
 
 
 def _world_size(launch: Launch) -> int | None:
     torchrun = torchrun_of(launch)
     if torchrun is None:
         return launch.tasks
-    nodes = 1 if torchrun.standalone else torchrun.nnodes
-    return nodes * torchrun.per_node if nodes and torchrun.per_node else None
+    return torchrun.nnodes * torchrun.per_node if torchrun.nnodes and torchrun.per_node else None
 
 
-def _check_ranks(launch: Launch) -> Iterator[Finding]:
+def _check_ranks(launch: Launch) -> Iterator[Remark]:
     for name, source in _OF_RANKS.items():
         variable = _exported_constant(launch, name)
         ranks = launch.nodes if source == "SLURM_NODEID" else launch.tasks
@@ -118,33 +108,32 @@ def _check_ranks(launch: Launch) -> Iterator[Finding]:
             continue
         what = "%s is %s for all %d tasks of line %d: the batch script sets it once, before srun starts them"
         hint = f"set it in the task: srun bash -c 'export {name}=${source}; exec …'"
-        yield Finding(variable.line, what % (name, variable.value or "empty", launch.tasks, launch.line), hint)
+        yield Remark(variable.line, what % (name, variable.value or "empty", launch.tasks, launch.line), hint)
 
 
-def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Finding]:
+def _check_address(launch: Launch, torchrun: Torchrun | None) -> Iterator[Remark]:
     address = _exported_constant(launch, "MASTER_ADDR") if launch.may_train else None
     if address is None or address.value not in _LOOPBACK or (torchrun and torchrun.standalone):
         return
     if launch.by == "srun" and launch.nodes is not None and launch.nodes > 1:
         what = "MASTER_ADDR is %s, but line %d starts tasks on %d nodes: each would wait for itself"
         hint = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
-        yield Finding(address.line, what % (address.value, launch.line, launch.nodes), hint)
+        yield Remark(address.line, what % (address.value, launch.line, launch.nodes), hint)
 
 
-def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: AllocationRequest) -> Iterator[Finding]:
-    line, starts = launch.line, launch.tasks
-    nnodes = 1 if torchrun.standalone else torchrun.nnodes
+def _check_torchrun(launch: Launch, torchrun: Torchrun, asked: AllocationRequest) -> Iterator[Remark]:
+    line, starts, nnodes = launch.line, launch.tasks, torchrun.nnodes
     if starts is not None and nnodes is not None and starts != nnodes:
-        yield Finding(line, *_wrong_starts(launch, nnodes, starts, asked))
+        yield Remark(line, *_wrong_starts(launch, nnodes, starts, asked))
     if torchrun.per_node and asked.gpus and torchrun.per_node > asked.gpus:
         what = "torchrun starts %d processes on a node, but each node has %d GPU%s"
         hint = f"--nproc_per_node={asked.gpus}, or share them: --set share_gpus=true"
-        yield Finding(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
+        yield Remark(line, what % (torchrun.per_node, asked.gpus, "" if asked.gpus == 1 else "s"), hint)
     same = parse_digits(torchrun.node_rank) is not None and torchrun.backend in (None, "static")
     if launch.by == "srun" and same and launch.nodes is not None and launch.nodes > 1:
         what = f"every node's torchrun gets --node_rank={torchrun.node_rank}: the batch script expands it once"
         hint = "srun bash -c 'torchrun --node_rank=$SLURM_NODEID …', or --rdzv_backend=c10d, which needs none"
-        yield Finding(line, what, hint)
+        yield Remark(line, what, hint)
 
 
 def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationRequest) -> tuple[str, str]:
@@ -158,11 +147,11 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationReq
     return what, "write --nnodes=$SLURM_NNODES"
 
 
-def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Finding]:
+def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Remark]:
     """Several tasks, and nothing in the script that starts more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))
     if tasks > 1 and alone and not others:
         what = f"starts one process on the first node; the allocation is for {tasks} tasks"
-        yield Finding(alone[0].line, what, "put srun before it, and every task starts one")
+        yield Remark(alone[0].line, what, "put srun before it, and every task starts one")

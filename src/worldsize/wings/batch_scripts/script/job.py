@@ -1,22 +1,36 @@
-"""A batch script as a job: what its #SBATCH lines ask for, in the words of every job; and the other way."""
+"""A batch script as a job: what its #SBATCH lines ask for, in the words of every job; and the other way.
+
+The core asks for it (`ScriptReader` of `jobspec/batch_script.py`): for a script as a job, and for one as
+`batch_script:` of a job file, whose other keys are laid over what it asks for.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import JobError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.job import MAX_RANKS, Job, LoadedJob, Resources
-from worldsize.jobspec.paths import printable_path
+from worldsize.jobspec.paths import absolute_path, is_remote, printable_path
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.wings.batch_scripts.script.check import max_tasks_per_node, script_launches
 from worldsize.wings.batch_scripts.script.parse import MAX_BYTES, BatchScript, Remark, parse_script
 from worldsize.wings.batch_scripts.script.size import AllocationRequest, parse_allocation_request, parse_sbatch_array
-from worldsize.wings.batch_scripts.script.slurm_keys import TOTAL_TASK_OPTIONS, with_nodes, with_slurm_keys, with_tasks
+from worldsize.wings.batch_scripts.script.slurm_keys import (
+    TOTAL_TASK_OPTIONS,
+    own_options,
+    with_nodes,
+    with_slurm_keys,
+    with_tasks,
+)
 
+_KEY = "batch_script"
 _LINES = {
     "resources.instance_count": ("nodes", "ntasks", "nodelist"),
     "distribution.process_count_per_instance": ("ntasks-per-node", "ntasks", "ntasks-per-gpu"),
@@ -138,6 +152,77 @@ def _refuse_faults(script: BatchScript, source: str) -> None:
 
 def _format_remark(remark: Remark, source: str) -> str:
     return "{}:{}: {}{}".format(source, remark.line, remark.what, f" ({remark.hint})" if remark.hint else "")
+
+
+def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
+    """The values of a job's keys with those that only its script says. Raises JobError, with the script's own place,
+    for what sbatch would refuse; whatever else is wrong is in the report."""
+    for key in ("modules", "setup"):
+        if values.get(key):
+            report.add(nodes[key], key, "has no effect beside batch_script", "say it in the script")
+    found = _read_script_text(nodes[_KEY], values[_KEY], report)
+    if found is None or report.problems:
+        return values
+    text, path, place = found
+    script, warnings = read_script(place, text)
+    report.warnings += warnings
+    script = with_slurm_keys(script, values.get("slurm", {}))
+    own = job_of_script(script, place)
+    name = script.value("job-name") or (script_job_name(path) if path else None)
+    directory = script.value("chdir")
+    code = os.path.normpath(os.path.join(report.base, directory)) if directory else None
+    said: dict[str, Any] = {"code": code, "display_name": name}
+    if not nodes.keys() & {"matrix", "count"}:
+        said.update(count=own.count, at_once=own.at_once)
+    return {
+        **{key: value for key, value in said.items() if key not in nodes},
+        **values,
+        _KEY: text,
+        "batch_source": place,
+        "environment_variables": {**own.environment_variables, **values.get("environment_variables", {})},
+        "resources": {"instance_count": own.resources.instance_count, **values.get("resources", {})},
+        "distribution": _distribution(nodes, values, own),
+    }
+
+
+def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) -> Any:
+    """The job's own kind, with the script's number of processes unless the job says that."""
+    kind = values.get("distribution")
+    if kind is None:
+        return own.distribution
+    said = nodes["distribution"].value.get("process_count_per_instance")
+    if processes_per_instance(kind) is None or (said is not None and said.value is not None):
+        return kind
+    return kind._replace(process_count_per_instance=processes_per_instance(own.distribution))
+
+
+def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
+    """The script, its file (none for a text), and the name of the place where its lines are counted."""
+    if value.startswith("#!"):
+        return value, "", f"{node.origin}: {_KEY}"
+    if "\n" in value.strip():
+        what = "is not a batch script: its first line must name the interpreter"
+        report.add(node, _KEY, what, "begin it with #!/bin/bash")
+        return None
+    if is_remote(value):
+        report.add(node, _KEY, "is an address, not a file", "name a file on this machine")
+        return None
+    path = absolute_path(value, report.base)
+    try:
+        text = script_text(path)
+    except OSError as error:
+        what = f"cannot read the batch script {printable_path(path)}: {error.strerror}"
+        report.add(node, _KEY, what, "its path starts at the job file's directory; a text begins with #!")
+        return None
+    return text, path, os.path.join(os.path.dirname(node.origin), printable_path(value))
+
+
+def sbatch_options(job: Job) -> list[tuple[str, str | None]]:
+    return own_options(effective_script(job))
+
+
+def gpu_count(job: Job) -> int:
+    return allocation_request_of(job).gpus or 0
 
 
 def _lines(script: BatchScript) -> dict[str, int]:

@@ -50,7 +50,7 @@ class Launch(NamedTuple):
 
 
 class Torchrun(NamedTuple):
-    """What a torchrun line says, None for what it does not say, or not as a number."""
+    """What a torchrun line says, None for what it does not say, or not as a number. `standalone` is one node."""
 
     nnodes: int | None
     per_node: int | None
@@ -70,7 +70,7 @@ def torchrun_of(launch: Launch) -> Torchrun | None:
         return None
     said = _torchrun_options(launch.program[start + 1 :])
     return Torchrun(
-        parse_digits(said.get("nnodes")),
+        1 if "standalone" in said else parse_digits(said.get("nnodes")),
         parse_digits(said.get("nproc-per-node")),
         said.get("node-rank"),
         "standalone" in said,
@@ -159,7 +159,5 @@ def _last_shell_command(
 
 
 def _mpirun_size(words: tuple[str, ...]) -> int | None:
-    for word, following in pairwise(words):
-        if word in ("-np", "-n", "--np", "-c"):
-            return parse_digits(following)
-    return None
+    said = (following for word, following in pairwise(words) if word in ("-np", "-n", "--np", "-c"))
+    return parse_digits(next(said, None))

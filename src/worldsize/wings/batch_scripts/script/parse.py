@@ -19,6 +19,15 @@ BLANKS = " \t\n\v\f\r"
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
+_PIECE = re.compile(
+    r"([ \t\n\v\f\r]+)|(#)"
+    r"|\"([^\"\\]*(?:\\.[^\"\\]*)*)\"|'([^'\\]*(?:\\.[^'\\]*)*)'|([\"'])"
+    r"|((?:[^ \t\n\v\f\r#\"'\\]|\\.)+|\\)",
+    re.DOTALL,
+)
+"""Blanks, the beginning of a comment, what stands in either quotes, a quote that is not closed, anything else."""
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
@@ -44,7 +53,6 @@ class BatchScript(NamedTuple):
     text         all of it
     interpreter  the words of its first line, without #!
     options      in the order of the file; of two equal ones the later one counts
-    body         the number of the first line that is a command (one past the last line where there is none)
     remarks      lines that do not do what they look like
     faults       lines that sbatch would refuse
     foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or a
@@ -54,7 +62,6 @@ class BatchScript(NamedTuple):
     text: str
     interpreter: tuple[str, ...]
     options: tuple[SbatchOption, ...]
-    body: int
     remarks: tuple[Remark, ...] = ()
     faults: tuple[Remark, ...] = ()
     foreign: tuple[SbatchOption, ...] = ()
@@ -108,15 +115,12 @@ def parse_script(text: str, source: str) -> BatchScript:
     if not interpreter:
         raise JobError("its first line names no interpreter", f"{source}:1", "begin it with #!/bin/bash")
     foreign = tuple(option for option in options if option.name not in sbatch_table().takes)
-    return BatchScript(text, interpreter, tuple(options), body, tuple(_remarks(lines, body)), tuple(faults), foreign)
+    return BatchScript(text, interpreter, tuple(options), tuple(_remarks(lines, body)), tuple(faults), foreign)
 
 
 def _first_command_line(lines: Sequence[str]) -> int:
-    for number, line in enumerate(lines, 1):
-        stripped = line.lstrip(BLANKS)
-        if stripped and not stripped.startswith("#"):
-            return number
-    return len(lines) + 1
+    texts = [line.lstrip(BLANKS) for line in lines]
+    return next((number for number, text in enumerate(texts, 1) if text and text[0] != "#"), len(lines) + 1)
 
 
 def _read_line(line: str, number: int, options: list[SbatchOption], faults: list[Remark]) -> None:
@@ -174,38 +178,18 @@ def option_hint(name: str) -> str | None:
 def split_words(text: str) -> list[str]:
     """Words as sbatch splits a line: blanks, both quotes, backslashes; an unquoted # begins a comment, even inside a
     word. ValueError: a quote that is not closed."""
-    words: list[str] = []
-    word: list[str] = []
-    begun = False
-    quote = ""
-    position = 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        if quote and character == quote:
-            quote = ""
-        elif character == "\\" and position < len(text):
-            word.append(text[position])
-            begun = True
-            position += 1
-        elif quote:
-            word.append(character)
-        elif character in "\"'":
-            begun, quote = True, character
-        elif character == "#":
+    words: list[list[str]] = [[]]
+    for piece in _PIECE.finditer(text):
+        blanks, comment, double, single, unclosed, plain = piece.groups()
+        if comment:
             break
-        elif character in BLANKS:
-            if begun:
-                words.append("".join(word))
-            word, begun = [], False
+        if unclosed:
+            raise ValueError(f"no closing {unclosed}")
+        if blanks:
+            words.append([])
         else:
-            word.append(character)
-            begun = True
-    if quote:
-        raise ValueError(f"no closing {quote}")
-    if begun:
-        words.append("".join(word))
-    return words
+            words[-1].append(_ESCAPE.sub(r"\1", double or single or plain or ""))
+    return ["".join(word) for word in words if word]
 
 
 def _remarks(lines: Sequence[str], body: int) -> list[Remark]:

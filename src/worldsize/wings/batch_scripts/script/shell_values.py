@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from worldsize.wings.batch_scripts.script.shell_words import (
@@ -22,7 +24,7 @@ UNKNOWN = "\0"
 _LONGEST = 1 << 16
 _MOST_VARIABLES = 2000
 _MOST_KEPT = 1_000_000
-_DIGITS = 19
+_LONGEST_EXPRESSION = 1000
 _LARGEST = 1 << 63
 """Beyond these a value, or the variables of a script, count as not known: a few lines could ask for any memory."""
 
@@ -31,7 +33,16 @@ _BLANKS = re.compile(r"[ \t\n]+")
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?", re.DOTALL)
-_TOKEN = re.compile(r"[ \t\n]*(?:([0-9]+)|\$?\{?([A-Za-z_][A-Za-z0-9_]*)\}?|(\*\*|[-+*/%()]))")
+_NAME = re.compile(r"\$?\{?\b([A-Za-z_][A-Za-z0-9_]*)\}?")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_EXPRESSION = re.compile(r"[-+*/%() \t\n0-9]*")
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda left, right: int(left / right),
+    ast.Mod: operator.mod,
+}
 _DECLARING = ("export", "declare", "typeset", "readonly", "local")
 _HARMLESS = re.compile(
     r"(^|/)(activate|conda\.sh|mamba\.sh|modules\.sh|lmod\.sh|\.?bashrc|\.?bash_profile|\.?profile|bash)$"
@@ -71,11 +82,8 @@ def _variables_after(
         before = {}
     variables = dict(before) if found and found[-1].variables is before else before
     words = list(command.words)
-    own: dict[str, ShellVariable] = {}
     count = next((at for at, word in enumerate(words) if not _is_assignment(word)), len(words))
-    for word in words[:count]:
-        name, value = _assignment_of(word, variables)
-        own[name] = ShellVariable(value if command.certain else None, command.line, _is_exported(name, variables))
+    own = dict(_assigned(command, word, variables) for word in words[:count])
     words = words[count:]
     if not words:
         for name, variable in own.items():
@@ -106,9 +114,7 @@ def _declare(
     for word in words:
         text = expand_word(word, variables)
         if _is_assignment(word):
-            name, value = _assignment_of(word, variables)
-            exported = exports or _is_exported(name, variables)
-            _set_variable(name, ShellVariable(value if command.certain else None, command.line, exported), variables)
+            _set_variable(*_assigned(command, word, variables, exports), variables)
         elif exports and text in variables:
             variables[text] = variables[text]._replace(exported=True)
 
@@ -116,10 +122,6 @@ def _declare(
 def _set_variable(name: str, variable: ShellVariable, variables: dict[str, ShellVariable]) -> None:
     if name in variables or len(variables) < _MOST_VARIABLES:
         variables[name] = variable
-
-
-def _is_exported(name: str, variables: Mapping[str, ShellVariable]) -> bool:
-    return name in variables and variables[name].exported
 
 
 def _may_change_variables(command: ShellCommand, texts: tuple[str, ...]) -> bool:
@@ -141,49 +143,48 @@ def _leading_literal(word: ShellWord) -> str:
     return text
 
 
-def _assignment_of(word: ShellWord, variables: Mapping[str, ShellVariable]) -> tuple[str, str | None]:
+def _assigned(
+    command: ShellCommand, word: ShellWord, variables: Mapping[str, ShellVariable], exports: bool = False
+) -> tuple[str, ShellVariable]:
+    """The variable that an assignment sets, and what it is from then on, if the command is executed."""
     match = _ASSIGNMENT.match(_leading_literal(word))
     assert match is not None
-    text = expand_word(word, variables)[match.end() :]
-    return match[1], None if UNKNOWN in text or match[2] else text
+    text = expand_word(word, variables)
+    known = command.certain and UNKNOWN not in text and not match[2]
+    exported = exports or (match[1] in variables and variables[match[1]].exported)
+    return match[1], ShellVariable(text[match.end() :] if known else None, command.line, exported)
 
 
 def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
-    texts: list[str] = []
+    return "".join(_part_values(word, variables))
+
+
+def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
+    """Of each part; `UNKNOWN` alone where they are too long."""
+    values: list[str] = []
     length = 0
     for part in word:
         value = _part_value(part, variables)
         length += len(value) if part.kind != LITERAL else 0
         if length > _LONGEST:
-            return "".join((*texts, UNKNOWN))
-        texts.append(value)
-    return "".join(texts)
+            return [UNKNOWN]
+        values.append(value)
+    return values
 
 
 def word_fields(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
     """The word expanded and, where it is not quoted, split at blanks."""
     found: list[str] = []
-    text, any_text, length = "", False, 0
-    for part in word:
-        value = _part_value(part, variables)
-        length += len(value) if part.kind != LITERAL else 0
-        if length > _LONGEST:
-            return [UNKNOWN]
-        if part.kind == LITERAL or part.quoted:
-            text += value
-            any_text = True
-            continue
-        pieces = [piece for piece in _BLANKS.split(value) if piece]
-        starts_new, ends = bool(_BLANKS.match(value)), bool(_BLANKS.match(value[-1:]))
-        for index, piece in enumerate(pieces):
-            if (index or starts_new) and any_text:
-                found.append(text)
-                text = ""
-            text, any_text = text + piece, True
-        if ends and any_text:
-            found.append(text)
-            text, any_text = "", False
-    return [*found, text] if any_text else found
+    open_field: str | None = None
+    for part, value in zip(word, _part_values(word, variables), strict=False):
+        first, *more = [value] if part.kind == LITERAL or part.quoted else _BLANKS.split(value)
+        if first or part.kind == LITERAL or part.quoted:
+            open_field = (open_field or "") + first
+        for piece in more:
+            if open_field is not None:
+                found.append(open_field)
+            open_field = piece or None
+    return found if open_field is None else [*found, open_field]
 
 
 def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
@@ -207,75 +208,30 @@ def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
 
 def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int | None:
     """The value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
-    text = text.rstrip(" \t\n")
-    if len(text) > _LONGEST:
+
+    def digits(name: re.Match[str]) -> str:
+        value = variables.get(name[1], ShellVariable(None)).value or ""
+        return value if _NUMBER.fullmatch(value) else UNKNOWN
+
+    source = _NAME.sub(digits, text) if len(text) <= _LONGEST_EXPRESSION else UNKNOWN
+    if not _EXPRESSION.fullmatch(source):
         return None
-    tokens: list[str | int] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            return None
-        at = match.end()
-        if match[1]:
-            if len(match[1]) > _DIGITS:
-                return None
-            tokens.append(int(match[1]))
-        elif match[2]:
-            value = variables.get(match[2], ShellVariable(None)).value
-            if value is None or len(value) > _DIGITS or not re.fullmatch(r"-?[0-9]+", value):
-                return None
-            tokens.append(int(value))
-        else:
-            tokens.append(match[3])
     try:
-        number = _ArithmeticParser(tokens).value()
-    except (ValueError, ZeroDivisionError, OverflowError, RecursionError):
+        return _expression_value(ast.parse(f"({source})", mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
         return None
-    return number if abs(number) < _LARGEST else None
 
 
-class _ArithmeticParser:
-    """`tokens` by the usual precedence. Raises ValueError for what is no expression."""
-
-    def __init__(self, tokens: list[str | int]) -> None:
-        self._tokens: Iterator[str | int] = iter([*tokens, ""])
-        self._next = next(self._tokens)
-
-    def value(self) -> int:
-        value = self._sum()
-        if self._next != "":
-            raise ValueError
-        return value
-
-    def _step(self) -> str | int:
-        token, self._next = self._next, next(self._tokens, "")
-        return token
-
-    def _sum(self) -> int:
-        value = self._product()
-        while self._next in ("+", "-"):
-            value += self._product() if self._step() == "+" else -self._product()
-        return value
-
-    def _product(self) -> int:
-        value = self._unit()
-        while self._next in ("*", "/", "%"):
-            if abs(value) > _LARGEST:
-                raise OverflowError
-            sign, other = self._step(), self._unit()
-            value = value * other if sign == "*" else int(value / other) if sign == "/" else value % other
-        return value
-
-    def _unit(self) -> int:
-        token = self._step()
-        if token == "-":
-            return -self._unit()
-        if token == "(":
-            value = self._sum()
-            if self._step() != ")":
-                raise ValueError
-            return value
-        if not isinstance(token, int):
-            raise ValueError
-        return token
+def _expression_value(node: ast.expr) -> int:
+    """Raises ValueError for what the shell would understand otherwise, and ArithmeticError."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        number = _OPERATORS[type(node.op)](_expression_value(node.left), _expression_value(node.right))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = -_expression_value(node.operand)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        number = node.value
+    else:
+        raise ValueError
+    if abs(number) >= _LARGEST:
+        raise OverflowError
+    return number

@@ -13,7 +13,8 @@ from typing import NamedTuple
 LITERAL, VARIABLE, ARITHMETIC, OTHER = "literal", "variable", "arithmetic", "other"
 _OPENING = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _JOINING = ("then", "do", "else", "elif", "!", "time")
-_BLANKS = " \t\r"
+
+_BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)*")
 """What stands between words: bash's own blanks, and what Windows puts before the end of a line. All others are parts of
 words."""
 
@@ -21,9 +22,18 @@ _ENDS = "\n;&|()"
 """What ends a command. A word ends there too, before blanks and before redirections, and nowhere else: what neither
 skips nor takes would be looked at for ever."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
+_WORD_ENDS = " \t\r<>" + _ENDS
 _HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]+))")
 _REDIRECTION = re.compile(r"(?:\d+|&)?(?:<<<|<&|>&|<>|>>|>\||<|>)[ \t\r]*")
+_SEPARATOR = re.compile(r"&&|\|\||[\s\S]")
+_CONTINUED = re.compile(r"(?:\\\n)*")
+_EXPANSION = r"`([^`]*)`?|\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])"
+_KINDS = (OTHER, VARIABLE, LITERAL, LITERAL, LITERAL)
+"""Of what the groups of the next two patterns hold."""
+
+_PIECE = re.compile(_EXPANSION + r"|'([^']*)'?|\\([\s\S]?)|([^ \t\r\n;&|()<>'\"\\`$]+|\$(?![({]))")
+_QUOTED_PIECE = re.compile(_EXPANSION + r"|\\([\"\\$`])|((?:[^\"\\`$]|\\(?![\"\\$`\n]))+|\$(?![({]))")
+_BRACKETS = {"(": re.compile(r"\\[\s\S]|'[^']*'?|[()]"), "{": re.compile(r"\\[\s\S]|[{}]")}
 
 
 class WordPart(NamedTuple):
@@ -59,62 +69,53 @@ class _ScriptParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._line = 1
         self._closing: list[str] = []
         self._conditional = False
         self._here: list[str] = []
 
     def read(self) -> Iterator[ShellCommand]:
+        line, counted = 1, 0
         while self._at < len(self._text):
-            line, words = self._command()
-            words = self._without_keywords(words)
+            self._skip(_BLANK)
+            start = self._at
+            words = self._without_keywords(self._words())
             if words:
+                line += self._text.count("\n", counted, start)
+                counted = start
                 yield ShellCommand(line, tuple(words), not (self._closing or self._conditional))
             self._conditional = self._skip_separator()
 
-    def _command(self) -> tuple[int, list[ShellWord]]:
+    def _skip(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self._text, self._at)
+        if found:
+            self._at = found.end()
+        return found
+
+    def _words(self) -> list[ShellWord]:
         words: list[ShellWord] = []
-        line = 0
         while True:
-            self._skip_blanks()
-            if self._at >= len(self._text) or self._peek() in _ENDS:
-                redirection = _REDIRECTION.match(self._text, self._at)
-                if not redirection:
-                    return line or self._line, words
-                self._take(redirection.end())
-                self._word()
-                continue
-            line = line or self._line
-            here = _HERE.match(self._text, self._at)
-            if here and not self._text.startswith("<<<", self._at):
+            self._skip(_BLANK)
+            here = self._skip(_HERE)
+            if here:
                 self._here.append(next(group for group in here.groups() if group is not None))
-                self._take(here.end())
-                continue
-            redirection = _REDIRECTION.match(self._text, self._at)
-            if redirection:
-                self._take(redirection.end())
+            elif self._skip(_REDIRECTION):
                 self._word()
+            elif self._at >= len(self._text) or self._text[self._at] in _ENDS:
+                return words
             else:
                 words.append(self._word())
 
     def _skip_separator(self) -> bool:
         """Whether the next command depends on how this one ended."""
-        text, at = self._text, self._at
-        if at >= len(text):
-            return False
-        for sign in ("&&", "||"):
-            if text.startswith(sign, at):
-                self._take(at + 2)
-                return True
-        character = text[at]
-        self._take(at + 1)
-        if character == "\n":
+        found = self._skip(_SEPARATOR)
+        sign = found[0] if found else ""
+        if sign == "\n":
             self._skip_here_documents()
-        elif character == "(":
+        elif sign == "(":
             self._closing.append(")")
-        elif character == ")" and self._closing[-1:] == [")"]:
+        elif sign == ")" and self._closing[-1:] == [")"]:
             self._closing.pop()
-        return character == "|" and self._conditional
+        return sign in ("&&", "||") or (sign == "|" and self._conditional)
 
     def _without_keywords(self, words: list[ShellWord]) -> list[ShellWord]:
         for at in range(len(words)):
@@ -133,117 +134,61 @@ class _ScriptParser:
                 return words[at:]
         return []
 
-    def _skip_blanks(self) -> None:
-        text = self._text
-        while self._at < len(text):
-            if text.startswith("\\\n", self._at):
-                self._take(self._at + 2)
-            elif text[self._at] in _BLANKS:
-                self._at += 1
-            elif text[self._at] == "#":
-                end = text.find("\n", self._at)
-                self._at = len(text) if end < 0 else end
-            else:
-                return
-
     def _word(self) -> ShellWord:
         parts: list[WordPart] = []
-        while self._at < len(self._text):
-            character = self._peek()
+        while self._skip(_CONTINUED) and self._at < len(self._text):
+            character = self._text[self._at]
             if character == "(" and parts and parts[-1].text.endswith("="):
-                parts.append(self._take_part(self._closing_position(self._at, "(", ")"), OTHER))
-                continue
-            if character in _BLANKS or character in _ENDS or character in "<>":
+                parts.append(self._bracketed(self._at, OTHER, 0))
+            elif character in _WORD_ENDS:
                 break
-            if character == "'":
-                end = self._find("'", self._at + 1)
-                parts.append(WordPart(LITERAL, self._text[self._at + 1 : end]))
-                self._take(end + 1)
             elif character == '"':
-                self._take(self._at + 1)
-                self._read_quoted(parts)
-            elif character == "\\":
-                if not self._text.startswith("\\\n", self._at):
-                    parts.append(WordPart(LITERAL, self._text[self._at + 1 : self._at + 2]))
-                self._take(self._at + 2)
+                parts += self._quoted_parts()
             else:
-                parts.append(self._expansion(character))
+                parts.append(self._part(_PIECE))
         return tuple(parts)
 
-    def _read_quoted(self, parts: list[WordPart]) -> None:
-        while self._at < len(self._text):
-            character = self._peek()
-            if character == '"':
-                self._take(self._at + 1)
-                parts.append(WordPart(LITERAL, ""))
+    def _quoted_parts(self) -> Iterator[WordPart]:
+        self._at += 1
+        while self._skip(_CONTINUED) and self._at < len(self._text):
+            if self._text[self._at] == '"':
+                self._at += 1
+                yield WordPart(LITERAL, "")
                 return
-            if character == "\\" and self._text[self._at + 1 : self._at + 2] in '"\\$`\n':
-                following = self._text[self._at + 1 : self._at + 2]
-                parts.append(WordPart(LITERAL, "" if following == "\n" else following))
-                self._take(self._at + 2)
-            else:
-                parts.append(self._expansion(character)._replace(quoted=True))
+            yield self._part(_QUOTED_PIECE)._replace(quoted=True)
 
-    def _expansion(self, character: str) -> WordPart:
-        text, at = self._text, self._at
-        if character == "`":
-            return self._take_part(self._find("`", at + 1) + 1, OTHER, 1, 1)
-        if character != "$":
-            return self._take_part(at + 1, LITERAL)
-        if text.startswith("$((", at):
-            end = self._closing_position(at + 1, "(", ")")
-            return self._take_part(end, ARITHMETIC if text[end - 2 : end] == "))" else OTHER, 3, 2)
-        if text.startswith("$(", at):
-            return self._take_part(self._closing_position(at + 1, "(", ")"), OTHER, 2, 1)
-        if text.startswith("${", at):
-            return self._take_part(self._closing_position(at + 1, "{", "}"), VARIABLE, 2, 1)
-        name = _NAME.match(text, at + 1)
-        return self._take_part(name.end(), VARIABLE, 1) if name else self._take_part(at + 1, LITERAL)
+    def _part(self, pattern: re.Pattern[str]) -> WordPart:
+        found = self._skip(pattern)
+        if found:
+            assert found.lastindex is not None
+            return WordPart(_KINDS[found.lastindex - 1], found[found.lastindex])
+        start = self._at + 1
+        if self._text[start] == "{":
+            return self._bracketed(start, VARIABLE, 1)
+        end = self._closing_position(start)
+        arithmetic = self._text[start : start + 2] == "((" and self._text[end - 2 : end] == "))"
+        return self._bracketed(start, ARITHMETIC, 2) if arithmetic else self._bracketed(start, OTHER, 1)
 
-    def _take_part(self, end: int, kind: str, left: int = 0, right: int = 0) -> WordPart:
-        part = WordPart(kind, self._text[self._at + left : max(end - right, self._at + left)])
-        self._take(end)
-        return part
+    def _bracketed(self, start: int, kind: str, width: int) -> WordPart:
+        """What stands in the brackets at `start`, without so many of them at each end."""
+        self._at = self._closing_position(start)
+        return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
 
-    def _closing_position(self, start: int, opening: str, closing: str) -> int:
-        """Just after what closes the one at `start`; quotes inside hide what they hold."""
-        depth, at, text = 0, start, self._text
-        while at < len(text):
-            if text[at] == "\\":
-                at += 1
-            elif text[at] == "'" and opening == "(":
-                at = self._find("'", at + 1)
-            elif text[at] == opening:
-                depth += 1
-            elif text[at] == closing:
-                depth -= 1
-                if depth == 0:
-                    return at + 1
-            at += 1
-        return len(text)
+    def _closing_position(self, start: int) -> int:
+        """Just after what closes the bracket at `start`; quotes inside hide what they hold."""
+        opening, depth = self._text[start], 0
+        for found in _BRACKETS[opening].finditer(self._text, start):
+            if len(found[0]) == 1 and found[0] != "'":
+                depth += 1 if found[0] == opening else -1
+            if depth == 0:
+                return found.end()
+        return len(self._text)
 
     def _skip_here_documents(self) -> None:
         for delimiter in self._here:
-            while self._at < len(self._text):
-                end = self._text.find("\n", self._at)
-                end = len(self._text) if end < 0 else end
-                line = self._text[self._at : end]
-                self._take(min(end + 1, len(self._text)))
-                if line.lstrip("\t") == delimiter:
-                    break
+            end = re.compile(rf"^\t*{re.escape(delimiter)}$", re.MULTILINE).search(self._text, self._at)
+            self._at = min(end.end() + 1, len(self._text)) if end else len(self._text)
         self._here = []
-
-    def _find(self, sign: str, start: int) -> int:
-        found = self._text.find(sign, start)
-        return len(self._text) if found < 0 else found
-
-    def _peek(self) -> str:
-        return self._text[self._at]
-
-    def _take(self, end: int) -> None:
-        end = min(end, len(self._text))
-        self._line += self._text.count("\n", self._at, end)
-        self._at = end
 
 
 def _literal_text(word: ShellWord) -> str | None:

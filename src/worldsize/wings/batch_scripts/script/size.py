@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from worldsize.common.atomic_files import printable_text
@@ -11,11 +12,13 @@ from worldsize.errors import JobError
 from worldsize.jobspec.job import MAX_RANKS
 from worldsize.plan.hostlist import MAX_NAMES, expand_hostlist
 from worldsize.plan.time_limit import limit_seconds
+from worldsize.wings.batch_scripts.agent.step_size import tasks_per_node
 from worldsize.wings.batch_scripts.script.parse import BLANKS, BatchScript
 
 _MINIMUM = re.compile(r"([0-9]+)(?:[-,:][-,:0-9]*)?[kKmM]?")
 _TOO_LONG = re.compile(r"[0-9]{16}")
 _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
+_GPU = re.compile(r"(gres[:/])?gpu\b")
 _DIGITS = re.compile(r"[0-9]+")
 MAX_NODES = MAX_NAMES
 """As many as a list of nodes can name, which is Slurm's own limit, too."""
@@ -63,7 +66,8 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
     """Raises JobError with the line of a value that is none."""
     read = _SizeReader(script, source)
     read.check_memory()
-    nodes, tasks, per_node = read.nodes(), read.number("ntasks"), read.number("ntasks-per-node")
+    nodes = read.number("nodes", MAX_NODES, "number of nodes")
+    tasks, per_node = read.number("ntasks"), read.number("ntasks-per-node")
     gpus = _gpus_per_node(read, nodes)
     if nodes is None:
         nodes = len(read.names("nodelist")) or (-(-tasks // per_node) if tasks and per_node else 1)
@@ -72,12 +76,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
     per_gpu = read.number("ntasks-per-gpu")
     if tasks is None and per_node is None and per_gpu and gpus:
         per_node = per_gpu * gpus
-    if tasks is None:
-        shares = (per_node or 1,) * nodes
-    else:
-        nodes = min(nodes, tasks)
-        share, left = divmod(tasks, nodes)
-        shares = tuple(share + (index < left) for index in range(nodes))
+    shares = (per_node or 1,) * nodes if tasks is None else tasks_per_node(tasks, min(nodes, tasks))
     if sum(shares) > MAX_RANKS:
         what = f"{sum(shares)} tasks are more than the limit of {MAX_RANKS}"
         raise JobError(what, read.origin("ntasks-per-node", "ntasks-per-gpu", "gpus-per-node", "ntasks", "nodes"))
@@ -117,20 +116,20 @@ def _parse_indices(text: str) -> list[int]:
 
 def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
     """Of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
-    per_node = read.count("gpus-per-node")
-    if per_node is not None:
-        return read.check_gpus(per_node, "gpus-per-node")
-    found = [read.gpu_count(part) for part in read.parts("gres") if re.match(r"(gres[:/])?gpu\b", part)]
-    if found:
-        return read.check_gpus(sum(found), "gres")
-    total = read.count("gpus")
-    if total is not None:
-        return read.check_gpus(-(-total // (nodes or 1)), "gpus")
-    per_task = read.count("gpus-per-task")
-    if per_task is None:
-        return None
+    name, found = next(((name, gpus) for name, gpus in _gpu_counts(read, nodes) if gpus is not None), ("", None))
+    if found is not None and found > _MAX_GPUS:
+        raise read.value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
+    return found
+
+
+def _gpu_counts(read: _SizeReader, nodes: int | None) -> Iterator[tuple[str, int | None]]:
+    yield "gpus-per-node", read.gpus("gpus-per-node")
+    yield "gres", read.gpus("gres")
+    total = read.gpus("gpus")
+    yield "gpus", None if total is None else -(-total // (nodes or 1))
+    per_task = read.gpus("gpus-per-task")
     tasks = read.number("ntasks-per-node") or -(-(read.number("ntasks") or nodes or 1) // (nodes or 1))
-    return read.check_gpus(per_task * tasks, "gpus-per-task")
+    yield "gpus-per-task", None if per_task is None else per_task * tasks
 
 
 class _SizeReader:
@@ -140,75 +139,58 @@ class _SizeReader:
         self._script = script
         self._source = source
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, most: int = MAX_RANKS, what: str = "number") -> int | None:
+        """Of nodes the least that will do: 2 of `2-4`."""
         value = self._script.value(name)
         if value is None:
             return None
-        return self._number_within(name, value.strip(BLANKS), MAX_RANKS, "no number")
-
-    def nodes(self) -> int | None:
-        """The least that will do: 2 of `2-4`."""
-        value = self._script.value("nodes")
-        if value is None:
-            return None
-        least = _MINIMUM.fullmatch(value.strip(BLANKS))
-        return self._number_within("nodes", least[1] if least else value, MAX_NODES, "no number of nodes")
-
-    def _number_within(self, name: str, text: str, most: int, otherwise: str) -> int:
+        text = value.strip(BLANKS)
+        least = _MINIMUM.fullmatch(text) if name == "nodes" else None
+        text = least[1] if least else text
         number = parse_digits(text)
         if number and number > most:
-            raise self._value_error(name, f"more than the limit of {most}")
+            raise self.value_error(name, f"more than the limit of {most}")
         if not number:
-            raise self._value_error(name, otherwise if not text.isdigit() else f"no number from 1 to {most}")
+            raise self.value_error(name, f"no number from 1 to {most}" if text.isdigit() else f"no {what}")
         return number
 
-    def count(self, name: str) -> int | None:
-        """The number in `4` or `a100:4`; several kinds add up."""
-        parts = self.parts(name)
-        return sum(self.gpu_count(part, name) for part in parts) if parts else None
-
-    def gpu_count(self, part: str, name: str = "gres") -> int:
-        number = part.partition("(")[0].rpartition(":")[2]
-        if name == "gres" and not _DIGITS.fullmatch(number):
-            return 1
-        found = parse_digits(number)
-        if found is None:
-            raise self._value_error(name, "no number of GPUs")
-        return found
-
-    def check_gpus(self, gpus: int, name: str) -> int:
-        if gpus > _MAX_GPUS:
-            raise self._value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
-        return gpus
+    def gpus(self, name: str) -> int | None:
+        """The number in `4` or `a100:4`; several kinds add up. Of `--gres` only what is a GPU counts, and one where
+        there is no number."""
+        parts = [part for part in (self._script.value(name) or "").split(",") if part]
+        if name == "gres":
+            parts = [part for part in parts if _GPU.match(part)]
+        found = [part.partition("(")[0].rpartition(":")[2] for part in parts]
+        numbers = [1 if name == "gres" and not _DIGITS.fullmatch(text) else parse_digits(text) for text in found]
+        if None in numbers:
+            raise self.value_error(name, "no number of GPUs")
+        return sum(filter(None, numbers)) if numbers else None
 
     def check_memory(self) -> None:
         for name in ("mem", "mem-per-cpu"):
             if _TOO_LONG.search(self._script.value(name) or ""):
-                raise self._value_error(name, "no size of memory")
-
-    def parts(self, name: str) -> list[str]:
-        return [part for part in (self._script.value(name) or "").split(",") if part]
+                raise self.value_error(name, "no size of memory")
 
     def names(self, name: str) -> list[str]:
         value = self._script.value(name)
         try:
             return expand_hostlist(value) if value and "/" not in value else []
         except ValueError as error:
-            raise self._value_error(name, "no list of nodes", str(error)) from None
+            raise self.value_error(name, "no list of nodes", str(error)) from None
 
     def seconds(self) -> float | None:
         try:
             seconds = limit_seconds(self._script.value("time"))
         except (ValueError, OverflowError):
-            raise self._value_error("time", "no time limit") from None
+            raise self.value_error("time", "no time limit") from None
         if seconds is not None and seconds > 60 * _MAX_MINUTES:
-            raise self._value_error("time", f"longer than {_MAX_MINUTES} minutes")
+            raise self.value_error("time", f"longer than {_MAX_MINUTES} minutes")
         return seconds
 
     def origin(self, *names: str) -> str:
         """Where the last said of these options stands."""
         return f"{self._source}:{self._script.line(*names)}"
 
-    def _value_error(self, name: str, what: str, hint: str | None = None) -> JobError:
+    def value_error(self, name: str, what: str, hint: str | None = None) -> JobError:
         text = printable_text(f"{self._script.value(name)!s:.40}")
         return JobError(f"--{name}={text} is {what}", self.origin(name), hint)

@@ -7,17 +7,16 @@ import fcntl
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from worldsize.common.atomic_files import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     Files = Iterator[tuple["_Folder", str, str]]
 
-_CHUNK = 8 << 20
+_CHUNK = 1 << 20
 _WORKERS = 8
 """A shared file system answers many requests at once, and one at a time slowly."""
 
@@ -55,21 +54,15 @@ def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
 def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
     """Nobody else on this machine is inside meanwhile. Raises OSError, PreparationStopped."""
     with open(path, "wb") as lock:
-        while not _try_lock(lock.fileno()):
-            if stopped():
-                raise PreparationStopped
-            time.sleep(_PAUSE)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stopped():
+                    raise PreparationStopped from None
+                time.sleep(_PAUSE)
         yield
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        return False
-    return True
 
 
 def _remove(path: str) -> None:
@@ -108,19 +101,11 @@ def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None
     """What is neither a file, nor a directory, nor a link is left out."""
     from concurrent.futures import ThreadPoolExecutor
 
-    running: deque[Future[None]] = deque()
+    from worldsize.wings.provisioning.agent.map_ahead import map_ahead
+
     with ThreadPoolExecutor(_WORKERS) as pool:
-        try:
-            for folder, name, copy in _files(top, target):
-                running.append(pool.submit(_copy_entry, folder, name, copy, stopped))
-                if len(running) > _AT_ONCE:
-                    running.popleft().result()
-            while running:
-                running.popleft().result()
-        except BaseException:
-            for job in running:
-                job.cancel()
-            raise
+        for _ in map_ahead(pool, lambda file: _copy_entry(*file, stopped), _files(top, target), _AT_ONCE):
+            pass
 
 
 def _files(top: _Folder, target: str) -> Files:
@@ -185,15 +170,7 @@ def _copy_bytes(source: int, target: int, stopped: Callable[[], bool]) -> None:
     while True:
         if stopped():
             raise PreparationStopped
-        try:
-            moved = os.sendfile(target, source, None, _CHUNK)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-            data = os.read(source, _CHUNK)
-            moved = len(data)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(target, view) :]
-        if not moved:
+        data = os.read(source, _CHUNK)
+        if not data:
             return
+        write_all(target, data)

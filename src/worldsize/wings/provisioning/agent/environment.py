@@ -60,12 +60,12 @@ class EnvironmentUnpacker:
         rmtree(part, ignore_errors=True)
         try:
             with open(self._archive.file, "rb") as file:
-                found = unpack_environment(_stoppable_reader(file, self._stopped), self._archive.digest, part, place)
+                kept = unpack_environment(_stoppable_reader(file, self._stopped), self._archive.digest, part, place)
             os.rename(part, place)
         except BaseException:
             rmtree(part, ignore_errors=True)
             raise
-        self.kept = found.kept
+        self.kept = kept
 
 
 def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[int], bytes]:

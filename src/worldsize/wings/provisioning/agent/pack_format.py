@@ -7,7 +7,20 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import hashlib
 import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from worldsize.wings.provisioning.agent.map_ahead import map_ahead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Read = Callable[[int], bytes]
+    """The next bytes, at most so many and at least one; b"" at the end. May wait. Raises OSError,
+    PreparationStopped."""
 
 DESCRIPTION = "worldsize-pack.json"
 VERSION = 1
@@ -16,6 +29,10 @@ PIECE = 4 << 20
 
 BASE = ".base"
 """Where the Python of a virtual environment lies, when it travels too."""
+
+_AHEAD = 16
+_LEVEL = 3
+"""Of compression."""
 
 HEADER = 24
 _MAGIC = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
@@ -33,7 +50,7 @@ def is_sha256(text: object) -> bool:
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
-def make_member(data: bytes, level: int) -> bytes:
+def make_member(data: bytes, level: int = _LEVEL) -> bytes:
     """One gzip member, its whole length in its header's extra field."""
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
@@ -66,3 +83,69 @@ def member_content(whole: bytes, bounded: bool = False) -> bytes:
     if zlib.crc32(data) != int.from_bytes(whole[-8:-4], "little"):
         raise ValueError("its checksum is wrong")
     return data
+
+
+def contents(read: Read, digested: Any, pool: ThreadPoolExecutor) -> Iterator[bytes]:
+    """What the gzip members hold, in order; several threads inflate them."""
+    return map_ahead(pool, member_content, _members(read, digested), _AHEAD)
+
+
+def bounded_contents(read: Read) -> Iterator[bytes]:
+    """The same, one by one, with a bound for what each holds: as long as nobody knows whose archive it is."""
+    return (member_content(whole, bounded=True) for whole in _members(read, hashlib.sha256()))
+
+
+def _members(read: Read, digested: Any) -> Iterator[bytes]:
+    while whole := _next_member(read):
+        digested.update(whole)
+        yield whole
+
+
+def _next_member(read: Read) -> bytes:
+    head = _read_bytes(read, HEADER)
+    if not head:
+        return b""
+    length = member_length(head) if len(head) == HEADER else None
+    if length is None:
+        raise ValueError("a part of it is no gzip member of ours")
+    body = _read_bytes(read, length - HEADER)
+    if len(body) < length - HEADER:
+        raise ValueError("it is cut off")
+    return head + body
+
+
+def _read_bytes(read: Read, count: int) -> bytes:
+    parts = []
+    while count:
+        data = read(count)
+        if not data:
+            break
+        parts.append(data)
+        count -= len(data)
+    return b"".join(parts)
+
+
+class TarStream:
+    """The tar file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._piece = memoryview(b"")
+
+    def take(self, count: int) -> bytes:
+        """Exactly so many bytes. ValueError where it ends before."""
+        parts: list[bytes] = []
+        while count:
+            if not self._piece:
+                piece = next(self._pieces, b"")
+                if not piece:
+                    raise ValueError("it is cut off")
+                self._piece = memoryview(piece)
+            parts.append(bytes(self._piece[:count]))
+            self._piece = self._piece[count:]
+            count -= len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def drain(self) -> None:
+        for _ in self._pieces:
+            pass

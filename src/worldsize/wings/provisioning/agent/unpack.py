@@ -9,19 +9,25 @@ import hashlib
 import json
 import os
 from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from worldsize.common.atomic_files import write_all
-from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.provisioning.agent.gzip_members import TarStream, contents
-from worldsize.wings.provisioning.agent.pack_format import BASE, DESCRIPTION, VERSION
+from worldsize.wings.provisioning.agent.pack_format import (
+    BASE,
+    DESCRIPTION,
+    VERSION,
+    TarStream,
+    bounded_contents,
+    contents,
+)
 from worldsize.wings.provisioning.agent.relocate import PrefixFile, with_new_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.wings.provisioning.agent.gzip_members import Read
+    from worldsize.wings.provisioning.agent.pack_format import Read
 
 _THREADS = 8
 _BLOCK = 512
@@ -40,15 +46,9 @@ class DamagedPack(OSError):
         self.strerror = what
 
 
-class UnpackedEnvironment(NamedTuple):
-    """`description` is the archive's own; `kept`: files that still hold the old path, since the new one is too long."""
-
-    description: dict[str, Any]
-    kept: tuple[str, ...]
-
-
-def unpack_environment(read: Read, digest: str, target: str, place: str) -> UnpackedEnvironment:
-    """Everything below the new directory `target`, as it has to be once that is moved to `place`.
+def unpack_environment(read: Read, digest: str, target: str, place: str) -> tuple[str, ...]:
+    """Everything below the new directory `target`, as it has to be once that is moved to `place`. The files that still
+    hold the old path, since the new one is too long.
 
     Raises DamagedPack where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
     """
@@ -57,7 +57,7 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> Unpa
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         stream = TarStream(contents(read, digested, pool))
         try:
-            found = _MemberWriter(stream, target, place, pool).write()
+            kept = _MemberWriter(stream, target, place, pool).write()
             stream.drain()
         except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
             raise DamagedPack(f"the packed environment is damaged: {error}") from None
@@ -65,12 +65,12 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> Unpa
         raise DamagedPack(
             f"the packed environment is not the one that was packed: its sha256 is {digested.hexdigest()}"
         )
-    return found
+    return kept
 
 
 def description_of(read: Read) -> dict[str, Any]:
     """What an archive says of itself, from its first bytes. ValueError for one that is not ours, or newer than we."""
-    stream = TarStream(contents(read, hashlib.sha256(), None))
+    stream = TarStream(bounded_contents(read))
     name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
         raise ValueError("it is none of `worldsize env pack`")
@@ -80,7 +80,7 @@ def description_of(read: Read) -> dict[str, Any]:
 
 
 def _name_and_size(header: bytes) -> tuple[str, int]:
-    size = int(header[124:135] or b"0", 8)
+    size = _octal(header[124:135])
     if size < 0:
         raise ValueError("a size in it is negative")
     return header[:100].rstrip(b"\0").decode("utf-8", "surrogateescape"), size
@@ -114,8 +114,8 @@ class _MemberWriter:
         self._links: set[str] = set()
         self._directories: set[str] = {""}
 
-    def write(self) -> UnpackedEnvironment:
-        description: dict[str, Any] = {}
+    def write(self) -> tuple[str, ...]:
+        """The files that still hold the old path."""
         long: dict[bytes, str] = {}
         while True:
             header = self._stream.take(_BLOCK)
@@ -128,18 +128,17 @@ class _MemberWriter:
                 continue
             name = long.pop(b"L", name)
             link = long.pop(b"K", header[157:257].rstrip(b"\0").decode("utf-8", "surrogateescape"))
-            if not description:
-                description = self._read_description(name, self._body(size))
-                continue
-            mode = int(header[100:107] or b"0", 8) & _MODES
-            if kind == b"5":
+            mode = _octal(header[100:107]) & _MODES
+            if not self._moves:
+                self._read_description(name, self._body(size))
+            elif kind == b"5":
                 self._make_directory(name[:-1] if name.endswith("/") else name, mode)
             else:
-                self._write_member(kind, self._path(name), name, mode, size, link, _mtime(header))
+                self._write_member(kind, self._path(name), name, mode, size, link, _octal(header[136:147]))
         self._finish()
-        return UnpackedEnvironment(description, tuple(self._kept))
+        return tuple(self._kept)
 
-    def _read_description(self, name: str, data: bytes) -> dict[str, Any]:
+    def _read_description(self, name: str, data: bytes) -> None:
         if name != DESCRIPTION:
             raise ValueError("it is none of `worldsize env pack`")
         description = _parse_description(data)
@@ -148,7 +147,6 @@ class _MemberWriter:
         if description.get("base"):
             moves.append((description["base"], os.path.join(self._place, BASE)))
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
-        return description
 
     def _path(self, name: str, made: bool = True) -> str:
         """Nothing is written, and nothing linked, through a link of the archive: that is known to be the one that was
@@ -185,24 +183,22 @@ class _MemberWriter:
             if size <= _SMALL or holder:
                 data = self._body(size)
                 self._wait(_FILES_AHEAD)
-                self._jobs.append(self._pool.submit(self._write, path, data, mode, mtime, holder))
+                self._jobs.append(self._pool.submit(self._write_small, path, data, mode, mtime, holder))
             else:
-                self._write_large(path, size, mode, mtime)
+                _write(path, self._parts(size), mode, mtime)
         else:
             raise ValueError(f"a member of an unknown kind: {name}")
 
     def _body(self, size: int) -> bytes:
         return self._stream.take(-(-size // _BLOCK) * _BLOCK)[:size]
 
-    def _write(self, path: str, data: bytes, mode: int, mtime: int, holder: PrefixFile | None) -> None:
-        if holder is not None:
-            data = self._with_new_prefixes(data, holder)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
-        try:
-            write_all(file, data)
-            os.utime(file, (mtime, mtime))
-        finally:
-            os.close(file)
+    def _parts(self, size: int) -> Iterator[bytes]:
+        for start in range(0, size, _SMALL):
+            yield self._stream.take(min(_SMALL, size - start))
+        self._stream.take(-size % _BLOCK)
+
+    def _write_small(self, path: str, data: bytes, mode: int, mtime: int, holder: PrefixFile | None) -> None:
+        _write(path, (self._with_new_prefixes(data, holder) if holder else data,), mode, mtime)
 
     def _with_new_prefixes(self, data: bytes, holder: PrefixFile) -> bytes:
         for old, new in self._moves:
@@ -212,19 +208,6 @@ class _MemberWriter:
             else:
                 data = after
         return data
-
-    def _write_large(self, path: str, size: int, mode: int, mtime: int) -> None:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
-        try:
-            left = size
-            while left:
-                data = self._stream.take(min(left, _SMALL))
-                write_all(file, data)
-                left -= len(data)
-            self._stream.take(-size % _BLOCK)
-            os.utime(file, (mtime, mtime))
-        finally:
-            os.close(file)
 
     def _wait(self, most: int) -> None:
         while len(self._jobs) > most:
@@ -236,5 +219,15 @@ class _MemberWriter:
             os.chmod(path, mode | 0o700)
 
 
-def _mtime(header: bytes) -> int:
-    return int(header[136:147] or b"0", 8)
+def _write(path: str, parts: Iterable[bytes], mode: int, mtime: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o200)
+    try:
+        for part in parts:
+            write_all(file, part)
+        os.utime(file, (mtime, mtime))
+    finally:
+        os.close(file)
+
+
+def _octal(field: bytes) -> int:
+    return int(field or b"0", 8)
