@@ -107,10 +107,18 @@ def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSp
     return inner._replace(**changed)
 
 
-def _read_text(path: str) -> str:
+def read_named_file(path: str) -> bytes:
+    """What a file holds that a job names. NotFound, UsageError."""
     try:
-        return read_file(path).decode("utf-8-sig").replace("\r\n", "\n")
+        return read_file(path)
+    except FileNotFoundError:
+        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out") from None
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", printable_text(path)) from None
+
+
+def _read_text(path: str) -> str:
+    try:
+        return read_named_file(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise JobError("not UTF-8 text", printable_text(path)) from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.errors import BuildError, UsageError
+from worldsize.errors import BuildError, NotFound, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.requirements import git_requirements
 from worldsize.wings.environments.pip.uv import Uv
@@ -141,12 +141,24 @@ def test_files_that_include_others(tmp_path: Path) -> None:
     ]
     assert {path.stat().st_mode & 0o777 for path in given.iterdir()} == {0o600}
     assert logins.strip_file(str(tmp_path / "deep/plain.txt"), str(given)) == str(tmp_path / "deep/plain.txt")
-    assert logins.strip_file(str(tmp_path / "gone.txt"), str(given)) == str(tmp_path / "gone.txt")
+    with pytest.raises(NotFound, match=r"gone\.txt"):
+        logins.strip_file(str(tmp_path / "gone.txt"), str(given))
 
 
 def test_files_that_include_each_other(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("-r a.txt\ngit+https://a:1@h/a\n")
-    GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
+    with pytest.raises(UsageError, match="circle"):
+        GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
+
+
+def test_a_relative_path_in_a_file_that_is_included(tmp_path: Path) -> None:
+    """uv would follow it from where it is started."""
+    (tmp_path / "given").mkdir()
+    (tmp_path / "plain.txt").write_text("six\n-r more.txt\n")
+    (tmp_path / "more.txt").write_text("./tree\n")
+    copy = Path(GitLogins({}).strip_file(str(tmp_path / "plain.txt"), str(tmp_path / "given")))
+    six, more = copy.read_text().splitlines()
+    assert six == "six" and Path(more.removeprefix("-r ")).read_text() == "%s\n" % (tmp_path / "tree")
 
 
 @pytest.mark.parametrize("word", ["%0a", "%00", "%0d"])

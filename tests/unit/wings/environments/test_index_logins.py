@@ -141,7 +141,8 @@ def test_a_refused_line_is_shown_without_its_password(tmp_path: Path) -> None:
 def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -> None:
     listed = tmp_path / "requirements.txt"
     listed.write_text(line + "\n")
-    GitLogins({}).strip_file(str(listed), str(tmp_path))
+    (tmp_path / "inc.txt").write_text("six\n")
+    assert GitLogins({}).strip_file(str(listed), str(tmp_path)) == str(listed)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import tempfile
 
 from worldsize.cli.console import add_output_option, load_current_config
 from worldsize.cli.output import report, show_document, show_json
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import UsageError
 from worldsize.trust.secrets import mask_text
 
 _EXAMPLES = """examples:
@@ -43,10 +43,7 @@ def propose_split(options: argparse.Namespace) -> int:
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
         raise UsageError(f"--python: {options.python!r:.60} is no version", None, "such as 3.11")
-    try:
-        found = read_list(options.file)
-    except OSError as error:
-        raise NotFound(f"cannot be read: {error.strerror}", error.filename or options.file) from None
+    found = read_list(options.file)
     config = load_current_config()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
     alias = config.conda.get("channel_alias")

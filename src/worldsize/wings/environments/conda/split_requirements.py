@@ -10,13 +10,10 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.wings.environments.inspect.installed import normalized_name
-from worldsize.wings.environments.pip.requirement_lines import read_lines
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
 
-_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
 _EDITABLE = re.compile(r"(-e|--editable)[\s=]+")
-_DEEPEST = 20
 
 CONDA_NAMES = {
     "torch": "pytorch", "opencv-python": "py-opencv", "opencv-python-headless": "py-opencv", "tables": "pytables",
@@ -53,18 +50,15 @@ ConflictQuery = Callable[[Sequence[str]], str | None]
 """Why specs do not fit together; None where they do."""
 
 
-def read_list(path: str, depth: int = 0) -> list[RequirementLine]:
-    """The lines of a requirements file, and of those that it includes. OSError."""
-    found: list[RequirementLine] = []
-    directory = os.path.dirname(os.path.abspath(path))
-    for each in read_lines(path):
-        text = re.sub(r"(^|\s)#.*$", "", each).strip()
-        include = _INCLUDE.fullmatch(text)
-        if include and depth < _DEEPEST:
-            found += read_list(os.path.join(directory, include[1]), depth + 1)
-        elif text:
-            found.append(parse_requirement(absolute_requirement(text, directory)))
-    return found
+def read_list(path: str) -> list[RequirementLine]:
+    """The lines of a requirements file, and of those that it includes. NotFound, UsageError."""
+    lines = list_lines(["-r " + os.path.abspath(path)], "-r")
+    return [parse_requirement(line) for line in lines if not _is_include(line)]
+
+
+def _is_include(line: str) -> bool:
+    include = parse_include(line)
+    return include is not None and include[0] == "-r"
 
 
 def parse_requirement(line: str) -> RequirementLine:

@@ -213,10 +213,7 @@ def requirement_name(requirement: str) -> str | None:
 def index_lines(work: Build) -> list[str]:
     """Where the pip part has its packages from."""
     path = input_path(work, "requirements.txt")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return index_options(file)
+    return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _python_version(work: Build) -> str:

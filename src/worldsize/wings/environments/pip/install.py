@@ -11,7 +11,6 @@ from typing import Any
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import absolute_requirement
-from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories
 from worldsize.trust.secrets import MASK, mask_text
 from worldsize.wings.environments.inspect.installed import (
@@ -20,13 +19,8 @@ from worldsize.wings.environments.inspect.installed import (
     normalized_name,
 )
 from worldsize.wings.environments.pip.git_logins import has_login
-from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
-from worldsize.wings.environments.pip.requirements import (
-    git_requirements,
-    local_directories,
-    parse_include,
-    project_name,
-)
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include, write_lines
+from worldsize.wings.environments.pip.requirements import git_requirements, local_directories, project_name
 from worldsize.wings.environments.pip.uv import Uv, install
 from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
@@ -34,8 +28,6 @@ from worldsize.wings.environments.workspace.builder import Build
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
 _PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
 """As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
-_DEEPEST = 20
-_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
@@ -69,9 +61,7 @@ def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[In
 def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
     """A requirements file of the lines, and options of uv for those that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
-    rest = write_input(
-        work, "requirements.txt", make_includes_absolute(work, [line for line in lines if line not in projects])
-    )
+    rest = write_input(work, "requirements.txt", (line for line in lines if line not in projects))
     options = [word for line in projects for word in line.split(" ", 1)]
     return rest, [*options, *_write_overrides(work, [line.split(" ", 1)[1] for line in projects])]
 
@@ -99,30 +89,6 @@ def _is_included_project(line: str) -> bool:
     """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
     include = parse_include(line)
     return include is not None and is_project(include[1])
-
-
-def make_includes_absolute(work: Build, lines: Iterable[str]) -> list[str]:
-    """The lines, where they are read from another directory: a file that they include and that holds relative paths is
-    replaced by a copy with absolute ones, since uv takes those for relative to where it is started."""
-    found = []
-    for line in lines:
-        include = parse_include(without_comment(line))
-        if include is None or is_project(include[1]):
-            found.append(line)
-        else:
-            found.append(f"{include[0]} {_make_include_absolute(work, include[1])}")
-    return found
-
-
-def _make_include_absolute(work: Build, path: str) -> str:
-    said = lines_of(path)
-    absolute = [absolute_requirement(line, os.path.dirname(path)) for line in said]
-    there = make_includes_absolute(work, absolute)
-    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
-    if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
-        return path
-    name = f"included-{digest_of(path.encode('utf-8', 'surrogateescape'))[:8]}-{os.path.basename(path)}"
-    return write_input(work, name, there)
 
 
 def install_layer(
@@ -163,8 +129,7 @@ def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
     """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
-        file.write("".join(line + "\n" for line in lines))
+    write_lines(path, lines)
     return path
 
 
@@ -261,18 +226,9 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 
 
-def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
+def index_options(lines: Iterable[str]) -> list[str]:
     """The lines that say where packages are, those of included files too."""
-    found: list[str] = []
-    for line in lines:
-        text = without_comment(line)
-        include = parse_include(text)
-        if include and include[0] == "-r" and depth < _DEEPEST and not is_project(include[1]):
-            directory = os.path.dirname(include[1])
-            found += index_options([absolute_requirement(each, directory) for each in lines_of(include[1])], depth + 1)
-        elif _OPTION.match(text):
-            found.append(text)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, "-r"))))
 
 
 def without_secrets(options: Iterable[str]) -> list[str]:

@@ -12,31 +12,23 @@ from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import absolute_requirement, split_requirement
+from worldsize.jobspec.requirement import split_requirement
 from worldsize.trust.owners import is_believed
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.inspect.installed import normalized_name
-from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
 _LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _PLAIN_LISTS = (".txt", ".in")
-_LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
-_DEEPEST = 20
-
-
-def parse_include(line: str) -> tuple[str, str] | None:
-    """Of a line that includes another file: "-r" or "-c", and the file."""
-    found = _INCLUDE.fullmatch(line)
-    return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
+_OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
@@ -61,23 +53,20 @@ def local_path(line: str) -> str | None:
     return path
 
 
-def referenced_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
-    """The names of variables that lines, the files that they include, and projects want: `${NAME}`."""
+def referenced_variables(lines: Iterable[str]) -> set[str]:
+    """The names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may be the
+    name of a file. What cannot be read, who is given it tells of."""
     found: set[str] = set()
-    for text in map(without_comment, lines):
-        found.update(_VARIABLE.findall(text))
-        include = parse_include(text)
-        path = include[1] if include else text
-        if not path.endswith(_LISTS) or depth > _DEEPEST:
-            continue
-        if not path.endswith(_PLAIN_LISTS):
-            found.update(_VARIABLE.findall(_text_of(path)))
-            continue
+    for line in lines:
+        included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
         try:
-            inner = [absolute_requirement(each, os.path.dirname(path)) for each in lines_of(path)]
-        except OSError:
-            continue  # who is given it says so
-        found |= referenced_variables(inner, depth + 1)
+            for text in list_lines([included]):
+                found.update(_VARIABLE.findall(text))
+                if text.endswith(_OTHER_LISTS):
+                    include = parse_include(text)
+                    found.update(_VARIABLE.findall(_text_of(include[1] if include else text)))
+        except UsageError:
+            continue
     return found
 
 
@@ -87,16 +76,12 @@ def with_variables(text: str, environ: Mapping[str, str]) -> str:
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """The source trees that the lines name, and those of projects and files that they include. OSError."""
+    """The source trees that the lines name, and those of projects and files that they include. UsageError, OSError."""
     found: list[str] = []
-    for line in map(without_comment, lines):
+    for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
         if include and os.path.basename(include[1]) == "pyproject.toml":
             found += local_sources(os.path.dirname(include[1]))
-        elif include:
-            found += local_directories(
-                absolute_requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1])
-            )
         elif path:
             found.append(path)
     return [path for path in dict.fromkeys(found) if os.path.isdir(path)]

@@ -217,7 +217,7 @@ def _named_paths(words: Sequence[str], directory: str) -> list[str]:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. What cannot be read, uv tells of."""
+    """The source trees of requirements files, projects and directories. UsageError, OSError."""
     found = []
     for path in paths:
         if os.path.isdir(path):
@@ -225,10 +225,7 @@ def _source_trees(paths: Sequence[str]) -> list[str]:
         elif os.path.basename(path) == "pyproject.toml":
             found.append(os.path.dirname(path))
         else:
-            try:
-                found += local_directories(["-r " + path])
-            except OSError:
-                continue
+            found += local_directories(["-r " + path])
     return reachable_trees(found, workspaces=False)
 
 
