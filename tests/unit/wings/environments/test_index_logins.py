@@ -8,7 +8,7 @@ import pytest
 
 from worldsize.errors import BuildError, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords
-from worldsize.wings.environments.pip.index_logins import IndexLogins, without_logins
+from worldsize.wings.environments.pip.index_logins import IndexLogins
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"
@@ -101,18 +101,6 @@ def test_a_proxy_with_a_password(tmp_path: Path) -> None:
     for environ in ({}, {"PIP_PROXY": proxy}):
         with pytest.raises(UsageError, match="pip's configuration"):
             IndexLogins().variables(environ, str(tmp_path), "global.proxy='%s'" % proxy)
-
-
-def test_options_of_uv_with_a_login_become_variables() -> None:
-    words = ["pip", "install", "--index-url", URL, "--find-links=" + URL, "-f", "/x", "--index", BARE, "-r", "req.txt"]
-    kept, variables = without_logins(words)
-    assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
-    assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
-    assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
-    token = "http://host/t/hunter2hunter2/simple"  # found by review
-    assert without_logins(["pip", "install", "--index", token]) == (["pip", "install"], {"UV_INDEX": token})
-    plain = ["pip", "install", "--index-url", BARE, "--find-links"]
-    assert without_logins(plain) == (plain, {})
 
 
 @pytest.mark.parametrize(

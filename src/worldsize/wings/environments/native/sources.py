@@ -23,7 +23,7 @@ from worldsize.wings.environments.inspect.installed import installed_distributio
 from worldsize.wings.environments.native import steps
 from worldsize.wings.environments.native.toolchain import is_condition_met
 from worldsize.wings.environments.pip.install import pins, write_input
-from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import Build
 
 _WHEEL = ".whl"
@@ -96,6 +96,7 @@ def _resolve_packages(
         os.path.join(work.prefix, "bin", "python"),
     ]
     words += [word for name in sorted(names) for word in ("--no-binary", name)]
+    refuse_logins_in_options(step.options)
     uv = Uv(work, environ)
     text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
     found: list[dict[str, Any]] = tomllib.loads(text).get("packages", [])

@@ -19,7 +19,7 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
 from worldsize.wings.environments.native import toolchain
 from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
-from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
 from worldsize.wings.environments.workspace.programs import environ_after, run_bash
 
@@ -113,7 +113,7 @@ def _compile(
             built.append(line.strip().split(" ")[1])
         work.report_progress(f"{step.title}: {_masked_line(work, line)}")
 
-    uv = _ObservedUv(work, environ, heard)
+    refuse_logins_in_options(step.options)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
     lines = [*index_lines(work), *wanted]
     if sources is not None:
@@ -121,23 +121,11 @@ def _compile(
         lines = ["--no-index", "--find-links " + sources, *wanted]
     constraints = write_input(work, "constraints.txt", pins(before))
     path = write_input(work, "build-requirements.txt", lines)
-    install(
-        uv, work.prefix, path, constraints, options, {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}, step.title
-    )
+    kept = {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}
+    install(Uv(work, environ), work.prefix, path, constraints, options, kept, step.title, heard)
     now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
     return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}
-
-
-class _ObservedUv(Uv):
-    """Every line of uv's is heard: a compiler may be at work for minutes."""
-
-    def __init__(self, work: Build, environ: Mapping[str, str], heard: Any) -> None:
-        super().__init__(work, environ)
-        self._listener = heard
-
-    def _progress_listener(self, what: str) -> Any:
-        return self._listener
 
 
 def wheel_key(

@@ -1,8 +1,7 @@
 """Users and passwords in the addresses of package indexes, kept out of the command lines of pip and uv.
 
 pip starts another pip to build a source distribution, and tells it the addresses as words: everybody on the machine can
-read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of. uv gets
-in variables what would be words of its own.
+read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from worldsize.errors import UsageError
-from worldsize.trust.secrets import mask_channel
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
@@ -25,16 +23,6 @@ _ADDRESS_VARIABLES = (*_INDEX_VARIABLES, "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"
 
 _PROXY = "PIP_PROXY"
 _CONFIGURATION_LINE = re.compile(r"(global|wheel)\.(index-url|pypi-url|extra-index-url|find-links|proxy)=(.+)")
-_UV_VARIABLES = {
-    "--index-url": ("UV_INDEX_URL", " "),
-    "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
-    "--default-index": ("UV_DEFAULT_INDEX", " "),
-    "--index": ("UV_INDEX", " "),
-    "--find-links": ("UV_FIND_LINKS", ","),
-}
-"""The variable that says the same, and what stands between several."""
-
-_SHORT = {"-i": "--index-url", "-f": "--find-links"}
 
 
 class IndexLogins:
@@ -104,27 +92,6 @@ class IndexLogins:
             what = f"two logins for one host: {host}"
             raise UsageError(what, "stage.pip", "pip can be told one: leave the other out, or use a keyring")
         return start + rest
-
-
-def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """uv's words without the options that hold a login, or a token, and the variables that say the same."""
-    kept: list[tuple[str, ...]] = []
-    said: dict[str, list[str]] = {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        name, equals, value = word.partition("=")
-        if word[:2] in _SHORT and not word.startswith("--"):
-            name, equals, value = _SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
-        if name not in _UV_VARIABLES or not (equals or left):
-            kept.append((word,))
-            continue
-        value = value if equals else left.pop(0)
-        said.setdefault(name, []).append(value)
-        kept.append((name, value))
-    hidden = {name for name, values in said.items() if any(mask_channel(each) != each for each in values)}
-    variables = {_UV_VARIABLES[name][0]: _UV_VARIABLES[name][1].join(said[name]) for name in hidden}
-    return [word for words in kept if words[0] not in hidden for word in words], variables
 
 
 def _parse_configuration(text: str) -> dict[str, str]:
