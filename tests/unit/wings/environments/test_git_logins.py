@@ -245,7 +245,7 @@ def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["--overrides=LIST", "LIST", "-c=LIST", "-rLIST", "-qrLIST", "-qr=LIST", "-eTREE", "--group=TREE/pyproject.toml:dev"],
+    ["--overrides=LIST", "LIST", "-c=LIST", "-rLIST", "-qrLIST", "-qr=LIST", "-eTREE", "--group=TREE/pyproject.toml:x"],
 )
 @pytest.mark.parametrize("deep", [False, True])
 def test_what_options_of_a_step_name(tmp_path: Path, option: str, deep: bool) -> None:

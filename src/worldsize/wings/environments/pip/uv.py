@@ -85,7 +85,7 @@ class Uv:
         """Its standard output; each line that it tells people is `heard`, or else told of where it says how far it is.
         `what` is being done, for people. BuildError, also for a word that would show a login."""
         inputs = self._work.inputs
-        files = [word for word in words if word.startswith(inputs + os.sep)]
+        files = [word for word in words if word.startswith(inputs + os.sep) and os.path.isfile(word)]
         trees = _source_trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
         refuse_passwords_of_trees(trees, _override_lines(words))
         looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
