@@ -15,7 +15,6 @@ import pytest
 
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
-from worldsize.wings.environments.conda import rattler_process
 from worldsize.wings.environments.conda.clobbered_files import (
     ClobberedFile,
     find_clobbered,
@@ -23,6 +22,7 @@ from worldsize.wings.environments.conda.clobbered_files import (
     refuse_clobbered,
 )
 from worldsize.wings.environments.conda.packages import (
+    PROGRAM,
     PackageSource,
     channel_addresses,
     packages_from_pip,
@@ -387,6 +387,6 @@ def test_a_proposal_is_an_environment_file() -> None:
 def test_rattlers_program_finds_no_module_beside_itself(tmp_path: Path) -> None:
     """Found by review: what rattler imports, such as `secrets` or `pip`, would have been a file of worldsize's."""
     (tmp_path / "rattler.py").write_text("import json, sys\nsys.stderr.write(json.dumps(sys.path))\nsys.exit(9)\n")
-    argv = [sys.executable, rattler_process.__file__]
+    argv = [sys.executable, PROGRAM]
     done = subprocess.run(argv, input="{}", text=True, env={"PYTHONPATH": str(tmp_path)}, stderr=subprocess.PIPE)
-    assert done.returncode == 9 and os.path.dirname(rattler_process.__file__) not in json.loads(done.stderr)
+    assert done.returncode == 9 and os.path.dirname(PROGRAM) not in json.loads(done.stderr)

@@ -15,13 +15,12 @@ from worldsize.errors import BuildError, UsageError
 from worldsize.extras import missing_package_error
 from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
-from worldsize.wings.environments.conda import rattler_process
 from worldsize.wings.environments.inspect.installed import conda_packages, installed_distributions
 from worldsize.wings.environments.inspect.machine import all_virtual_packages
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import ProgramResult, execute, exit_text, failure_hint
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 _NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
 _TIMEOUT = 300.0
@@ -126,7 +125,7 @@ def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) 
 
 
 def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
-    argv = [sys.executable, _PROGRAM]
+    argv = [sys.executable, PROGRAM]
     found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
     ended = execute(
@@ -140,18 +139,18 @@ def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[st
 
 
 def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str, Any]) -> Exception:
-    code = ended.code
-    if code == rattler_process.NO_RATTLER:
+    kind = json.loads(ended.out or "{}").get("error")
+    if kind == "no rattler":
         return missing_package_error("building conda environments", "py-rattler", "env")
-    if code == rattler_process.BAD_SPEC:
+    if kind == "bad spec":
         return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
-    if code == rattler_process.UNSOLVABLE:
+    if kind == "unsolvable":
         return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
-    if code == rattler_process.UNREACHABLE:
+    if kind == "unreachable":
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
         return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
     return BuildError(
-        "conda {}{}".format(exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended)
+        "conda {}{}".format(exit_text(ended.code), ": " + said if said else ""), None, failure_hint(work, ended)
     )
 
 
