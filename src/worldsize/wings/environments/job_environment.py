@@ -18,9 +18,9 @@ from worldsize.service.environments.location import envs_dir
 from worldsize.service.environments.lookup import Environment, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.trust.secrets import mask_values
-from worldsize.wings.environments.location import find_prefix, read_probe
+from worldsize.wings.environments.nodes import read_probe
 from worldsize.wings.environments.sources import is_lock
-from worldsize.wings.environments.workspace.prefixes import entries, is_ready, read_description, touch
+from worldsize.wings.environments.workspace.prefixes import entries, find_prefix, is_ready, read_description, touch
 
 DEFAULT_CHANNELS = ("conda-forge",)
 _USER_KEYS = frozenset(("spec", "options", "steps"))

@@ -42,8 +42,8 @@ def check(options: argparse.Namespace) -> int:
     from worldsize.jobspec.job import Job
     from worldsize.service.compute_nodes import left_out_notice
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.wings.environments.check import check_on_nodes
     from worldsize.wings.environments.inspect.node_check import find_problems
+    from worldsize.wings.environments.nodes import check_on_nodes
 
     config = load_current_config()
     name = choose_compute(config, options.compute, None)
@@ -89,8 +89,7 @@ def _show(rows: Any, problems: Any) -> None:
 
 def probe_compute(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.wings.environments.location import write_probe
-    from worldsize.wings.environments.probe import probe
+    from worldsize.wings.environments.nodes import probe, write_probe
 
     config = load_current_config()
     name = choose_compute(config, options.compute, None)

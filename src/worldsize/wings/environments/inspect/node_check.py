@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.wings.environments.agent import python_report
-
 OLDEST_PYTHON = (3, 8)
 
 OLDEST_DRIVERS = {
@@ -54,14 +52,18 @@ class NodeReport(NamedTuple):
 
 def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]) -> list[str]:
     """What a node executes: besides, what is known to matter and is installed there is looked at."""
+    from worldsize.wings.environments.agent import python_report
+
     with open(python_report.__file__, encoding="utf-8") as file:
         program = file.read()
     asked = {"modules": modules, "distributions": distributions, "optional": KNOWN_PACKAGES}
     return [python, "-c", _BOOT, program, json.dumps(asked)]
 
 
-def parse_node_report(node: str, code: int, out: str, err: str) -> NodeReport:
-    """What a node printed, whatever its start-up files print around it."""
+def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeReport:
+    """What a node printed, whatever its start-up files print around it; a node without a `code` was lost."""
+    if code is None:
+        return NodeReport(node, None, 1, err)
     for line in reversed(out.splitlines()):
         if line.startswith("{"):
             try:
