@@ -19,7 +19,7 @@ from worldsize.service.environments.lookup import Environment, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.trust.secrets import mask_values
 from worldsize.wings.environments.nodes import read_probe
-from worldsize.wings.environments.sources import is_lock
+from worldsize.wings.environments.sources import is_lock, masked_lock_variables, read_lock, with_lock_spec
 from worldsize.wings.environments.workspace.prefixes import entries, find_prefix, is_ready, read_description, touch
 
 DEFAULT_CHANNELS = ("conda-forge",)
@@ -57,7 +57,6 @@ def plan_environment(
     """What `spec` means on a compute, built there already or still to be built; on top of `existing`, if given.
     UsageError, NotFound for what is wrong with it."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
-    from worldsize.wings.environments.locks import read_lock, with_lock_spec
 
     if existing is not None and spec.conda:
         _refuse_conda(existing)
@@ -91,8 +90,6 @@ def plan_environment(
 
 
 def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
-    from worldsize.wings.environments.locks import masked_lock_variables
-
     names = masked_lock_variables(lock) if lock else []
     what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
     return (what % ", ".join(names),) if names else ()
@@ -221,6 +218,4 @@ def lost_variables(path: str) -> list[str] | None:
     """The names of variables whose values a lock file does not hold, since they were secrets; None of another file."""
     if not is_lock(path):
         return None
-    from worldsize.wings.environments.locks import masked_lock_variables, read_lock
-
     return masked_lock_variables(read_lock(path))

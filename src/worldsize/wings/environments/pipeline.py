@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
@@ -13,9 +14,8 @@ from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
-from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values
+from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
-from worldsize.wings.environments.build_secrets import secrets_of_build
 from worldsize.wings.environments.conda import clobbered_files, packages
 from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
@@ -28,10 +28,14 @@ from worldsize.wings.environments.inspect.machine import platform
 from worldsize.wings.environments.native.steps import check_prerequisites, run_steps
 from worldsize.wings.environments.native.toolchain import tools_from_conda
 from worldsize.wings.environments.pip import install
+from worldsize.wings.environments.pip.requirements import referenced_variables
 from worldsize.wings.environments.pip.uv import Uv, make_layer, make_venv
-from worldsize.wings.environments.sources import LOCK_FORMAT
+from worldsize.wings.environments.sources import LOCK_FORMAT, masked_lock_variables
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import environ_after_modules, execute, without_active_environment
+
+_MIN_LINE_LENGTH = 8
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 StepRunner = Callable[[Build, Recipe, Mapping[str, str]], list[dict[str, Any]]]
 """Executes the build steps, with the environment's variables; what they were, for the description."""
@@ -208,6 +212,36 @@ def _description(
 
 def _secrets(recipe: Recipe) -> list[str]:
     return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
+
+
+def secrets_of_build(
+    spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The values that no output or record of a build may hold, and each line of those with several lines: values of
+    variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
+    ask `environ` for. Values that are too short to be recognised are left out."""
+    asked = referenced_variables([*spec.pip, *([spec.file] if spec.file else [])])
+    texts = [*spec.variables.values()]
+    for step in spec.steps:
+        texts += [*step.pip, *step.options, *step.variables.values(), *([step.run] if step.run else [])]
+    asked.update(match[1] or match[2] for text in texts for match in _VARIABLE.finditer(text))
+    asked.update(named, masked_lock_variables(lock) if lock else ())
+    known = {**environ, **spec.variables}
+    tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
+    for table in (spec.variables, *(step.variables for step in spec.steps)):
+        tables += [table, {name: _expand_variables(value, known) for name, value in table.items()}]
+    return _with_lines(value for table in tables for value in secret_values(table, named))
+
+
+def _with_lines(values: Iterable[str]) -> list[str]:
+    """Also each line of those of several: a program's words are masked line by line."""
+    found = list(dict.fromkeys(values))
+    lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
+    return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))
+
+
+def _expand_variables(text: str, known: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)
 
 
 def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:

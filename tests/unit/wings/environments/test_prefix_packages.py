@@ -41,9 +41,9 @@ from worldsize.wings.environments.inspect.installed import (
     normalized_name,
     package_set_digest,
 )
-from worldsize.wings.environments.locks import lock_text
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.uv import find_uv
+from worldsize.wings.environments.sources import lock_text
 from worldsize.wings.environments.workspace.builder import ScratchBuild
 from worldsize.wings.environments.workspace.programs import environ_after, run, run_bash, without_active_environment
 

@@ -71,7 +71,7 @@ def build(options: argparse.Namespace) -> int:
 
 def lock(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.job_environment import read_built_description
-    from worldsize.wings.environments.locks import lock_text
+    from worldsize.wings.environments.sources import lock_text
 
     environment, _ = ensure_environment(options)
     description = read_built_description(environment)

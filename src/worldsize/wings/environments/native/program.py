@@ -13,8 +13,8 @@ from typing import Any
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub
-from worldsize.wings.environments.locks import spec_from_json
 from worldsize.wings.environments.native.steps import run_steps
+from worldsize.wings.environments.sources import spec_from_json
 from worldsize.wings.environments.workspace.builder import ScratchBuild
 from worldsize.wings.environments.workspace.programs import without_active_environment
 
