@@ -52,9 +52,9 @@ def propose_split(options: argparse.Namespace) -> int:
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
         work = ScratchBuild(scratch, told.show_activity)
-        versions = partial(packages.query_versions, work, source, environ=os.environ)
+        known = partial(packages.find_known, work, source, environ=os.environ)
         trial = partial(packages.find_conflict, work, source, environ=os.environ)
-        proposal = propose(found, options.python, versions, trial)
+        proposal = propose(found, options.python, known, trial)
     told.clear()
     name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
     if options.output == "json":

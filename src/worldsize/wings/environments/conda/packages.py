@@ -93,11 +93,9 @@ def _mask_addresses(prefix: str) -> None:
             write_json(path, {**record, "url": mask_channel(url)})
 
 
-def query_versions(
-    work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Which of `specs` the channels have anything for, and in which versions. Raises as `install`."""
-    found: dict[str, list[str]] = ask_rattler(work, source.order("versions", specs=list(specs)), environ)
+def find_known(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Which of `specs` the channels have anything for. Raises as `install`."""
+    found: list[str] = ask_rattler(work, source.order("known", specs=list(specs)), environ)
     return found
 
 

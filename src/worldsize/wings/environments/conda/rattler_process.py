@@ -71,8 +71,8 @@ _RECORD_KEYS = (
 async def execute_order(order: dict[str, Any]) -> Any:
     if order["do"] == "solve":
         return [_row(each) for each in await _solve(order)]
-    if order["do"] == "versions":
-        return await _query_versions(order)
+    if order["do"] == "known":
+        return await _find_known(order)
     records = [_record(row) for row in order["rows"]] if order.get("rows") is not None else await _solve(order)
     await _install(order, records)
     return [_row(each) for each in records]
@@ -119,18 +119,13 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
     )
 
 
-async def _query_versions(order: dict[str, Any]) -> dict[str, list[str]]:
-    """The names of `specs` that a channel has anything for that fits, with the versions found."""
+async def _find_known(order: dict[str, Any]) -> list[str]:
+    """The `specs` that a channel has anything for."""
     specs = {text: _spec(text) for text in order["specs"]}
     platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
     found = await _gateway(order).query(_channels(order), platforms, list(specs.values()), recursive=False)
-    versions: dict[str, list[str]] = {}
-    for records in found:
-        for record in records:
-            for text, spec in specs.items():
-                if spec.matches(record):
-                    versions.setdefault(text, []).append(str(record.version))
-    return versions
+    records = [record for of_channel in found for record in of_channel]
+    return [text for text, spec in specs.items() if any(map(spec.matches, records))]
 
 
 async def _install(order: dict[str, Any], records: list[Any]) -> None:
