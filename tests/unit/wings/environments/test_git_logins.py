@@ -13,7 +13,7 @@ from worldsize.errors import BuildError, NotFound, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.requirements import git_requirements
 from worldsize.wings.environments.pip.uv import Uv, refuse_logins_in_options
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.builder import Build
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,12 @@ def test_a_script_that_lists_requirements_in_its_comments(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "word",
-    ["dep @ https://anna:hunter2@h/dep.whl", ADDRESS, "--trusted=https://anna:hunter2@h/", "-qihttps://anna:hunter2@h/"],
+    [
+        "dep @ https://anna:hunter2@h/dep.whl",
+        ADDRESS,
+        "--trusted=https://anna:hunter2@h/",
+        "-qihttps://anna:hunter2@h/",
+    ],
 )
 def test_a_login_that_a_command_line_would_show(tmp_path: Path, word: str) -> None:
     """Found by review: uv's own words had it."""
@@ -297,7 +302,7 @@ def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
     noted, program = tmp_path / "noted", tmp_path / "uv"
     program.write_text('#!/bin/sh\nprintf "%%s\\0" "$@" >%s\n' % noted)
     program.chmod(0o755)
-    work = ScratchBuild(str(tmp_path), lambda what: None)
+    work = Build(str(tmp_path), lambda what: None)
     os.makedirs(work.inputs)
     uv = Uv(work, {"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
     uv.program = str(program)

@@ -44,7 +44,7 @@ from worldsize.wings.environments.inspect.installed import (
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.uv import find_uv
 from worldsize.wings.environments.sources import lock_text
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import environ_after, run, run_bash, without_active_environment
 
 SITE = "lib/python3.11/site-packages"
@@ -253,18 +253,18 @@ def test_a_lock_that_came_out_otherwise_is_an_error() -> None:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> ScratchBuild:
-    return ScratchBuild(str(tmp_path), lambda what: None)
+def scratch(tmp_path: Path) -> Build:
+    return Build(str(tmp_path), lambda what: None)
 
 
-def test_a_programs_words_are_heard_and_kept_without_secrets(scratch: ScratchBuild) -> None:
+def test_a_programs_words_are_heard_and_kept_without_secrets(scratch: Build) -> None:
     heard: list[str] = []
     out = run(scratch, ["sh", "-c", "echo out; echo line >&2; echo API_TOKEN=hush >&2"], os.environ, "it", heard.append)
     assert (out, heard) == ("out\n", ["line", "API_TOKEN=hush"])  # who hears it passes on what is masked
     assert Path(scratch.log_path).read_text() == "line\nAPI_TOKEN=***\nout\n"
 
 
-def test_a_program_that_fails_or_is_not_there(scratch: ScratchBuild) -> None:
+def test_a_program_that_fails_or_is_not_there(scratch: Build) -> None:
     with pytest.raises(BuildError, match=r"(?s)making failed with code 3.*no rule") as caught:
         run(scratch, ["sh", "-c", "echo no rule >&2; exit 3"], os.environ, "making")
     assert scratch.log_path in (caught.value.hint or "")
@@ -272,7 +272,7 @@ def test_a_program_that_fails_or_is_not_there(scratch: ScratchBuild) -> None:
         run(scratch, ["/nowhere"], os.environ, "making")
 
 
-def test_lines_of_bash_end_at_the_first_that_fails(scratch: ScratchBuild) -> None:
+def test_lines_of_bash_end_at_the_first_that_fails(scratch: Build) -> None:
     assert run_bash(scratch, ["echo shown", "echo kept >&3"], os.environ, "it") == "kept\n"
     with pytest.raises(BuildError, match=r"with code 1: false"):
         run_bash(scratch, ["false", "touch never"], os.environ, "it")

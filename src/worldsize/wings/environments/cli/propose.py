@@ -39,7 +39,7 @@ def propose_split(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.conda import packages
     from worldsize.wings.environments.conda.split_requirements import environment_yaml, propose, read_list
     from worldsize.wings.environments.job_environment import DEFAULT_CHANNELS
-    from worldsize.wings.environments.workspace.builder import ScratchBuild
+    from worldsize.wings.environments.workspace.builder import Build
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
         raise UsageError(f"--python: {options.python!r:.60} is no version", None, "such as 3.11")
@@ -51,7 +51,7 @@ def propose_split(options: argparse.Namespace) -> int:
     source = packages.PackageSource(channels, alias, (), cache)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
-        work = ScratchBuild(scratch, told.show_activity)
+        work = Build(scratch, told.show_activity)
         known = partial(packages.find_known, work, source, environ=os.environ)
         trial = partial(packages.find_conflict, work, source, environ=os.environ)
         proposal = propose(found, options.python, known, trial)

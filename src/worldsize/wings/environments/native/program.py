@@ -15,7 +15,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.rank_environment import scrub
 from worldsize.wings.environments.native.steps import run_steps
 from worldsize.wings.environments.sources import spec_from_json
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import without_active_environment
 
 
@@ -25,7 +25,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if not os.path.isdir(order["prefix"]):
         print(f"this node does not see {order['prefix']}", file=sys.stderr)
         return 2
-    work = ScratchBuild(order["prefix"], lambda what: print(what, flush=True), order["log"])
+    work = Build(order["prefix"], lambda what: print(what, flush=True), order["log"])
     work.secrets = order["secrets"]
     try:
         done = run_steps(

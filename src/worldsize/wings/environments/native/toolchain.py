@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from worldsize.errors import UsageError
 from worldsize.wings.environments.inspect import machine
@@ -45,26 +44,16 @@ _CONDA_PACKAGES = {
 _NCCL_VARIABLES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUDA_HOME")
 
 
-class Tool(NamedTuple):
-    """`version` is None where the tool does not tell."""
-
-    name: str
-    version: str | None
-
-
-def find_tool(name: str, environ: Mapping[str, str]) -> Tool | None:
-    """A tool by its usual name, or any program; None where it is not here. `cuda` is the GPU's driver."""
+def find_version(name: str, environ: Mapping[str, str]) -> str | None:
+    """Of a tool by its usual name, or of any program; "" where it does not tell, None where it is not here. `cuda` is
+    the GPU's driver."""
     tool = _ALIASES.get(name, name)
-    if tool == "cuda":
-        return _driver(environ)
-    if tool == "nccl":
-        return _nccl(environ)
-    if tool == "mpi":
-        return _mpi(environ)
+    if tool in _FINDERS:
+        return _FINDERS[tool](environ)
     if tool in ("gcc", "g++"):
         program = environ.get("CC" if tool == "gcc" else "CXX", tool)
-        return _program(tool, [program, "-dumpfullversion", "-dumpversion"], environ)
-    return _program(tool, [tool, "--version"], environ)
+        return _version_of([program, "-dumpfullversion", "-dumpversion"], environ)
+    return _version_of([tool, "--version"], environ)
 
 
 def tool_of(wanted: str) -> str:
@@ -85,8 +74,8 @@ def tools_from_conda(conda: Sequence[str]) -> list[str]:
 
 def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
     """Those that a compiled wheel depends on, as far as they are here."""
-    found = {name: find_tool(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
-    known = {name: each.version or "?" for name, each in found.items() if each}
+    found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
+    known = {name: version or "?" for name, version in found.items() if version is not None}
     return {"platform": machine.platform(), "glibc": machine.glibc_version() or "", **known}
 
 
@@ -109,43 +98,43 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     assert parsed is not None
     name, sign, version = parsed.groups()
     mend = _HINTS.get(tool, "install it, or load a module that has it")
-    found = find_tool(name, environ)
+    found = find_version(name, environ)
     if found is None:
         what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not here"
         return f"{what} ({mend})"
     if version is None:
         return None
-    if found.version is None:
+    if not found:
         return f"{name} does not tell its version, and {wanted} is wanted"
-    if _COMPARE[sign](version_numbers(found.version), version_numbers(version)):
+    if _COMPARE[sign](version_numbers(found), version_numbers(version)):
         return None
-    return f"{name} is {found.version}, and {wanted} is wanted ({mend})"
+    return f"{name} is {found}, and {wanted} is wanted ({mend})"
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _driver(environ: Mapping[str, str]) -> Tool | None:
-    """With the newest CUDA that the driver can serve, where nvidia-smi tells."""
+def _driver(environ: Mapping[str, str]) -> str | None:
+    """The newest CUDA that the driver can serve, where nvidia-smi tells."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:
-        return Tool("cuda", cuda[1])
-    return Tool("cuda", None) if machine.driver_version() else None
+        return cuda[1]
+    return "" if machine.driver_version() else None
 
 
-def _mpi(environ: Mapping[str, str]) -> Tool | None:
+def _mpi(environ: Mapping[str, str]) -> str | None:
     compiler = environ.get("MPICC", "mpicc")
     for words in ([compiler, "--showme:version"], [compiler, "-v"], [compiler, "--version"]):
         said = _output(words, environ)
         named = re.search(r"(?:Open MPI|MPICH version|MVAPICH2?|Intel\(R\) MPI Library)\D*(\d+(?:\.\d+)+)", said or "")
         if named:
-            return Tool("mpi", named[1])
-    return Tool("mpi", None) if _output([compiler, "--version"], environ) is not None else None
+            return named[1]
+    return None if _output([compiler, "--version"], environ) is None else ""
 
 
-def _nccl(environ: Mapping[str, str]) -> Tool | None:
+def _nccl(environ: Mapping[str, str]) -> str | None:
     roots = [environ[name] for name in _NCCL_VARIABLES if environ.get(name)] + ["/usr", "/usr/local/cuda"]
     for root in roots:
         try:
@@ -154,16 +143,19 @@ def _nccl(environ: Mapping[str, str]) -> Tool | None:
         except OSError:
             continue
         parts = [re.search(rf"#define\s+NCCL_{name}\s+(\d+)", text) for name in ("MAJOR", "MINOR", "PATCH")]
-        return Tool("nccl", ".".join(part[1] for part in parts if part) or None)
+        return ".".join(part[1] for part in parts if part)
     return None
 
 
-def _program(name: str, words: Sequence[str], environ: Mapping[str, str]) -> Tool | None:
+def _version_of(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     said = _output(words, environ)
     if said is None:
         return None
     version = _VERSION.search(said) or _NUMBER.search(said)
-    return Tool(name, version[0] if version else None)
+    return version[0] if version else ""
+
+
+_FINDERS = {"cuda": _driver, "nccl": _nccl, "mpi": _mpi}
 
 
 def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:

@@ -32,19 +32,21 @@ ProgressCallback = Callable[[str], None]
 class Build:
     """A build on its way, as those who do its parts see it.
 
-    prefix   where it is built, a directory that is there and was empty
-    log      a file for what the tools say, opened to append
-    inherit  descriptors that every program which is started has to be given: they hold the lock
-    secrets  texts that are told nobody, nor logged
-    left     what whoever finds the build abandoned should know, noted with every news
+    prefix    where it is built, a directory that is there and was empty
+    log_path  a file for what the tools say, opened to append
+    inherit   descriptors that every program which is started has to be given: they hold the lock, if there is one
+    secrets   texts that are told nobody, nor logged
+    left      what whoever finds the build abandoned should know, noted with every news
     """
 
     secrets: Sequence[str] = ()
 
-    def __init__(self, prefix: str, lock: FileLock, tell: ProgressCallback) -> None:
+    def __init__(
+        self, prefix: str, tell: ProgressCallback, log_path: str | None = None, lock: FileLock | None = None
+    ) -> None:
         self.prefix = prefix
-        self.log_path = log_path(prefix)
-        self.inherit: tuple[int, ...] = (lock.descriptor,)
+        self.log_path = log_path or os.path.join(prefix, "log")
+        self.inherit: tuple[int, ...] = (lock.descriptor,) if lock else ()
         self.left: dict[str, Any] = {}
         self._lock = lock
         self._tell = tell
@@ -57,7 +59,8 @@ class Build:
     def report_progress(self, what: str) -> None:
         """Tells us, and those who wait, without the secrets in it."""
         masked = self.mask(what)
-        self._note(masked)
+        if self._lock:
+            self._lock.note(masked, **self.left)
         self._tell(masked)
 
     def report_step(self, what: str) -> None:
@@ -69,23 +72,6 @@ class Build:
     def mask(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
-
-    def _note(self, what: str) -> None:
-        self._lock.note(what, **self.left)
-
-
-class ScratchBuild(Build):
-    """A directory for tools of which nobody waits for the end; nothing is locked."""
-
-    def __init__(self, directory: str, tell: ProgressCallback, log_path: str | None = None) -> None:
-        self.prefix = directory
-        self.log_path = log_path or os.path.join(directory, "log")
-        self.inherit = ()
-        self.left = {}
-        self._tell = tell
-
-    def _note(self, what: str) -> None:
-        pass
 
 
 EnvironmentMaker = Callable[[Build], dict[str, Any]]
@@ -115,7 +101,7 @@ def ensure_built(
         _begin_build(prefix, lock, abandoned)
         try:
             with _exit_on_signals():
-                _make_environment(prefix, make, Build(prefix, lock, tell))
+                _make_environment(prefix, make, Build(prefix, tell, log_path(prefix), lock))
         except BaseException:
             discard(prefix)
             raise
