@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
@@ -37,71 +37,47 @@ SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
 
 def make_remote_steps(config: Config, compute: str, environ: Mapping[str, str], start: SubmitFunction) -> StepRunner:
     """Steps that are executed on the compute, by a run; what they need is downloaded here first."""
-    return partial(_execute_steps, partial(_start, config, compute, environ, start), compute, environ)
+
+    def execute_steps(work: Build, recipe: Recipe, active: Mapping[str, str]) -> list[dict[str, Any]]:
+        own = os.path.join(work.prefix, STEPS_DIRECTORY)
+        os.makedirs(own, exist_ok=True)
+        with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # what the steps are told, secrets too
+            order = _write_order(work, recipe, active, told)
+            job = make_build_job(recipe, work.prefix, order, environ)
+            request = SubmissionRequest(job, config, compute, environ, os.getcwd(), argv=sys.argv)
+            run = Run(start(request, Progress()), environ)
+            work.left["run"] = run.id
+            work.report_step(f"build steps wait for a node of {compute}: run {run.id}")
+            _follow(run, work)
+            found: list[dict[str, Any]] | None = read_json(os.path.join(told, "steps.json"))
+        if found is None:
+            raise BuildError("the run left no result", f"run {run.id}", f"worldsize logs {run.id}")
+        return found
+
+    return execute_steps
 
 
-def _execute_steps(
-    start: Callable[[Job], Run],
-    compute: str,
-    environ: Mapping[str, str],
-    work: Build,
-    recipe: Recipe,
-    active: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    own = os.path.join(work.prefix, STEPS_DIRECTORY)
-    os.makedirs(own, exist_ok=True)
-    order, result = os.path.join(own, "order.json"), os.path.join(own, "steps.json")
-    try:
-        return _execute_order(start, compute, environ, work, recipe, active, order, result)
-    finally:
-        for path in (order, result):  # with what the steps are told, secrets too
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-
-
-def _execute_order(
-    start: Callable[[Job], Run],
-    compute: str,
-    environ: Mapping[str, str],
-    work: Build,
-    recipe: Recipe,
-    active: Mapping[str, str],
-    order: str,
-    result: str,
-) -> list[dict[str, Any]]:
-    write_json(
-        order,
-        {
-            "prefix": work.prefix,
-            "log": os.path.join(os.path.dirname(order), "steps.log"),
-            "spec": non_default_fields(recipe.spec),
-            "cache": recipe.cache,
-            "secrets": work.secrets,
-            "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
-            "result": result,
-        },
-    )
-    asked = {
-        *referenced_variables([*recipe.spec.pip, *([recipe.spec.file] if recipe.spec.file else [])]),
-        *recipe.secrets,
+def _write_order(work: Build, recipe: Recipe, active: Mapping[str, str], directory: str) -> str:
+    order = os.path.join(directory, "order.json")
+    said = {
+        "prefix": work.prefix,
+        "log": os.path.join(work.prefix, STEPS_DIRECTORY, "steps.log"),
+        "spec": non_default_fields(recipe.spec),
+        "cache": recipe.cache,
+        "secrets": work.secrets,
+        "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
+        "result": os.path.join(directory, "steps.json"),
     }
-    wanted = make_build_job(recipe, work.prefix, order)._replace(
-        secrets=tuple(name for name in sorted(asked) if name in environ)
-    )
-    run = start(wanted)
-    work.left["run"] = run.id
-    work.report_step(f"build steps wait for a node of {compute}: run {run.id}")
-    _follow(run, work)
-    found: list[dict[str, Any]] | None = read_json(result)
-    if found is None:
-        raise BuildError("the run left no result", f"run {run.id}", f"worldsize logs {run.id}")
-    return found
+    write_json(order, said)
+    return order
 
 
-def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
+def make_build_job(recipe: Recipe, prefix: str, order: str, environ: Mapping[str, str]) -> Job:
     """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
+    spec = recipe.spec
+    asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
     argv = (sys.executable, "-m", "worldsize.wings.environments.native.program", order)
-    wants_gpu = any(tool_of(each) == "cuda" for each in recipe.spec.prerequisites)
+    wants_gpu = any(tool_of(each) == "cuda" for each in spec.prerequisites)
     return Job(
         command=command_text(argv),
         argv=argv,
@@ -109,12 +85,8 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
         environment_variables={"PYTHONPATH": import_path()},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
+        secrets=tuple(name for name in sorted(asked) if name in environ),
     )
-
-
-def _start(config: Config, compute: str, environ: Mapping[str, str], start: SubmitFunction, wanted: Job) -> Run:
-    request = SubmissionRequest(wanted, config, compute, environ, os.getcwd(), argv=sys.argv)
-    return Run(start(request, Progress()), environ)
 
 
 def _follow(run: Run, work: Build) -> None:
@@ -155,14 +127,13 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
         run = Run(find_run_paths(config.home, str(note["run"])), environ)
         _end(run)
         run.wait(_PATIENCE)
-    except (WorldsizeError, TimeoutError) as error:
-        if isinstance(error, TimeoutError):
-            what = f"an earlier build goes on, and cannot be ended: run {note['run']}"
-            raise BuildError(what, None, f"worldsize cancel {note['run']}") from None
+    except WorldsizeError:
+        pass  # it is gone
+    except TimeoutError:
+        what = f"an earlier build goes on, and cannot be ended: run {note['run']}"
+        raise BuildError(what, None, f"worldsize cancel {note['run']}") from None
 
 
 def _end(run: Run) -> None:
-    try:
+    with suppress(WorldsizeError):  # it will be found by its lock
         run.cancel(now=True)
-    except WorldsizeError:
-        pass  # it will be found by its lock

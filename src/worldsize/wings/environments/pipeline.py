@@ -204,7 +204,7 @@ def _description(
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
         "spec": mask_tree(mask_values(non_default_fields(spec), secrets), sparing=True),
-        "options": install.without_secrets(mask_values(install.index_options(spec.pip), secrets)),
+        "options": [mask_text(each) for each in mask_values(install.index_options(spec.pip), secrets)],
         "conda": conda,
         "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
     }

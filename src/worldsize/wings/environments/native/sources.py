@@ -4,7 +4,6 @@ fetched ahead for steps that run where nothing can be downloaded."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ from worldsize.wings.environments.inspect.installed import installed_distributio
 from worldsize.wings.environments.native import steps
 from worldsize.wings.environments.native.toolchain import is_condition_met
 from worldsize.wings.environments.pip.install import pins, write_input
+from worldsize.wings.environments.pip.requirements import locked_packages
 from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import Build
 
@@ -76,11 +76,6 @@ def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str]
 def _resolve_packages(
     work: Build, step: BuildStep, wanted: list[str], names: set[str], environ: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The packages of a pylock.toml (PEP 751)."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     before = installed_distributions(work.prefix)
     path = write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
     constraints = write_input(
@@ -99,8 +94,7 @@ def _resolve_packages(
     refuse_logins_in_options(step.options)
     uv = Uv(work, environ)
     text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
-    found: list[dict[str, Any]] = tomllib.loads(text).get("packages", [])
-    return found
+    return locked_packages(text)
 
 
 def _install_dependencies(

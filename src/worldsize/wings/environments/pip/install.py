@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.directories import make_directories
-from worldsize.trust.secrets import MASK, mask_text
+from worldsize.trust.secrets import MASK
 from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
     installed_distributions,
@@ -20,7 +19,12 @@ from worldsize.wings.environments.inspect.installed import (
 )
 from worldsize.wings.environments.pip.git_logins import has_login
 from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include, write_lines
-from worldsize.wings.environments.pip.requirements import git_requirements, local_directories, project_name
+from worldsize.wings.environments.pip.requirements import (
+    git_requirements,
+    local_directories,
+    locked_packages,
+    project_name,
+)
 from worldsize.wings.environments.pip.uv import Uv, install
 from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
@@ -182,13 +186,9 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """From a pylock.toml (PEP 751): of every file that the index has for a package in its version."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    """From a pylock.toml: of every file that the index has for a package in its version."""
     found = {}
-    for package in tomllib.loads(text).get("packages", ()):
+    for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
         hashes = {"{}:{}".format(*item) for each in files for item in each.get("hashes", {}).items()}
         found[normalized_name(package["name"])] = sorted(hashes)
@@ -201,7 +201,8 @@ def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
     if not rows:
         return
     lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
-    path = write_input(work, "requirements.txt", [*unmasked_options(lock.get("options", ())), *lines])
+    options = [each for each in lock.get("options", ()) if MASK not in each]
+    path = write_input(work, "requirements.txt", [*options, *lines])
     install(uv, work.prefix, path, None, ["--no-deps", *_refresh_options(lines, uv)])
 
 
@@ -229,13 +230,3 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
 def index_options(lines: Iterable[str]) -> list[str]:
     """The lines that say where packages are, those of included files too."""
     return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, "-r"))))
-
-
-def without_secrets(options: Iterable[str]) -> list[str]:
-    """As they may be written down. Whoever builds from that needs the credentials in uv's own variables or files."""
-    return [mask_text(each) for each in options]
-
-
-def unmasked_options(options: Iterable[str]) -> list[str]:
-    """Those that hold no masked secret."""
-    return [each for each in options if MASK not in each]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from typing import Any
 from urllib.parse import unquote
@@ -131,17 +131,21 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 def workspace_directories(directory: str) -> list[str]:
     """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
     is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
-    at = os.path.abspath(directory)
-    while True:
+    for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
             if not is_believed(os.stat(os.path.join(at, "pyproject.toml")).st_uid):
                 return []
             members = [glob(os.path.join(at, each), recursive=True) for each in _texts(said.get("members"))]
             return [at, *(os.path.normpath(each) for found in members for each in found if os.path.isdir(each))]
-        if at == os.path.dirname(at):
-            return []
-        at = os.path.dirname(at)
+    return []
+
+
+def directories_from(path: str) -> Iterator[str]:
+    """A directory, by its absolute path, and those above it, the nearest first."""
+    yield path
+    if path != os.path.dirname(path):
+        yield from directories_from(os.path.dirname(path))
 
 
 def description_files(directory: str) -> list[str]:
@@ -254,12 +258,23 @@ def toml_text_lines(path: str) -> list[str]:
 
 def _read_toml(path: str) -> dict[str, Any]:
     """Its tables; none where it is missing, or no TOML: that is uv's to say."""
+    try:
+        return parse_toml(read_file(path).decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Raises ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    try:
-        found: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
-        return found
-    except (OSError, ValueError):
-        return {}
+    found: dict[str, Any] = tomllib.loads(text)
+    return found
+
+
+def locked_packages(text: str) -> list[dict[str, Any]]:
+    """The packages of a pylock.toml (PEP 751)."""
+    found: list[dict[str, Any]] = parse_toml(text).get("packages", [])
+    return found

@@ -15,7 +15,7 @@ from worldsize.errors import BuildError
 from worldsize.trust.decisions import decision_about_directory, decision_about_file
 from worldsize.trust.owners import danger_of
 from worldsize.trust.projects import danger_of_file
-from worldsize.wings.environments.pip.requirements import uv_table
+from worldsize.wings.environments.pip.requirements import directories_from, uv_table
 
 _NAMES = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
 _FILE_VARIABLES = ("UV_CONFIG_FILE", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "UV_OVERRIDE")
@@ -26,10 +26,9 @@ def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
     """BuildError for a file of somebody else's that uv would go by, above where the directory is named and where it is
     found: which of these uv follows is its own affair."""
     for path in {os.path.abspath(directory), os.path.realpath(directory)}:
-        while path != os.path.dirname(path):
-            path = os.path.dirname(path)
+        for above in directories_from(os.path.dirname(path)):
             for name in _NAMES:
-                _refuse_foreign(os.path.join(path, name), environ)
+                _refuse_foreign(os.path.join(above, name), environ)
 
 
 def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
@@ -53,21 +52,19 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
     found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
     for name in _FILE_VARIABLES:
         found += [os.path.join(directory, each) for each in environ.get(name, "").split()]
-    at = os.path.abspath(directory)
-    while at != os.path.dirname(at):
-        found.append(os.path.join(at, "uv.toml"))
-        at = os.path.dirname(at)
+    found += [os.path.join(at, "uv.toml") for at in directories_from(os.path.abspath(directory))]
     return [path for path in found if os.path.isfile(path)]
 
 
 def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
     """Whether a search upwards comes to a directory where others may make files before one that `ends` it."""
-    at = os.path.realpath(directory)
-    while not ends(at) and at != os.path.dirname(at):
-        at = os.path.dirname(at)
+    start = os.path.realpath(directory)
+    for at in directories_from(start):
         status = os.stat(at)
-        if danger_of(status, at) and not decision_about_directory(at, status, environ):
+        if at != start and danger_of(status, at) and not decision_about_directory(at, status, environ):
             return True
+        if ends(at):
+            return False
     return False
 
 
