@@ -28,39 +28,36 @@ class ExistingEnvironment(NamedTuple):
         return os.path.join(self.prefix, "bin", "python")
 
 
-def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> ExistingEnvironment:
+def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] = {}) -> ExistingEnvironment:
     """The environment at the absolute path `wanted`, or of that name; `own` are ours by name, which come first.
 
     Names are looked for where conda, mamba and virtualenvwrapper keep theirs. NotFound, with the nearest name.
     """
     if os.sep in wanted:
         return _environment_at(wanted)
-    found = find_by_name(wanted, environ, own)
-    if found is not None:
-        return found
-    raise _not_found_error(wanted, environ, own or {})
-
-
-def find_by_name(
-    name: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None
-) -> ExistingEnvironment | None:
-    if own and name in own:
-        found = inspect_prefix(own[name])
-        if found is None:
-            what, hint = explain_missing_python(own[name])
-            raise NotFound(f"environment {os.path.basename(own[name])}: {what}", None, hint)
-        return found
-    for prefix in _candidate_prefixes(name, environ):
-        found = inspect_prefix(prefix)
-        if found is not None and is_trusted_prefix(prefix):
+    if wanted in own:
+        ours = inspect_prefix(own[wanted])
+        if ours is None:
+            what, hint = explain_missing_python(own[wanted])
+            raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
+        return ours
+    there = [found for found in map(inspect_prefix, _candidate_prefixes(wanted, environ)) if found]
+    for found in there:
+        if is_trusted_prefix(found.prefix):
             return found
-    return _find_conda_base(name, environ)
+    if there:
+        prefix = there[0].prefix
+        what = f"there is an environment {wanted!r:.60} at {prefix}, which somebody else could have put there"
+        raise NotFound(what, None, f"give its path; or worldsize config trust {prefix}")
+    raise _not_found_error(wanted, environ, own)
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where environments are kept, and then what conda has written down."""
+    """Where environments are kept, then what conda has written down, then what it calls the installation itself."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
     yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
+    if name == "base":
+        yield from (root for root in _conda_roots(environ) if os.path.isdir(os.path.join(root, "conda-meta")))
 
 
 def is_trusted_prefix(prefix: str) -> bool:
@@ -177,16 +174,6 @@ def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
     yield from (os.path.join(home, name) for name in _ROOTS)
 
 
-def _find_conda_base(name: str, environ: Mapping[str, str]) -> ExistingEnvironment | None:
-    """conda's name for the installation itself."""
-    found = (
-        (inspect_prefix(root) for root in _conda_roots(environ) if is_trusted_prefix(root))
-        if name == "base"
-        else iter(())
-    )
-    return next((each for each in found if each is not None and each.kind == "conda"), None)
-
-
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
     home = environ.get("HOME") or os.path.expanduser("~")
     try:
@@ -199,11 +186,6 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
-    bases = list(_conda_roots(environ)) if name == "base" else []
-    others = [prefix for prefix in (*_candidate_prefixes(name, environ), *bases) if inspect_prefix(prefix)]
-    if others:
-        what = f"there is an environment {name!r:.60} at {others[0]}, which somebody else could have put there"
-        raise NotFound(what, None, f"give its path; or worldsize config trust {others[0]}")
     known = dict.fromkeys(own)
     for directory in _environment_directories(environ):
         try:

@@ -71,19 +71,10 @@ def _read_distributions(directory: str) -> Iterator[InstalledDistribution]:
 
 def _metadata(path: str) -> tuple[str, str] | None:
     """Name and version, from the headers alone: the text behind them may be long."""
-    file = (
-        os.path.join(path, "METADATA" if path.endswith(".dist-info") else "PKG-INFO") if os.path.isdir(path) else path
-    )
-    name = version = ""
-    for line in _read_text(file).split("\n"):
-        key, _, value = line.partition(": ")
-        if key == "Name":
-            name = value.strip()
-        elif key == "Version":
-            version = value.strip()
-        if not line or (name and version):
-            break
-    return (name, version) if name and version else None
+    name = "METADATA" if path.endswith(".dist-info") else "PKG-INFO"
+    headers = _read_text(os.path.join(path, name) if os.path.isdir(path) else path).partition("\n\n")[0]
+    found = dict(re.findall(r"^(Name|Version): *(\S+)", headers, re.MULTILINE))
+    return (found["Name"], found["Version"]) if len(found) == 2 else None
 
 
 def record_rows(path: str) -> list[tuple[str, str]]:
