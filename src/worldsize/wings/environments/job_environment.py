@@ -169,8 +169,9 @@ def _build(
 ) -> bool:
     from functools import partial
 
-    from worldsize.wings.environments.build_job import end_abandoned_run, make_remote_steps
-    from worldsize.wings.environments.pipeline import make_environment, run_steps_locally
+    from worldsize.wings.environments.native.build_job import end_abandoned_run, make_remote_steps
+    from worldsize.wings.environments.native.steps import run_steps
+    from worldsize.wings.environments.pipeline import make_environment
     from worldsize.wings.environments.workspace.builder import ensure_built
 
     name = os.path.basename(prefix)
@@ -178,7 +179,7 @@ def _build(
     progress.notice(f"building the environment {name}")
     config, compute = environment.config, environment.compute
     elsewhere = recipe.spec.build_on == "compute"
-    steps = make_remote_steps(config, compute, recipe.environ, start) if elsewhere else run_steps_locally
+    steps = make_remote_steps(config, compute, recipe, start) if elsewhere else run_steps
     work = partial(make_environment, recipe=recipe, steps=steps)
     abandoned = partial(end_abandoned_run, config, recipe.environ)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
@@ -16,29 +16,28 @@ from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
-from worldsize.wings.environments.conda import clobbered_files, packages
+from worldsize.wings.environments.conda import packages
 from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
+    find_clobbered,
     installed_distributions,
     mask_addresses,
     package_set_digest,
+    read_file_stamps,
+    refuse_clobbered,
     site_packages,
 )
-from worldsize.wings.environments.inspect.machine import platform
-from worldsize.wings.environments.native.steps import check_prerequisites, run_steps
-from worldsize.wings.environments.native.toolchain import tools_from_conda
+from worldsize.wings.environments.inspect.machine import platform, tools_from_conda
+from worldsize.wings.environments.native.steps import StepRunner, check_prerequisites
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.requirements import referenced_variables
 from worldsize.wings.environments.pip.uv import Uv, make_layer, make_venv
-from worldsize.wings.environments.sources import LOCK_FORMAT, masked_lock_variables
+from worldsize.wings.environments.sources import LOCK_FORMAT, masked_lock_variables, non_default_fields
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import environ_after_modules, execute, without_active_environment
 
 _MIN_LINE_LENGTH = 8
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-
-StepRunner = Callable[[Build, Recipe, Mapping[str, str]], list[dict[str, Any]]]
-"""Executes the build steps, with the environment's variables; what they were, for the description."""
 
 
 def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
@@ -53,11 +52,11 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
     project = recipe.spec.file
     uv = Uv(work, environ, os.path.dirname(project) if project else None)
     rows = _install_interpreter(work, uv, recipe)
-    before, stamps = installed_distributions(work.prefix), clobbered_files.read_file_stamps(work.prefix)
+    before, stamps = installed_distributions(work.prefix), read_file_stamps(work.prefix)
     pip_rows = _install_pip_packages(work, uv, recipe, before)
     done = _run_native_steps(work, recipe, environ, steps)
-    found = clobbered_files.find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
-    clobbered_files.refuse_clobbered(found, recipe.spec.clobber)
+    found = find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
+    refuse_clobbered(found, recipe.spec.clobber)
     if rows and not pip_rows:
         _compile_bytecode(work, environ)
     mask_addresses(work.prefix, work.mask)
@@ -86,7 +85,7 @@ def _run_native_steps(
         from worldsize.wings.environments.native.sources import fetch_downloads
 
         fetch_downloads(work, spec.fetch, recipe.cache, environ)
-    return steps(work, recipe, environ) if spec.steps else []
+    return steps(work, spec, environ, recipe.cache) if spec.steps else []
 
 
 def _with_compiled(
@@ -106,10 +105,6 @@ def _with_compiled(
         for each in install.added_distributions(work.prefix, before)
         if each.name not in known
     ]
-
-
-def run_steps_locally(work: Build, recipe: Recipe, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    return run_steps(work, recipe.spec, environ, recipe.cache)
 
 
 def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
@@ -242,13 +237,3 @@ def _with_lines(values: Iterable[str]) -> list[str]:
 
 def _expand_variables(text: str, known: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)
-
-
-def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
-    """The parts of a spec that say something, as JSON can hold them."""
-    defaults = EnvironmentSpec._field_defaults
-    changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
-    for name in ("fetch", "steps"):
-        if name in changed:
-            changed[name] = [each._asdict() for each in changed[name]]
-    return changed

@@ -168,6 +168,16 @@ def masked_lock_variables(lock: Mapping[str, Any]) -> list[str]:
     return [name for name, value in variables.items() if MASK in value]
 
 
+def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
+    """The parts of a spec that say something, as JSON can hold them."""
+    defaults = EnvironmentSpec._field_defaults
+    changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
+    for name in ("fetch", "steps"):
+        if name in changed:
+            changed[name] = [each._asdict() for each in changed[name]]
+    return changed
+
+
 def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
     """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)

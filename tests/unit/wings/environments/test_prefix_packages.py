@@ -15,12 +15,6 @@ import pytest
 
 from worldsize.errors import BuildError, ConfigError
 from worldsize.trust.secrets import mask_channel
-from worldsize.wings.environments.conda.clobbered_files import (
-    ClobberedFile,
-    find_clobbered,
-    read_file_stamps,
-    refuse_clobbered,
-)
 from worldsize.wings.environments.conda.packages import (
     PROGRAM,
     PackageSource,
@@ -36,10 +30,14 @@ from worldsize.wings.environments.conda.split_requirements import (
     read_list,
 )
 from worldsize.wings.environments.inspect.installed import (
+    ClobberedFile,
     InstalledDistribution,
+    find_clobbered,
     installed_distributions,
     normalized_name,
     package_set_digest,
+    read_file_stamps,
+    refuse_clobbered,
 )
 from worldsize.wings.environments.pip import install
 from worldsize.wings.environments.pip.uv import find_uv

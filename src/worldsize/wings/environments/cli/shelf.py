@@ -139,8 +139,7 @@ def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any
 
 
 def _changed_files(prefix: str | None) -> list[dict[str, Any]]:
-    from worldsize.wings.environments.conda.clobbered_files import find_clobbered
-    from worldsize.wings.environments.inspect.installed import installed_distributions
+    from worldsize.wings.environments.inspect.installed import find_clobbered, installed_distributions
 
     if prefix is None:
         return []

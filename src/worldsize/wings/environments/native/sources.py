@@ -19,8 +19,8 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
+from worldsize.wings.environments.inspect.machine import is_condition_met
 from worldsize.wings.environments.native import steps
-from worldsize.wings.environments.native.toolchain import is_condition_met
 from worldsize.wings.environments.pip.install import pins, write_input
 from worldsize.wings.environments.pip.requirements import locked_packages
 from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.activation import activation, expand_variables
@@ -16,8 +16,8 @@ from worldsize.errors import BuildError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
 from worldsize.plan.setup_script import module_line
 from worldsize.snapshot.object_store import digest_of
+from worldsize.wings.environments.inspect import machine
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
-from worldsize.wings.environments.native import toolchain
 from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
 from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
@@ -31,10 +31,14 @@ _SHOWN = 200
 _EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
 
 
+StepRunner = Callable[[Build, EnvironmentSpec, Mapping[str, str], str], list[dict[str, Any]]]
+"""Executes the build steps, with the environment's variables and the cache; what they were, for the description."""
+
+
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
     """BuildError with everything that is not here, but for the tools that will come `later`."""
-    wanted = [each for each in spec.prerequisites if toolchain.tool_of(each) not in later]
-    found = toolchain.problems(wanted, environ)
+    wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
+    found = machine.problems(wanted, environ)
     if found:
         what = "a prerequisite is missing" if len(found) == 1 else f"{len(found)} prerequisites are missing"
         raise BuildError("{} on {}:\n  {}".format(what, os.uname().nodename, "\n  ".join(found)))
@@ -51,7 +55,7 @@ def run_steps(
     check_prerequisites(spec, active)
     done = []
     for number, step in enumerate(spec.steps, 1):
-        if step.when and not toolchain.is_condition_met(step.when, active):
+        if step.when and not machine.is_condition_met(step.when, active):
             work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is left out: only with {step.when}")
             done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
@@ -101,7 +105,7 @@ def _compile(
 ) -> dict[str, Any]:
     """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
     same with the same variables. What is installed already stays."""
-    tools = {**toolchain.tool_versions(environ), "python": _python_version(work)}
+    tools = {**machine.tool_versions(environ), "python": _python_version(work)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
     names = [name for name in map(requirement_name, wanted) if name]
     key = wheel_key(tools, wanted, step.options, variables)
@@ -151,7 +155,7 @@ def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple
 
 def _is_old(requirement: str) -> bool:
     pinned = re.match(r"horovod(?:\[[^\]]*\])?==(\d+(?:\.\d+)*)", requirement)
-    return pinned is not None and toolchain.version_numbers(pinned[1]) < _FIRST_NEW
+    return pinned is not None and machine.version_numbers(pinned[1]) < _FIRST_NEW
 
 
 def _cache_source_directory(requirement: str, cache: str) -> str:

@@ -1,4 +1,7 @@
-"""Build steps as a run of their own, on a node of the compute: where there is a GPU, or the compiler that fits."""
+"""Build steps as a run of their own, on a node of the compute: where there is a GPU, or the compiler that fits.
+
+Its one rank is `python -m MODULE ORDER`, on a node that sees the environment's directory, too.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,22 @@ from worldsize.common.source_files import import_path
 from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
+from worldsize.plan.rank_environment import scrub
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState
 from worldsize.store.find import find_run_paths
+from worldsize.wings.environments.inspect.machine import tool_of
 from worldsize.wings.environments.native.sources import fetch_sources
-from worldsize.wings.environments.native.toolchain import tool_of
+from worldsize.wings.environments.native.steps import StepRunner, run_steps
 from worldsize.wings.environments.pip.requirements import referenced_variables
-from worldsize.wings.environments.pipeline import StepRunner, non_default_fields
+from worldsize.wings.environments.sources import non_default_fields, spec_from_json
 from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
+from worldsize.wings.environments.workspace.programs import without_active_environment
 
 _LAST_LINES = 12
 _PATIENCE = 60.0
@@ -35,15 +42,19 @@ SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
 """Submits a run."""
 
 
-def make_remote_steps(config: Config, compute: str, environ: Mapping[str, str], start: SubmitFunction) -> StepRunner:
+def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: SubmitFunction) -> StepRunner:
     """Steps that are executed on the compute, by a run; what they need is downloaded here first."""
 
-    def execute_steps(work: Build, recipe: Recipe, active: Mapping[str, str]) -> list[dict[str, Any]]:
+    environ = recipe.environ
+
+    def execute_steps(
+        work: Build, spec: EnvironmentSpec, active: Mapping[str, str], cache: str
+    ) -> list[dict[str, Any]]:
         own = os.path.join(work.prefix, STEPS_DIRECTORY)
         os.makedirs(own, exist_ok=True)
         with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # what the steps are told, secrets too
-            order = _write_order(work, recipe, active, told)
-            job = make_build_job(recipe, work.prefix, order, environ)
+            order = _write_order(work, spec, active, cache, told)
+            job = make_build_job(recipe, work.prefix, order)
             request = SubmissionRequest(job, config, compute, environ, os.getcwd(), argv=sys.argv)
             run = Run(start(request, Progress()), environ)
             work.left["run"] = run.id
@@ -57,26 +68,26 @@ def make_remote_steps(config: Config, compute: str, environ: Mapping[str, str], 
     return execute_steps
 
 
-def _write_order(work: Build, recipe: Recipe, active: Mapping[str, str], directory: str) -> str:
+def _write_order(work: Build, spec: EnvironmentSpec, active: Mapping[str, str], cache: str, directory: str) -> str:
     order = os.path.join(directory, "order.json")
     said = {
         "prefix": work.prefix,
         "log": os.path.join(work.prefix, STEPS_DIRECTORY, "steps.log"),
-        "spec": non_default_fields(recipe.spec),
-        "cache": recipe.cache,
+        "spec": non_default_fields(spec),
+        "cache": cache,
         "secrets": work.secrets,
-        "sources": fetch_sources(work, recipe.spec, active, recipe.cache),
+        "sources": fetch_sources(work, spec, active, cache),
         "result": os.path.join(directory, "steps.json"),
     }
     write_json(order, said)
     return order
 
 
-def make_build_job(recipe: Recipe, prefix: str, order: str, environ: Mapping[str, str]) -> Job:
+def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
     """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
     spec = recipe.spec
     asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
-    argv = (sys.executable, "-m", "worldsize.wings.environments.native.program", order)
+    argv = (sys.executable, "-m", "worldsize.wings.environments.native.build_job", order)
     wants_gpu = any(tool_of(each) == "cuda" for each in spec.prerequisites)
     return Job(
         command=command_text(argv),
@@ -85,7 +96,7 @@ def make_build_job(recipe: Recipe, prefix: str, order: str, environ: Mapping[str
         environment_variables={"PYTHONPATH": import_path()},
         slurm={"gpus_per_node": "1"} if wants_gpu else {},
         source="env build",
-        secrets=tuple(name for name in sorted(asked) if name in environ),
+        secrets=tuple(name for name in sorted(asked) if name in recipe.environ),
     )
 
 
@@ -137,3 +148,30 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
 def _end(run: Run) -> None:
     with suppress(WorldsizeError):  # it will be found by its lock
         run.cancel(now=True)
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    os.umask(0o077)  # an environment is its owner's: others could change what runs execute
+    order: dict[str, Any] = read_json(argv[0])
+    if not os.path.isdir(order["prefix"]):
+        print(f"this node does not see {order['prefix']}", file=sys.stderr)
+        return 2
+    work = Build(order["prefix"], lambda what: print(what, flush=True), order["log"])
+    work.secrets = order["secrets"]
+    try:
+        done = run_steps(
+            work,
+            spec_from_json(order["spec"]),
+            without_active_environment(scrub(environ)),
+            order["cache"],
+            order["sources"],
+        )
+    except WorldsizeError as error:
+        print(str(error), file=sys.stderr)
+        return error.exit_code
+    write_json(order["result"], done)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))
