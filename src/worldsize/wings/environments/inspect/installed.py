@@ -1,5 +1,5 @@
-"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart; and which of
-conda's files were changed since."""
+"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart;
+and which of conda's files were changed since."""
 
 from __future__ import annotations
 
