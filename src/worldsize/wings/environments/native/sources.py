@@ -109,7 +109,7 @@ def _install_dependencies(
     ]
     if lines:
         path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
-        install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
+        install(Uv(work, environ), work.prefix, path, ["--no-deps"], what=step.title)
 
 
 def default_directory(prefix: str) -> str:

@@ -126,7 +126,7 @@ def _compile(
     constraints = write_input(work, "constraints.txt", pins(before))
     path = write_input(work, "build-requirements.txt", lines)
     kept = {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}
-    install(Uv(work, environ), work.prefix, path, constraints, options, kept, step.title, heard)
+    install(Uv(work, environ), work.prefix, path, ["--constraints", constraints, *options], kept, step.title, heard)
     now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
     return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}

@@ -55,11 +55,10 @@ def _export_requirements(uv: Uv, directory: str) -> list[str]:
 
 def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
     """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
-    constraints = None
-    if before:
-        constraints = write_input(work, "constraints.txt", pins(before))
     rest, options = _separate_projects(work, lines)
-    install(uv, work.prefix, rest, constraints, [*options, *_refresh_options(lines, uv)])
+    if before:
+        options += ["--constraints", write_input(work, "constraints.txt", pins(before))]
+    install(uv, work.prefix, rest, [*options, *_refresh_options(lines, uv)])
 
 
 def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
@@ -102,19 +101,8 @@ def install_layer(
     want another version of what it has."""
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
-    words = (
-        "pip",
-        "install",
-        "--python",
-        base_python,
-        "--dry-run",
-        "--constraints",
-        constraints,
-        *options,
-        "-r",
-        wanted,
-    )
-    said = uv.read_messages("looking at what is there", *words)
+    words = ["pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints]
+    said = uv.read_messages("looking at what is there", *words, *options, "-r", wanted)
     found = [
         f"{name} @ {url or bare_url}" if url or bare_url else f"{name}=={version}"
         for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
@@ -122,7 +110,7 @@ def install_layer(
     ]
     if found:
         layer = write_input(work, "layer.txt", [*index_options(lines), *found])
-        install(uv, work.prefix, layer, None, ["--no-deps", *_refresh_options(lines, uv)])
+        install(uv, work.prefix, layer, ["--no-deps", *_refresh_options(lines, uv)])
 
 
 def pins(found: Iterable[InstalledDistribution]) -> list[str]:
@@ -203,7 +191,7 @@ def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
     lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
     options = [each for each in lock.get("options", ()) if MASK not in each]
     path = write_input(work, "requirements.txt", [*options, *lines])
-    install(uv, work.prefix, path, None, ["--no-deps", *_refresh_options(lines, uv)])
+    install(uv, work.prefix, path, ["--no-deps", *_refresh_options(lines, uv)])
 
 
 def _pin(row: Mapping[str, Any]) -> str:

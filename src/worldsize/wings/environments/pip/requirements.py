@@ -76,12 +76,14 @@ def with_variables(text: str, environ: Mapping[str, str]) -> str:
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """The source trees that the lines name, and those of projects and files that they include. UsageError, OSError."""
+    """The source trees that the lines name, projects among them, and those of projects and files that they include.
+    UsageError, OSError."""
     found: list[str] = []
     for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
         if include and os.path.basename(include[1]) == "pyproject.toml":
-            found += local_sources(os.path.dirname(include[1]))
+            directory = os.path.dirname(include[1])
+            found += [directory, *local_sources(directory)]
         elif path:
             found.append(path)
     return [path for path in dict.fromkeys(found) if os.path.isdir(path)]

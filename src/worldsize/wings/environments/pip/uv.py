@@ -64,7 +64,6 @@ class Uv:
         self.program = find_uv(environ)
         self._project = project
         self._directory = project or os.sep
-        self._given = environ
         if project:
             refuse_settings_above(project, environ)
             if is_search_exposed(project, has_settings, environ):
@@ -90,11 +89,11 @@ class Uv:
         refuse_passwords_of_trees(trees, _override_lines(words))
         looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
-            refuse_settings_above(directory, self._given)
+            refuse_settings_above(directory, self._environ)
         for path in settings_files(cwd or self._directory, self._environ):
             refuse_passwords(path)
         given = [self._logins.strip_file(word, inputs) if word in files else word for word in words]
-        if may_omit_sources(trees, self._given):
+        if may_omit_sources(trees, self._environ):
             given.append("--no-sources")
         for word in given:
             if mask_channel(word) != word:
@@ -108,13 +107,13 @@ class Uv:
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
         for directory in looked_at:
-            refuse_settings_above(directory, self._given)  # they may have come since
+            refuse_settings_above(directory, self._environ)  # they may have come since
         return said
 
     def export(self, what: str, directory: str, *words: str) -> str:
         """What `uv export` says of the project in this directory. BuildError."""
         apart = os.path.join(self._work.inputs, "apart")
-        if not is_search_exposed(directory, is_workspace, self._given) or local_sources(directory):
+        if not is_search_exposed(directory, is_workspace, self._environ) or local_sources(directory):
             return self(what, "export", *words, "--project", directory, cwd=directory)
         try:
             copy = write_isolated_copy(directory, apart)
@@ -168,14 +167,9 @@ def _named_paths(option: str) -> list[str]:
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
     """The source trees of requirements files, projects and directories. UsageError, OSError."""
-    found = []
+    found: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
-            found.append(path)
-        elif os.path.basename(path) == "pyproject.toml":
-            found.append(os.path.dirname(path))
-        else:
-            found += local_directories(["-r " + path])
+        found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
     return reachable_trees(found, workspaces=False)
 
 
@@ -212,14 +206,11 @@ def install(
     uv: Uv,
     prefix: str,
     requirements: str,
-    constraints: str | None,
-    options: Sequence[str] = (),
+    options: Sequence[str],
     variables: Mapping[str, str] | None = None,
     what: str = "pip",
     heard: LineCallback | None = None,
 ) -> None:
     """Installs a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
-    words = ["pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode"]
-    if constraints:
-        words += ["--constraints", constraints]
+    words = ("pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode")
     uv(what, *words, *options, "-r", requirements, variables=variables, heard=heard)
