@@ -22,16 +22,12 @@ class ResolvedEnvironment(NamedTuple):
     notice: str | None = None
 
 
-def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config) -> ResolvedEnvironment:
+def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, depth: int = 0) -> ResolvedEnvironment:
     """The spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is wrong.
 
     In this order: a name that only Azure has, by `environment_map`; a named environment of the configuration; a path;
-    the name of an environment that exists.
+    the name of an environment that exists. `depth`: of the names that led to this one.
     """
-    return _resolve(wanted, config, 0)
-
-
-def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int) -> ResolvedEnvironment:
     if wanted is None:
         return ResolvedEnvironment(None)
     if depth > _DEEPEST:
@@ -42,7 +38,7 @@ def _resolve(wanted: str | Mapping[str, Any] | None, config: Config, depth: int)
     if is_azure_name(wanted):
         return _resolve_azure_name(wanted, config, depth)
     if wanted in config.environments:
-        found = _resolve(config.environments[wanted], config, depth + 1)
+        found = resolve_environment(config.environments[wanted], config, depth + 1)
         spec = found.spec
         return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
     if is_path(wanted):
@@ -75,14 +71,11 @@ def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
 
 
 def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
-    spellings = _azure_spellings(name) if config.environment_map else []
+    spellings: list[str] = []
+    if config.environment_map:
+        spellings = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
     for pattern, value in config.environment_map.items():
         if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
-            return _resolve(value, config, depth + 1)
+            return resolve_environment(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
     return ResolvedEnvironment(None, what % name)
-
-
-def _azure_spellings(name: str) -> list[str]:
-    found: list[str] = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
-    return found

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.atomic_files import read_object, write_json
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.environment.activation import Activation
@@ -172,13 +172,9 @@ def probe(compute: Compute) -> ProbeResult:
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
     """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
     somebody else could have written the answer."""
-    if not is_reliable_directory(os.path.dirname(_probe_file(home, compute))):
-        return ()
-    try:
-        value = read_json(_probe_file(home, compute)) or {}
-    except (OSError, ValueError):
-        return ()
-    return tuple(value.get("virtual_packages", ()))
+    path = _probe_file(home, compute)
+    found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
+    return tuple(found.get("virtual_packages", ()))
 
 
 def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:

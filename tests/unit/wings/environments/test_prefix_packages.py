@@ -148,7 +148,7 @@ def test_many_changes_are_summed_up(prefix: Prefix) -> None:
 def test_who_installed_what(prefix: Prefix) -> None:
     prefix.pip("mine", {SITE + "/mine.py": "x"})
     (found,) = installed_distributions(str(prefix.root))
-    assert (found.name, found.version, found.installer) == ("mine", "2.0", "uv")
+    assert (found.name, found.version) == ("mine", "2.0")
     assert packages_from_pip(str(prefix.root)) == ["mine"]
     info = "%s/theirs-2.0.dist-info/METADATA" % SITE
     prefix.conda("theirs", {info: "Metadata-Version: 2.1\nName: theirs\nVersion: 2.0\n"})
@@ -237,7 +237,7 @@ def test_where_packages_are_is_taken_from_included_files_too(tmp_path: Path) -> 
 
 def test_a_lock_that_came_out_otherwise_is_an_error() -> None:
     lock = {"pip": [{"name": "A_b", "version": "1", "digest": "old"}, {"name": "made", "version": "1", "built": True}]}
-    there = InstalledDistribution("a-b", "1", "/x", "uv", "new")
+    there = InstalledDistribution("a-b", "1", "/x", "new")
     assert install.with_installed_digests(lock, [there]) == [{"name": "A_b", "version": "1", "digest": "new"}]
     for wrong in ([there._replace(version="2")], [], [there, there._replace(name="c")]):
         with pytest.raises(BuildError, match="not what the lock says"):

@@ -74,9 +74,8 @@ def install(
     """Solves and installs `specs` into the prefix, or exactly the packages of `rows`; the rows of what is installed.
 
     BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
-    is not here; UsageError for a prefix that pip has touched.
+    is not here.
     """
-    refuse_pip_packages(work.prefix)
     work.report_step("conda: reading channels" if rows is None else f"conda: {len(rows)} packages of the lock")
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask_rattler(work, order, environ)

@@ -33,7 +33,6 @@ class InstalledDistribution(NamedTuple):
     name: str
     version: str
     path: str
-    installer: str = ""
     digest: str | None = None
     url: str | None = None
 
@@ -71,7 +70,6 @@ def _read_distributions(directory: str) -> Iterator[InstalledDistribution]:
                 yield InstalledDistribution(
                     *metadata,
                     path,
-                    _read_text(os.path.join(path, "INSTALLER")).strip(),
                     record_digest(path),
                     _url(path),
                 )

@@ -170,7 +170,7 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def _driver(environ: Mapping[str, str]) -> str | None:

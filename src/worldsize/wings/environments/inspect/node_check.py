@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from worldsize.wings.environments.inspect.machine import version_numbers
+
 OLDEST_PYTHON = (3, 8)
 
 OLDEST_DRIVERS = {
@@ -167,10 +169,6 @@ def _architecture_problems(name: str, capability: str, built_for: Sequence[str])
 def oldest_driver(cuda: str) -> str:
     """ "" where the table knows no such CUDA."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
-
-
-def version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)))
 
 
 def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:

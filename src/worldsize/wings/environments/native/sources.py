@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.common.numbers import bytes_text
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
@@ -48,11 +48,8 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
     directory = os.path.join(cache, "sources", key)
     make_directories(directory)
     for name, path in found.items():
-        target = os.path.join(directory, name)
-        if not os.path.exists(target):
-            part = f"{target}.{os.urandom(4).hex()}.part"
-            os.link(path, part)
-            os.replace(part, target)
+        with suppress(FileExistsError):
+            os.link(path, os.path.join(directory, name))
     return directory
 
 
@@ -136,7 +133,7 @@ def download_to_cache(
         local = url.removeprefix("file://")
         found = (
             _downloader("fetch")
-            .DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work))
+            .DataStore(os.path.join(cache, "downloads"), work)
             .fetch(local, sha256=sha256, max_size=max_size)
         )
     except WorldsizeError as error:
@@ -147,19 +144,6 @@ def download_to_cache(
 def _shown(url: str) -> str:
     """An address for people, without what may be secret in it."""
     return str(_downloader("http").display_url(url))
-
-
-class _DownloadProgress:
-    def __init__(self, work: Build) -> None:
-        self._work = work
-
-    def notice(self, text: str) -> None:
-        self._work.report_step(text)
-
-    def transfer(self, what: str, done: int, total: int) -> None:
-        self._work.report_progress(
-            "{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else "")
-        )
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.activation import activation, expand_variables
-from worldsize.environment.existing import inspect_prefix
+from worldsize.environment.existing import inspect_prefix, python_version
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
 from worldsize.plan.setup_script import module_line
@@ -105,7 +105,8 @@ def _compile(
 ) -> dict[str, Any]:
     """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
     same with the same variables. What is installed already stays."""
-    tools = {**machine.tool_versions(environ), "python": _python_version(work)}
+    python = python_version(work.prefix) or sys.version_info[:2]
+    tools = {**machine.tool_versions(environ), "python": "{}.{}".format(*python)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
     names = [name for name in map(requirement_name, wanted) if name]
     key = wheel_key(tools, wanted, step.options, variables)
@@ -167,7 +168,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
     if not os.path.isdir(place):
         part = f"{os.path.dirname(place)}.{os.urandom(4).hex()}.part"
         copy = os.path.join(part, os.path.basename(place))
-        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored_names)
+        shutil.copytree(requirement, copy, symlinks=True, ignore=shutil.ignore_patterns(*_EXCLUDED_NAMES))
         if _content_digest(copy) != digest:
             shutil.rmtree(part, ignore_errors=True)
             raise BuildError("has changed while it was copied", requirement, "try again")
@@ -176,10 +177,6 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
         except OSError:
             shutil.rmtree(part, ignore_errors=True)  # somebody else was sooner
     return place
-
-
-def _ignored_names(directory: str, names: Sequence[str]) -> set[str]:
-    return {name for name in names if name in _EXCLUDED_NAMES}
 
 
 def _content_digest(root: str) -> str:
@@ -206,12 +203,6 @@ def index_lines(work: Build) -> list[str]:
     """Where the pip part has its packages from."""
     path = input_path(work, "requirements.txt")
     return index_options(["-r " + path]) if os.path.exists(path) else []
-
-
-def _python_version(work: Build) -> str:
-    found = inspect_prefix(work.prefix)
-    version = found.version if found else None
-    return "{}.{}".format(*version) if version else "{}.{}".format(*sys.version_info[:2])
 
 
 def _masked_line(work: Build, line: str) -> str:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from worldsize.common.atomic_files import storage_error
-from worldsize.common.file_lock import FileLock, acquire
+from worldsize.common.file_lock import FileLock, acquire, read_note
+from worldsize.common.numbers import bytes_text
 from worldsize.trust.directories import require_reliable_directory
 from worldsize.trust.secrets import mask_text, mask_values
 from worldsize.wings.environments.workspace.prefixes import (
@@ -68,6 +69,14 @@ class Build:
         self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
+
+    def notice(self, text: str) -> None:
+        """As a store of downloads says it."""
+        self.report_step(text)
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """The same, of a download that is on its way."""
+        self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
 
     def mask(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
@@ -130,8 +139,6 @@ def remove_if_idle(prefix: str) -> bool:
 
 
 def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    from worldsize.common.file_lock import read_note
-
     note = read_note(lock_path(prefix))
     if note and abandoned is not None:
         abandoned(note)

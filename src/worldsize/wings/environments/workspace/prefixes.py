@@ -60,7 +60,7 @@ def find_prefix(directory: str, recipe: Recipe) -> str:
         named, digest = lock.get("prefix"), lock.get("digest")
         made_from = [str(named)] if named else _prefixes_of_fingerprint(directory, str(lock.get("fingerprint")))
         for prefix in made_from if digest else ():  # a directory that is no environment has none, either
-            if _digest(prefix) == digest and is_reliable_directory(prefix):
+            if (entry(prefix).description or {}).get("digest") == digest and is_reliable_directory(prefix):
                 return prefix
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
     if os.path.isdir(path):
@@ -75,14 +75,6 @@ def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
         return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
     except OSError:
         return []
-
-
-def _digest(prefix: str) -> str | None:
-    try:
-        found = read_description(prefix)
-    except WorldsizeError:
-        return None
-    return found.get("digest") if found else None
 
 
 def _label(recipe: Recipe) -> str:
