@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
+from worldsize.cli.console import load_current_config
 from worldsize.cli.output import report_message, show, show_document, show_json
 from worldsize.errors import StorageError, UsageError
 from worldsize.jobspec.config.config import Config
@@ -17,41 +17,6 @@ from worldsize.trust.documents import write_document
 
 if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Environment
-
-_EXAMPLES = {
-    "build": """examples:
-  worldsize env build environment.yml             prints the directory; the second time at once
-  worldsize env build requirements.txt --name nlp
-  worldsize env build job.yml --compute lab       what the job will run in, where the nodes of lab see it
-  PREFIX=$(worldsize env build torch)             torch: [environment.torch] of worldsize.toml
-
-SPEC is a requirements.txt, an environment.yml, a pyproject.toml or uv.lock, a lock file, a job file, or a name of the
-configuration. Ten builds at once build once.""",
-    "lock": """examples:
-  worldsize env lock environment.yml                          writes environment.lock.json beside it
-  worldsize env lock torch --to torch.lock.json
-  worldsize run job.yml --set environment=torch.lock.json     the very same packages, anywhere
-
-The lock file holds every package with its version, where it is from, and its hash.""",
-}
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[action]
-    parser.add_argument("spec", metavar="SPEC", help="a file, a job file, or a name")
-    add_compute_option(parser)
-    if action == "build":
-        parser.add_argument("--name", help="what the environment is called (default: as its file says)")
-        parser.set_defaults(act=build)
-    else:
-        parser.add_argument("--to", metavar="FILE", help="where to (default: beside the spec; -: standard output)")
-        parser.set_defaults(act=lock)
-    add_output_option(parser)
-
-
-def add_compute_option(parser: argparse.ArgumentParser) -> None:
-    compute = parser.add_argument("--compute", metavar="NAME", help="for which compute (default: the configured one)")
-    set_completer(compute, complete_computes)
 
 
 def build(options: argparse.Namespace) -> int:

@@ -6,36 +6,9 @@ import argparse
 import os
 from typing import Any
 
-from worldsize.cli.console import add_output_option, load_current_config, parse_count, table
+from worldsize.cli.console import load_current_config, table
 from worldsize.cli.output import lines_of, report, show, show_json
-from worldsize.wings.environments.cli.build import add_compute_option, look_up
-
-_EXAMPLES = {
-    "check": """examples:
-  worldsize env check                          the current Python, on every node of the default compute
-  worldsize env check job.yml --compute lab    what the job runs in, on every usable node of lab
-  worldsize env check torch -w 2 --import flash_attn,apex
-
-On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
-imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something will not work.""",
-    "probe": """examples:
-  worldsize env probe --compute lab           asks a node of lab; environments for lab go by its answer from now on
-
-What is printed may stand in worldsize.toml too, in the compute's table, where it wins.""",
-}
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[action]
-    if action == "check":
-        parser.add_argument("spec", metavar="SPEC", nargs="?", help="as of env build; the current Python when left out")
-        parser.add_argument("--import", metavar="NAMES", dest="modules", default="", help="further modules, by comma")
-        parser.add_argument(
-            "-w", "--world", metavar="N", type=parse_count, help="on N nodes of their own, rather than on all"
-        )
-    add_compute_option(parser)
-    add_output_option(parser)
-    parser.set_defaults(act=check if action == "check" else probe_compute)
+from worldsize.wings.environments.cli.build import look_up
 
 
 def check(options: argparse.Namespace) -> int:

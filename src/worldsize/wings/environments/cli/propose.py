@@ -8,28 +8,10 @@ import re
 import sys
 import tempfile
 
-from worldsize.cli.console import add_output_option, load_current_config
+from worldsize.cli.console import load_current_config
 from worldsize.cli.output import report, show_document, show_json
 from worldsize.errors import UsageError
 from worldsize.trust.secrets import mask_text
-
-_EXAMPLES = """examples:
-  worldsize env propose requirements.txt > environment.yml
-  worldsize env propose requirements.txt --channel conda-forge --python 3.11
-  worldsize env propose requirements.txt -o json
-
-What the channels have goes to conda, as far as the solver makes it fit together; all else goes to pip. Why, for each
-that does, is told beside."""
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    parser.add_argument("file", metavar="REQUIREMENTS", help="a requirements file")
-    parser.add_argument("--channel", action="append", default=[], help="where to look; may be repeated")
-    parser.add_argument("--python", metavar="VERSION", help="for this Python, such as 3.11")
-    parser.add_argument("--name", help="the environment's name (default: the directory's)")
-    add_output_option(parser)
-    parser.set_defaults(act=propose_split)
 
 
 def propose_split(options: argparse.Namespace) -> int:

@@ -7,60 +7,9 @@ import os
 import time
 from typing import Any
 
-from worldsize.cli.console import add_output_option, duration_text, load_current_config, set_completer, table
+from worldsize.cli.console import duration_text, load_current_config, table
 from worldsize.cli.output import report, show, show_json
-from worldsize.wings.environments.cli.build import add_compute_option, look_up
-
-_EXAMPLES = {
-    "list": """examples:
-  worldsize env list
-  worldsize env list -o json | jq -r '.[] | select(.state == "ready") | .prefix'""",
-    "show": """examples:
-  worldsize env show torch                        an environment that was built
-  worldsize env show environment.yml              what a file would build: where, and whether it is there
-  worldsize env show torch --verify               reads every file that conda installed: was one changed?""",
-    "remove": """examples:
-  worldsize env remove torch
-  worldsize env remove torch-0123456789abcdef nlp --force
-
-What a run uses that has not ended stays, unless --force says otherwise.""",
-    "gc": """examples:
-  worldsize env gc --dry-run
-  worldsize env gc --unused 7d
-
-Removed is what no run uses that has not ended, and nothing has used for long; and what is half and nobody builds.""",
-}
-_UNUSED = "30d"
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[action]
-    if action == "list":
-        add_compute_option(parser)
-        parser.set_defaults(act=list_environments)
-    elif action == "show":
-        name = parser.add_argument("name", metavar="NAME", help="a name, its unique beginning, a path, or a spec")
-        set_completer(name, complete_environments)
-        what = "compare conda's files with its checksums; 1 for changes"
-        parser.add_argument("--verify", action="store_true", help=what)
-        add_compute_option(parser)
-        parser.set_defaults(act=show_environment)
-    elif action == "remove":
-        names = parser.add_argument("names", metavar="NAME", nargs="+", help="a name, its unique beginning, or a path")
-        set_completer(names, complete_environments)
-        parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
-        parser.set_defaults(act=remove)
-    else:
-        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help=f"for so long (default: {_UNUSED})")
-        parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
-        parser.set_defaults(act=collect_garbage)
-    add_output_option(parser)
-
-
-def complete_environments(**_: Any) -> list[str]:
-    from worldsize.wings.environments.shelf import environment_entries
-
-    return [entry.name for entry in environment_entries(load_current_config())]
+from worldsize.wings.environments.cli.build import look_up
 
 
 def list_environments(options: argparse.Namespace) -> int:
