@@ -12,6 +12,9 @@ from worldsize.common.atomic_files import printable_text, read_file
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
 
+DESCRIPTION = "worldsize-environment.json"
+"""The file in a built environment that tells what it is; written last."""
+
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = r"python(\d+)\.(\d+)t?"
 

@@ -17,7 +17,7 @@ from worldsize.wings.environments.pip.requirements import local_path, local_sour
 from worldsize.wings.environments.sources import is_lock, is_project, read_named_file
 
 if TYPE_CHECKING:
-    from worldsize.environment.recipe import Recipe
+    from worldsize.service.environments.lookup import Recipe
 
 VERSION = 1
 """Counts up when what is built of the same spec changes."""

@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
-from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir
-from worldsize.service.environments.lookup import Environment, image_notices
+from worldsize.service.environments.lookup import Environment, Recipe, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.trust.secrets import mask_values
 from worldsize.wings.environments.nodes import read_probe

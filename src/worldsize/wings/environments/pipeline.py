@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
+from worldsize.environment.activation import expand_variables
 from worldsize.environment.existing import inspect_prefix
-from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.service.environments.lookup import Recipe
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
@@ -44,7 +45,7 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
     """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
     since what is compiled and fetched there is installed."""
     _refuse_masked(recipe)
-    work.secrets = _secrets(recipe)
+    work.secrets = secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
     make_private_directory(recipe.cache)
     environ = environ_after_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
     if recipe.spec.build_on == "login":
@@ -185,7 +186,7 @@ def _description(
     found = inspect_prefix(work.prefix)
     if found is None:
         raise BuildError("it has no bin/python in the end", work.prefix)
-    spec, secrets = recipe.spec, _secrets(recipe)
+    spec, secrets = recipe.spec, work.secrets
     return {
         "format": LOCK_FORMAT,
         "worldsize": VERSION,
@@ -205,10 +206,6 @@ def _description(
     }
 
 
-def _secrets(recipe: Recipe) -> list[str]:
-    return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
-
-
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
@@ -224,7 +221,7 @@ def secrets_of_build(
     known = {**environ, **spec.variables}
     tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
     for table in (spec.variables, *(step.variables for step in spec.steps)):
-        tables += [table, {name: _expand_variables(value, known) for name, value in table.items()}]
+        tables += [table, {name: expand_variables(value, known) for name, value in table.items()}]
     return _with_lines(value for table in tables for value in secret_values(table, named))
 
 
@@ -233,7 +230,3 @@ def _with_lines(values: Iterable[str]) -> list[str]:
     found = list(dict.fromkeys(values))
     lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
     return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))
-
-
-def _expand_variables(text: str, known: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)

@@ -14,7 +14,6 @@ from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.common.source_files import import_path
-from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import EnvironmentSpec
@@ -22,6 +21,7 @@ from worldsize.jobspec.job import Job, command_text
 from worldsize.logs.tail import last_lines
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.environments.lookup import Recipe
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState

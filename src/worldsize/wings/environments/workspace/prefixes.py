@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
-from worldsize.environment.recipe import DESCRIPTION, Recipe
+from worldsize.environment.existing import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
+from worldsize.service.environments.lookup import Recipe
 from worldsize.trust.directories import is_reliable_directory, remove_tree
 
 DESCRIPTION_VERSION = 1
