@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from worldsize.common.atomic_files import read_object, write_json
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
@@ -16,8 +17,8 @@ from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.environments.lookup import Environment, Recipe, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.trust.directories import is_reliable_directory, make_private_directory
 from worldsize.trust.secrets import mask_values
-from worldsize.wings.environments.nodes import read_probe
 from worldsize.wings.environments.sources import is_lock, masked_lock_variables, read_lock, with_lock_spec
 from worldsize.wings.environments.workspace.prefixes import entries, find_prefix, is_ready, read_description, touch
 
@@ -134,6 +135,25 @@ def _base_interpreter(
             continue
     what = "there is no python to make an environment of"
     raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
+
+
+def read_probe(home: str, compute: str) -> tuple[str, ...]:
+    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
+    somebody else could have written the answer."""
+    path = _probe_file(home, compute)
+    found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
+    return tuple(found.get("virtual_packages", ()))
+
+
+def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
+    """Raises StorageError where somebody else could replace the file; OSError."""
+    path = _probe_file(home, compute)
+    make_private_directory(os.path.dirname(path), follow=True)
+    write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
+
+
+def _probe_file(home: str, compute: str) -> str:
+    return os.path.join(home, "probed", compute + ".json")
 
 
 def ensure_ready(

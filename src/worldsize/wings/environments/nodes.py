@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import read_object, write_json
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.environment.activation import Activation
@@ -19,7 +17,6 @@ from worldsize.service.compute_nodes import execute_on_own_nodes, usable_nodes
 from worldsize.service.computes import python_path
 from worldsize.service.environments.loaded_paths import without_secrets
 from worldsize.service.environments.lookup import Environment
-from worldsize.trust.directories import is_reliable_directory, make_private_directory
 from worldsize.trust.secrets import mask_values, secret_values
 from worldsize.wings.environments.inspect.node_check import NodeReport, check_argv, parse_node_report
 
@@ -167,22 +164,3 @@ def probe(compute: Compute) -> ProbeResult:
             return ProbeResult(said["host"], tuple("{}={}".format(*pair) for pair in pairs if pair[1]))
     last = answer.err.strip().splitlines()
     raise WorldsizeError(f"a node of {compute.name} did not tell what it has", None, last[-1] if last else None)
-
-
-def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
-    somebody else could have written the answer."""
-    path = _probe_file(home, compute)
-    found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
-    return tuple(found.get("virtual_packages", ()))
-
-
-def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Raises StorageError where somebody else could replace the file; OSError."""
-    path = _probe_file(home, compute)
-    make_private_directory(os.path.dirname(path), follow=True)
-    write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
-
-
-def _probe_file(home: str, compute: str) -> str:
-    return os.path.join(home, "probed", compute + ".json")

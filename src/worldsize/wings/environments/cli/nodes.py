@@ -62,7 +62,8 @@ def _show(rows: Any, problems: Any) -> None:
 
 def probe_compute(options: argparse.Namespace) -> int:
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.wings.environments.nodes import probe, write_probe
+    from worldsize.wings.environments.job_environment import write_probe
+    from worldsize.wings.environments.nodes import probe
 
     config = load_current_config()
     name = choose_compute(config, options.compute, None)
