@@ -56,9 +56,8 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where environments are kept, then what conda has written down, then what it calls the installation itself."""
+    """Where environments are kept; and what conda calls the installation itself."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
-    yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
     if name == "base":
         yield from (root for root in _conda_roots(environ) if os.path.isdir(os.path.join(root, "conda-meta")))
 
@@ -93,11 +92,10 @@ def venv_home(prefix: str) -> str | None:
     """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
     try:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
-        said = [line.partition("=") for line in text.splitlines()]
     except (OSError, ValueError):
         return None
-    found = [value.strip() for name, _, value in said if name.strip().lower() == "home"]
-    return found[0] if found and os.path.isabs(found[0]) else None
+    found = re.search(r"^\s*home\s*=\s*(/.*)$", text, re.MULTILINE | re.IGNORECASE)
+    return found[1].strip() if found else None
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:
@@ -177,15 +175,6 @@ def _conda_roots(environ: Mapping[str, str]) -> Iterator[str]:
     yield from (os.path.join(home, name) for name in _ROOTS)
 
 
-def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    home = environ.get("HOME") or os.path.expanduser("~")
-    try:
-        with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
-            return [line.strip() for line in file if line.strip()]
-    except (OSError, UnicodeDecodeError):
-        return []
-
-
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
@@ -195,7 +184,6 @@ def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, st
             known.update(dict.fromkeys(each for each in os.listdir(directory) if not each.startswith(".")))
         except OSError:
             continue
-    known.update(dict.fromkeys(os.path.basename(path) for path in _read_conda_registry(environ)))
     if not known:
         return NotFound(f"there is no environment {name!r:.60}", None, "name a file, a path, or [environment.NAME]")
     return NotFound(f"there is no environment {name!r:.60}", None, did_you_mean(name, known, "there are"))

@@ -43,7 +43,7 @@ def test_it_is_not_taken(victim: Cli, attacker: Person, machine: Machine, uid: i
 def test_a_name_leads_to_no_directory_of_a_strangers(
     victim: Cli, attacker: Person, machine: Machine, uid: int, place: str
 ) -> None:
-    """Found by review: of conda's list, and of a shared installation, whatever lay there was executed."""
+    """Found by review: of a directory of environments and a shared installation, whatever lay there was executed."""
     shared = machine.directory(0o1777)
     prefix = os.path.join(shared, "envs", "torch")
     own = os.path.join(victim.root, ".virtualenvs", "torch")
@@ -52,11 +52,7 @@ def test_a_name_leads_to_no_directory_of_a_strangers(
         os.chmod(shared + "/envs", 0o1777)
         victim.environ["MAMBA_ROOT_PREFIX"] = shared
     else:
-        listed = os.path.join(victim.root, ".conda", "environments.txt")
-        os.makedirs(os.path.dirname(listed), exist_ok=True)
-        with open(listed, "w") as file:
-            file.write(prefix + "\n")
-        os.chmod(listed, 0o644)
+        victim.environ["CONDA_ENVS_PATH"] = os.path.dirname(prefix)
     if place == "a link":  # to what looks like an installation of one owner
         own_tree = machine.directory(0o755, attacker.uid)
         attacker.python(MAKE, own_tree + "/torch")

@@ -69,13 +69,12 @@ def environment_at(path: Path, kind: str = "prefix", version: str = "3.9") -> st
 
 def test_where_environments_are_looked_for_by_name(tmp_path: Path) -> None:
     places = {
-        "a": ".conda/envs/a", "b": "miniconda3/envs/b", "c": "work/c", "d": "elsewhere/d", "e": "opt/conda/envs/e",
+        "a": ".conda/envs/a", "b": "miniconda3/envs/b", "c": "work/c", "e": "opt/conda/envs/e",
         "f": "envs/f", "g": ".virtualenvs/g",
     }  # fmt: skip
     for name, place in places.items():
         environment_at(tmp_path / place, "conda" if name < "g" else "venv")
     environment_at(tmp_path / "opt" / "conda", "conda")
-    write(tmp_path / ".conda" / "environments.txt", "%s\n/gone/z\n" % (tmp_path / "elsewhere" / "d"))
     environ = {
         "HOME": str(tmp_path),
         "WORKON_HOME": str(tmp_path / "work"),
