@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -109,7 +109,7 @@ def ensure_built(
             return False
         _begin_build(prefix, lock, abandoned)
         try:
-            with _exit_on_signals():
+            with replaced_signal_handlers((signal.SIGTERM, signal.SIGHUP), _exit, _is_default):
                 _make_environment(prefix, make, Build(prefix, tell, log_path(prefix), lock))
         except BaseException:
             discard(prefix)
@@ -156,24 +156,31 @@ def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
 
 
 @contextmanager
-def _exit_on_signals() -> Iterator[None]:
-    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
-    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
-
-    def end(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    changed = []
+def replaced_signal_handlers(
+    numbers: Iterable[int], handler: Callable[[int, object], None], replaces: Callable[[Any], bool]
+) -> Iterator[None]:
+    """Meanwhile `handler` is called for those of the signals whose own handler it `replaces`; for none outside of the
+    main thread, where Python has no handlers."""
+    former: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, end)
-                    changed.append(number)
+            for number in map(int, numbers):
+                if replaces(signal.getsignal(number)):
+                    former[number] = signal.signal(number, handler)
         yield
     finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
+        for number, own in former.items():
+            signal.signal(number, own)
+
+
+def _exit(number: int, frame: object) -> None:
+    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
+    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
+    raise SystemExit(128 + number)
+
+
+def _is_default(handler: Any) -> bool:
+    return bool(handler == signal.SIG_DFL)
 
 
 def _wait_message(note: dict[str, Any]) -> str:
