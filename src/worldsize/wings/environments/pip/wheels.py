@@ -69,8 +69,8 @@ def _run_pip(
         indexes = IndexLogins()
         logins = GitLogins(environ, indexes.strip_line)
         argv = [*pip, "wheel", "--quiet", "--wheel-dir", part, "--requirement", logins.strip_file(listed, given)]
-        hidden = {**logins.variables(), **indexes.variables(environ, given, _read_configuration(pip, environ))}
-        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
+        own = indexes.environ(environ, given, _read_configuration(pip, environ))
+        quiet = {**own, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **logins.variables()}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
         shutil.rmtree(given, ignore_errors=True)
@@ -90,11 +90,13 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """What pip's own files say; nothing for a pip that cannot tell."""
+    """What pip's own files and variables say. UsageError where it does not tell: they may hold logins."""
     done = subprocess.run(
         [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
     )
-    return done.stdout if done.returncode == 0 else ""
+    if done.returncode:
+        raise UsageError(f"pip does not tell its settings:\n{mask_text(done.stderr)}", "stage.pip", "mend them")
+    return done.stdout
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
