@@ -12,7 +12,7 @@ from worldsize.environment.existing import ExistingEnvironment, venv_home
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.conda_variables import conda_variables
-from worldsize.plan.setup_script import module_line
+from worldsize.plan.setup_script import MODULE_LINES, module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -82,6 +82,10 @@ class Activation(NamedTuple):
     def has_effect(self) -> bool:
         """Whether there is anything to put in force."""
         return bool(self.lines() or self.modules)
+
+    def shell_lines(self) -> list[str]:
+        """All of it as lines for a bash that knows no modules yet."""
+        return [*(MODULE_LINES if self.modules else ()), *self.module_lines(), *self.lines()]
 
     def module_lines(self) -> list[str]:
         return [module_line(module) for module in self.modules]
@@ -173,14 +177,11 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    return tuple(os.path.join(directory, name) for name in _list_names(directory) if name.endswith(".sh"))
-
-
-def _list_names(directory: str) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        names = sorted(os.listdir(directory))
     except OSError:
-        return []
+        return ()
+    return tuple(os.path.join(directory, name) for name in names if name.endswith(".sh"))
 
 
 def _join_paths(directories: tuple[str, ...]) -> str:

@@ -117,10 +117,12 @@ def _file_key(path: str) -> list[str]:
 
 
 def _content_digest(path: str) -> str:
-    """The digest of a wheel or an archive; of a directory that of its files' names, sizes and times, since reading all
-    of a source tree at each start would take too long."""
+    """The digest of a wheel or an archive, or what stands for a large one; of a directory that of its files' names,
+    sizes and times: to read all of a source tree at each start would take too long."""
+    if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
+        return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):
-        return _large_file_stamp(path) or digest_of(read_named_file(path))
+        return digest_of(read_named_file(path))
     rows = []
     for directory, directories, files in os.walk(path):
         kept = [each for each in directories if each not in _EXCLUDED_NAMES and not each.endswith(".egg-info")]
@@ -130,11 +132,3 @@ def _content_digest(path: str) -> str:
             place = os.path.relpath(os.path.join(directory, name), path)
             rows.append(f"{place}\0{status.st_size}\0{status.st_mtime_ns}\0")
     return digest_of("".join(rows).encode("utf-8", "surrogateescape"))
-
-
-def _large_file_stamp(path: str) -> str | None:
-    """What stands for a file that takes too long to read at each start."""
-    status = os.stat(path) if os.path.exists(path) else None
-    if status is None or status.st_size < _LARGE_FILE_SIZE:
-        return None
-    return f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns}"

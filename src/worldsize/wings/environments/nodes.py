@@ -75,14 +75,13 @@ def _argv(
     else:
         python = environment.existing.python
     words = check_argv(python, modules, distributions)
-    lines = [*found.module_lines(), *found.lines()] if found else []
+    lines = found.shell_lines() if found else []
     named = (*([python] if os.path.isabs(python) else []), *(found.loaded_paths() if found else ()))
     if not lines:
         return words, {}, named
-    from worldsize.plan.setup_script import MODULE_LINES, bash_command
+    from worldsize.plan.setup_script import bash_command
 
-    first = MODULE_LINES if found and found.modules else ()
-    return (*bash_command([*first, *lines, 'exec "$@"'], words), named)
+    return (*bash_command([*lines, 'exec "$@"'], words), named)
 
 
 def named_distributions(environment: Environment) -> list[str]:

@@ -60,7 +60,7 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
     refuse_clobbered(found, recipe.spec.clobber)
     if rows and not pip_rows:
         _compile_bytecode(work, environ)
-    mask_addresses(work.prefix, work.mask)
+    mask_addresses(work.prefix, "lib/python*/site-packages/*.dist-info/direct_url.json", work.mask)
     mark_externally_managed(work.prefix)
     install.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}

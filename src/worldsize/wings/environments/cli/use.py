@@ -47,19 +47,12 @@ def open_shell(options: argparse.Namespace) -> int:
         hint = f"without one: worldsize env shell {shlex.quote(options.spec)} -- COMMAND"
         raise UsageError("a shell needs a terminal", None, hint)
     environment, _ = ensure_environment(options, prefix=False)
-    found = environment.activation(os.environ)
-    lines = [*found.module_lines(), *found.lines()]
+    lines = environment.activation(os.environ).shell_lines()
     if options.words:
         last = f"exec {shlex.join(options.words)}"
     else:
         report("{}; leave it with exit".format(environment.prefix or "the current Python"))
         last = "exec {} -i".format(shlex.quote(os.environ.get("SHELL") or "bash"))
     sys.stdout.flush()
-    words, variable = bash_command([*_module_setup(lines), *lines, last])
+    words, variable = bash_command([*lines, last])
     os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})
-
-
-def _module_setup(lines: list[str]) -> list[str]:
-    from worldsize.plan.setup_script import MODULE_LINES
-
-    return list(MODULE_LINES) if any(line.startswith("module ") for line in lines) else []

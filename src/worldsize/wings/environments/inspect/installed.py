@@ -22,8 +22,8 @@ _SEPARATORS = re.compile(r"[-_.]+")
 _SHOWN = 10
 _CHUNK = 1 << 20
 
-FileStamps = dict[str, tuple[int, int, int]]
-"""Size, time of change and inode of files, by their path in the prefix."""
+FileStamps = dict[str, tuple[int, int, int] | None]
+"""Size, time of change and inode of files, by their path in the prefix; None of one that is missing."""
 
 
 class InstalledDistribution(NamedTuple):
@@ -56,23 +56,13 @@ def site_packages(prefix: str) -> str | None:
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
     """Those of the prefix itself, by name. What is damaged is left out."""
     directory = site_packages(prefix)
-    if directory is None:
-        return []
-    return sorted(_read_distributions(directory), key=lambda each: normalized_name(each.name))
-
-
-def _read_distributions(directory: str) -> Iterator[InstalledDistribution]:
-    for name in os.listdir(directory):
-        path = os.path.join(directory, name)
-        if name.endswith((".dist-info", ".egg-info")):
-            metadata = _metadata(path)
-            if metadata:
-                yield InstalledDistribution(
-                    *metadata,
-                    path,
-                    record_digest(path),
-                    _url(path),
-                )
+    names = os.listdir(directory) if directory else []
+    found = []
+    for path in (os.path.join(directory or "", name) for name in names if name.endswith((".dist-info", ".egg-info"))):
+        metadata = _metadata(path)
+        if metadata:
+            found.append(InstalledDistribution(*metadata, path, record_digest(path), _url(path)))
+    return sorted(found, key=lambda each: normalized_name(each.name))
 
 
 def _metadata(path: str) -> tuple[str, str] | None:
@@ -137,14 +127,14 @@ def _url(path: str) -> str | None:
     return mask_text(f"{url}#subdirectory={within}" if within else url)
 
 
-def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
-    """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
-    can read that."""
-    for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
-        value = read_object(path)
+def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
+    """Takes secrets out of where packages say, in these files of the prefix, that they are from: whoever is given the
+    environment, or a pack of it, can read that."""
+    for path in glob(pattern, root_dir=prefix):
+        value = read_object(os.path.join(prefix, path))
         url = value.get("url")
         if isinstance(url, str) and masked(url) != url:
-            write_json(path, {**value, "url": masked(url)})
+            write_json(os.path.join(prefix, path), {**value, "url": masked(url)})
 
 
 def _read_text(path: str) -> str:
@@ -170,12 +160,7 @@ class ClobberedFile(NamedTuple):
 
 def read_file_stamps(prefix: str) -> FileStamps:
     """What conda's files look like now."""
-    found = {}
-    for file, _, _ in _conda_files(prefix):
-        stamp = _stamp(os.path.join(prefix, file))
-        if stamp:
-            found[file] = stamp
-    return found
+    return {file: _stamp(os.path.join(prefix, file)) for file, _, _ in _conda_files(prefix)}
 
 
 def find_clobbered(
@@ -216,14 +201,9 @@ def _conda_files(prefix: str) -> Iterator[tuple[str, str, str | None]]:
     """Path, package and SHA-256 of each file that conda put there; None for links and what has no checksum."""
     for package in conda_packages(prefix):
         for entry in (package.get("paths_data") or {}).get("paths", ()):
-            if entry.get("path_type") != "directory" and not entry["_path"].endswith(".pyc"):
-                yield entry["_path"], str(package["name"]), _digest_of(entry)
-
-
-def _digest_of(entry: dict[str, Any]) -> str | None:
-    if entry.get("path_type") == "softlink":
-        return None
-    return entry.get("sha256_in_prefix") or entry.get("sha256")
+            kind, digest = entry.get("path_type"), entry.get("sha256_in_prefix") or entry.get("sha256")
+            if kind != "directory" and not entry["_path"].endswith(".pyc"):
+                yield entry["_path"], str(package["name"]), None if kind == "softlink" else digest
 
 
 def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[str, str]:

@@ -144,11 +144,6 @@ def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
     return problem(condition, environ) is None
 
 
-def problems(wanted: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """What of the prerequisites is not here, or too old, each with the mend."""
-    return [said for said in (problem(each, environ) for each in wanted) if said]
-
-
 def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     """What is wrong with a prerequisite here, and the mend; None where it is there. UsageError for what is none."""
     tool = tool_of(wanted)

@@ -23,6 +23,12 @@ KNOWN_PACKAGES = (
 )  # fmt: skip
 """Packages that are looked at where nobody says which."""
 
+_IMPORT_HINTS = {
+    "GLIBC": "it was built for a newer system: an older version of it, or conda's",
+    "cannot open shared object file": "load the module that has this library, or add it to the environment: "
+    "ld_library_path, modules",
+}
+
 _BOOT = """\
 import sys
 if sys.version_info < (3, 8):
@@ -121,11 +127,7 @@ def _glibc_problems(said: Mapping[str, Any]) -> _Findings:
 def _import_hint(error: str, name: str) -> str:
     if "No module named" in error:
         return "add it to the environment" if name in error else "add what it needs"
-    if "GLIBC" in error or "GLIBCXX" in error:
-        return "it was built for a newer system: an older version of it, or conda's"
-    if "cannot open shared object file" in error:
-        return "load the module that has this library, or add it to the environment: ld_library_path, modules"
-    return ""
+    return next((mend for words, mend in _IMPORT_HINTS.items() if words in error), "")
 
 
 def _gpu_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Findings:

@@ -42,8 +42,7 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
     active = steps.activated_environ(work, spec, environ)
     found: dict[str, str] = {}
     for step in spec.steps:
-        if step.pip:
-            found.update(_fetch_step_archives(work, step, active, cache))
+        found.update(_fetch_step_archives(work, step, active, cache))
     key = digest_of("\n".join(sorted("{} {}".format(*item) for item in found.items())).encode())[:20]
     directory = os.path.join(cache, "sources", key)
     make_directories(directory)
@@ -78,15 +77,8 @@ def _resolve_packages(
     constraints = write_input(
         work, "constraints.txt", pins(each for each in before if normalized_name(each.name) not in names)
     )
-    words = [
-        "pip",
-        "compile",
-        "--format",
-        "pylock.toml",
-        "--quiet",
-        "--python",
-        os.path.join(work.prefix, "bin", "python"),
-    ]
+    python = os.path.join(work.prefix, "bin", "python")
+    words = ["pip", "compile", "--format", "pylock.toml", "--quiet", "--python", python]
     words += [word for name in sorted(names) for word in ("--no-binary", name)]
     refuse_logins_in_options(step.options)
     uv = Uv(work, environ)
@@ -107,11 +99,6 @@ def _install_dependencies(
     if lines:
         path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
         install(Uv(work, environ), work.prefix, path, ["--no-deps"], what=step.title)
-
-
-def default_directory(prefix: str) -> str:
-    """Where a download lands that names no directory: in the environment itself, and so removed with it."""
-    return os.path.join(prefix, "opt")
 
 
 def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
@@ -147,7 +134,8 @@ def _shown(url: str) -> str:
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or default_directory(work.prefix)
+    """Where the spec says; else in the environment itself, and so removed with it."""
+    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or os.path.join(work.prefix, "opt")
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
     require_shared_directory(target)

@@ -38,7 +38,7 @@ StepRunner = Callable[[Build, EnvironmentSpec, Mapping[str, str], str], list[dic
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
     """BuildError with everything that is not here, but for the tools that will come `later`."""
     wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
-    found = machine.problems(wanted, environ)
+    found = [said for said in (machine.problem(each, environ) for each in wanted) if said]
     if found:
         what = "a prerequisite is missing" if len(found) == 1 else f"{len(found)} prerequisites are missing"
         raise BuildError("{} on {}:\n  {}".format(what, os.uname().nodename, "\n  ".join(found)))

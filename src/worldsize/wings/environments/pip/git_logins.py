@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from worldsize.common.atomic_files import read_file
 from worldsize.errors import BuildError, UsageError
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import MASK, mask_text
@@ -28,6 +27,7 @@ from worldsize.wings.environments.pip.requirement_lines import (
 from worldsize.wings.environments.pip.requirements import (
     description_files,
     reachable_trees,
+    text_of,
     toml_text_lines,
     with_variables,
 )
@@ -86,10 +86,7 @@ def _is_git_address(address: re.Match[str]) -> bool:
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     """BuildError for a file that describes a project, with the address of a git repository that holds a password and is
     in none of the lines `but`: whoever builds what it describes puts it into command lines."""
-    try:
-        text = read_file(path).decode("utf-8", "replace")
-    except OSError:
-        return  # who is given it says so
+    text = text_of(path)
     if path.endswith(".toml"):
         text += "\n" + "\n".join(toml_text_lines(path))
     known = with_variables("\n".join(but), os.environ)

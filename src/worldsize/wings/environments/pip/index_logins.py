@@ -12,7 +12,9 @@ from ast import literal_eval
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
+from worldsize.common.atomic_files import write_text
 from worldsize.errors import UsageError
+from worldsize.wings.environments.pip.requirements import text_of
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
@@ -58,10 +60,11 @@ class IndexLogins:
             return {**kept, **found}
         path = os.path.join(directory, "netrc")
         own = environ.get("NETRC") or os.path.join(environ.get("HOME", ""), ".netrc")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            for host, (user, password) in self._found.items():
-                file.write(f"machine {host} login {_quote(user)} password {_quote(password)}\n")
-            file.write(_text_of(own))
+        logins = [
+            f"machine {host} login {_quote(user)} password {_quote(password)}\n"
+            for host, (user, password) in self._found.items()
+        ]
+        write_text(path, "".join(logins) + text_of(own), private=True)
         return {**kept, **found, "NETRC": path}
 
     def _note_servers(self, text: str) -> None:
@@ -128,11 +131,3 @@ def _quote(word: str) -> str:
     if any(ord(each) < 32 for each in word):
         raise UsageError("a user or password of an index holds a control character", "stage.pip")
     return '"{}"'.format(re.sub(r'(["\\])', r"\\\1", word))
-
-
-def _text_of(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().encode("utf-8", "replace").decode()
-    except OSError:
-        return ""

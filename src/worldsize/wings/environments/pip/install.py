@@ -72,9 +72,7 @@ def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str
 def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
     """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
     addresses without these."""
-    lines = []
-    for path in projects:
-        lines += [line for line in git_requirements(path) if has_login(line)]
+    lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
     return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 

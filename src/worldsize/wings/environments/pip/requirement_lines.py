@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from worldsize.common.atomic_files import printable_text
+from worldsize.common.atomic_files import printable_text, write_text
 from worldsize.errors import UsageError
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.requirement import absolute_requirement
@@ -109,6 +109,4 @@ def _decode(data: bytes, path: str) -> str:
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
     """A list for nobody else to read. OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(file, "w", encoding="utf-8", errors="surrogateescape") as text:
-        text.writelines(line + "\n" for line in lines)
+    write_text(path, "".join(line + "\n" for line in lines), private=True)

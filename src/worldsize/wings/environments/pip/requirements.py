@@ -64,7 +64,7 @@ def referenced_variables(lines: Iterable[str]) -> set[str]:
                 found.update(_VARIABLE.findall(text))
                 if text.endswith(_OTHER_LISTS):
                     include = parse_include(text)
-                    found.update(_VARIABLE.findall(_text_of(include[1] if include else text)))
+                    found.update(_VARIABLE.findall(text_of(include[1] if include else text)))
         except UsageError:
             continue
     return found
@@ -124,7 +124,7 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
         ]
         for path in description_files(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
-            text = with_variables(_text_of(path), known)
+            text = with_variables(text_of(path), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
         left += [os.path.abspath(os.path.join(directory, each)) for each in named]
     return list(found)
@@ -160,8 +160,8 @@ def description_files(directory: str) -> list[str]:
     hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
     named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
     names = ("pyproject.toml", "setup.cfg", "setup.py")
-    named += _lists_of_setup_cfg(_text_of(os.path.join(directory, "setup.cfg")))
-    for name in _LIST_NAME.findall(_text_of(os.path.join(directory, "setup.py"))):
+    named += _lists_of_setup_cfg(text_of(os.path.join(directory, "setup.cfg")))
+    for name in _LIST_NAME.findall(text_of(os.path.join(directory, "setup.py"))):
         named += [name, *glob(os.path.join("*", name), root_dir=directory)]
     paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
     return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
@@ -177,7 +177,7 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
     return found
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
     """Nothing where it cannot be read: who is given the tree says so."""
     try:
         return read_file(path).decode("utf-8", "replace")

@@ -111,15 +111,10 @@ class Uv:
         return said
 
     def export(self, what: str, directory: str, *words: str) -> str:
-        """What `uv export` says of the project in this directory. BuildError."""
-        apart = os.path.join(self._work.inputs, "apart")
-        if not is_search_exposed(directory, is_workspace, self._environ) or local_sources(directory):
-            return self(what, "export", *words, "--project", directory, cwd=directory)
-        try:
-            copy = write_isolated_copy(directory, apart)
-        except OSError as error:
-            raise BuildError(f"cannot be read: {error.strerror}", error.filename) from None
-        return self(what, "export", *words, "--project", copy, cwd=copy)
+        """What `uv export` says of the project in this directory. BuildError; UsageError, OSError."""
+        if is_search_exposed(directory, is_workspace, self._environ) and not local_sources(directory):
+            directory = write_isolated_copy(directory, os.path.join(self._work.inputs, "apart"))
+        return self(what, "export", *words, "--project", directory, cwd=directory)
 
     def read_messages(self, what: str, *words: str) -> str:
         """As it tells people: what it puts on its standard error, which the log has without secrets."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.atomic_files import open_regular_file, write_bytes
 from worldsize.errors import BuildError
 from worldsize.trust.decisions import decision_about_directory, decision_about_file
 from worldsize.trust.owners import danger_of
 from worldsize.trust.projects import danger_of_file
 from worldsize.wings.environments.pip.requirements import directories_from, uv_table
+from worldsize.wings.environments.sources import read_named_file
 
 _NAMES = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
 _FILE_VARIABLES = ("UV_CONFIG_FILE", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "UV_OVERRIDE")
@@ -88,16 +89,11 @@ def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> 
 
 
 def write_isolated_copy(directory: str, place: str) -> str:
-    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it. OSError."""
+    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it.
+    UsageError, OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)
-    _write(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
+    write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
     for name in ("pyproject.toml", "uv.lock"):
-        with open(open_regular_file(os.path.join(directory, name)), "rb") as file:
-            _write(os.path.join(copy, name), file.read())
+        write_bytes(os.path.join(copy, name), read_named_file(os.path.join(directory, name)))
     return copy
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)

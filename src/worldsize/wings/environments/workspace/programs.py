@@ -195,16 +195,12 @@ def exit_text(code: int) -> str:
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
     """Where the rest of its words is, and what helps against what they are known to mean."""
-    found = log_hint(work)
+    found = f"all of it: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute takes build steps to a node"
     if any(each in line for line in ended.last for each in _DISK_FULL_MESSAGES):
         found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
     return found
-
-
-def log_hint(work: Build) -> str:
-    return f"all of it: {work.log_path}"
 
 
 def _last_lines_text(last: Sequence[str]) -> str:
