@@ -15,7 +15,7 @@ from native_sources import NCCL, horovod, nccl
 from wheels import Links
 
 from worldsize.errors import UsageError
-from worldsize.wings.environments.native import toolchain
+from worldsize.wings.environments.inspect import machine
 from worldsize.wings.environments.native.steps import wheel_key, with_new_names
 
 pytestmark = pytest.mark.skipif(
@@ -227,21 +227,21 @@ def test_the_key_of_wheels_holds_what_they_depend_on() -> None:
 )  # fmt: skip
 def test_versions_of_tools(tmp_path: Path, wanted: str, found: str, fits: bool) -> None:
     directory = fake(tmp_path / "tools", "thing", "thing (GNU) %s" % found, "exit 1")
-    said = toolchain.problem("thing" + wanted, {"PATH": str(directory)})
+    said = machine.problem("thing" + wanted, {"PATH": str(directory)})
     assert (said is None) is fits, said
 
 
 def test_tools_of_this_machine() -> None:
-    found = toolchain.tool_versions(dict(os.environ))
-    assert toolchain.version_numbers(found["gcc"]) >= (7,)
-    assert toolchain.version_numbers(found["mpi"]) >= (1,)
-    assert toolchain.problem("mpicc", dict(os.environ)) is None
+    found = machine.tool_versions(dict(os.environ))
+    assert machine.version_numbers(found["gcc"]) >= (7,)
+    assert machine.version_numbers(found["mpi"]) >= (1,)
+    assert machine.problem("mpicc", dict(os.environ)) is None
     with pytest.raises(UsageError, match="is no prerequisite"):
-        toolchain.problem("gcc >> 7", dict(os.environ))
+        machine.problem("gcc >> 7", dict(os.environ))
 
 
 def test_what_conda_brings_need_not_be_here() -> None:
-    assert toolchain.tools_from_conda(["python=3.11", "conda-forge::openmpi >=4", "gxx_linux-64=12.*"]) == [
+    assert machine.tools_from_conda(["python=3.11", "conda-forge::openmpi >=4", "gxx_linux-64=12.*"]) == [
         "gcc",
         "g++",
         "mpi",

@@ -5,19 +5,32 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from worldsize.environment.existing import ExistingEnvironment, venv_home
-from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.conda_variables import conda_variables
+from worldsize.plan.setup_script import MODULE_LINES, module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _MAX_VALUE_LENGTH = 1 << 17
 OLDEST_AGENT = (3, 8)
+_SEPARATORS = {
+    "PATH": ":",
+    "PYTHONPATH": ":",
+    "PYTHONHOME": ":",
+    "PYTHONUSERBASE": "",
+    "PYTHONSTARTUP": "",
+    "LD_LIBRARY_PATH": ":;",
+    "LD_PRELOAD": ": \t\n",
+    "LD_AUDIT": ":",
+    "BASH_ENV": "",
+    "ENV": "",
+}
+"""The variables that are looked at, and what stands between two paths in each."""
 
 
 class Activation(NamedTuple):
@@ -65,6 +78,17 @@ class Activation(NamedTuple):
             *found,
             *paths_in_variables({name: value for name, value in told.items() if mask_values(value, secrets) == value}),
         )
+
+    def has_effect(self) -> bool:
+        """Whether there is anything to put in force."""
+        return bool(self.lines() or self.modules)
+
+    def shell_lines(self) -> list[str]:
+        """All of it as lines for a bash that knows no modules yet."""
+        return [*(MODULE_LINES if self.modules else ()), *self.module_lines(), *self.lines()]
+
+    def module_lines(self) -> list[str]:
+        return [module_line(module) for module in self.modules]
 
 
 def activation(
@@ -157,3 +181,27 @@ def _scripts(directory: str) -> tuple[str, ...]:
 
 def _join_paths(directories: tuple[str, ...]) -> str:
     return ":".join(map(shlex.quote, directories))
+
+
+def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The directories and files in the values of variables that decide what is executed."""
+    found: list[str] = []
+    for name, separators in _SEPARATORS.items():
+        parts = [variables.get(name) or ""]
+        for separator in separators:
+            parts = [part for each in parts for part in each.split(separator)]
+        found += with_interpreters(parts) if name == "PATH" else parts
+    return _absolute_paths(found)
+
+
+def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:
+    """These directories, and the `python` in each of them, which may be a link to anywhere."""
+    found = []
+    for directory in _absolute_paths(directories):
+        python = os.path.join(directory, "python")
+        found += [directory, python] if os.path.lexists(python) else [directory]
+    return tuple(found)
+
+
+def _absolute_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(each for each in paths if os.path.isabs(each))

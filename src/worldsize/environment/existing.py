@@ -13,6 +13,9 @@ from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
 from worldsize.trust.keys import user_home
 
+DESCRIPTION = "worldsize-environment.json"
+"""The file in a built environment that tells what it is; written last."""
+
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = r"python(\d+)\.(\d+)t?"
 
@@ -29,24 +32,28 @@ class ExistingEnvironment(NamedTuple):
         return os.path.join(self.prefix, "bin", "python")
 
 
-def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] | None = None) -> ExistingEnvironment:
+def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] = {}) -> ExistingEnvironment:
     """The environment at the absolute path `wanted`, or of that name; `own` are ours by name, which come first.
 
     Names are looked for where conda, mamba and virtualenvwrapper keep theirs. NotFound, with the nearest name.
     """
     if os.sep in wanted:
         return _environment_at(wanted)
-    if own and wanted in own:
-        found = inspect_prefix(own[wanted])
-        if found is None:
+    if wanted in own:
+        ours = inspect_prefix(own[wanted])
+        if ours is None:
             what, hint = explain_missing_python(own[wanted])
             raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
-        return found
-    for prefix in _candidate_prefixes(wanted, environ):
-        found = inspect_prefix(prefix)
-        if found is not None and is_trusted_prefix(prefix):
+        return ours
+    there = [found for found in map(inspect_prefix, _candidate_prefixes(wanted, environ)) if found]
+    for found in there:
+        if is_trusted_prefix(found.prefix):
             return found
-    raise _not_found_error(wanted, environ, own or {})
+    if there:
+        prefix = there[0].prefix
+        what = f"there is an environment {wanted!r:.60} at {prefix}, which somebody else could have put there"
+        raise NotFound(what, None, f"give its path; or worldsize config trust {prefix}")
+    raise _not_found_error(wanted, environ, own)
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
@@ -87,11 +94,10 @@ def venv_home(prefix: str) -> str | None:
     """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
     try:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
-        said = [line.partition("=") for line in text.splitlines()]
     except (OSError, ValueError):
         return None
-    found = [value.strip() for name, _, value in said if name.strip().lower() == "home"]
-    return found[0] if found and os.path.isabs(found[0]) else None
+    found = re.search(r"^\s*home\s*=\s*(/.*)$", text, re.MULTILINE | re.IGNORECASE)
+    return found[1].strip() if found else None
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:
@@ -182,10 +188,6 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
     from worldsize.jobspec.reading.nearest import did_you_mean
 
-    others = [prefix for prefix in _candidate_prefixes(name, environ) if inspect_prefix(prefix)]
-    if others:
-        what = f"there is an environment {name!r:.60} at {others[0]}, which somebody else could have put there"
-        raise NotFound(what, None, f"give its path; or worldsize config trust {others[0]}")
     known = dict.fromkeys(own)
     for directory in _environment_directories(environ):
         try:

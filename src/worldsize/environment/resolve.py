@@ -71,14 +71,11 @@ def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
 
 
 def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
-    spellings = _azure_spellings(name) if config.environment_map else []
+    spellings: list[str] = []
+    if config.environment_map:
+        spellings = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
     for pattern, value in config.environment_map.items():
         if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
             return resolve_environment(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
     return ResolvedEnvironment(None, what % name)
-
-
-def _azure_spellings(name: str) -> list[str]:
-    found: list[str] = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
-    return found

@@ -15,7 +15,7 @@ from security.people import BEN, Machine
 from worldsize.errors import BuildError, StorageError
 from worldsize.jobspec.environment import FetchStep
 from worldsize.wings.environments.native.sources import fetch_downloads
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.builder import Build
 
 GOOD = "good"
 
@@ -35,7 +35,7 @@ def fetch(tmp_path: Path, archive: Path, target: str) -> str:
     place = tmp_path / "env"
     place.mkdir(exist_ok=True)
     wanted = FetchStep(str(archive), hashlib.sha256(archive.read_bytes()).hexdigest(), target)
-    fetch_downloads(ScratchBuild(str(place), lambda what: None), [wanted], str(tmp_path / "cache"), os.environ)
+    fetch_downloads(Build(str(place), lambda what: None), [wanted], str(tmp_path / "cache"), os.environ)
     return Path(target, "nccl", "libnccl.so").read_text()
 
 

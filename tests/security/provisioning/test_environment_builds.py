@@ -14,9 +14,8 @@ from driver import Cli
 from security.people import STRANGER, Machine, Person
 
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.wings.environments.location import find_prefix
 from worldsize.wings.environments.pip import wheels
-from worldsize.wings.environments.workspace.prefixes import write_description
+from worldsize.wings.environments.workspace.prefixes import find_prefix, write_description
 
 
 @pytest.fixture

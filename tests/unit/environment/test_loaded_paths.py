@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
+from worldsize.environment.activation import paths_in_variables, with_interpreters
 
 
 def test_each_variable_has_separators_of_its_own() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from source_code import SOURCE, extras, imported_packages, packages_of_extras
 
 from worldsize.errors import ConfigError, UsageError
 from worldsize.extras import require_packages
-from worldsize.wings.environments.conda import rattler_process
+from worldsize.wings.environments.conda import packages
 from worldsize.wings.environments.pip import uv
 from worldsize.wings.hpcpack.head.client import HeadNodeClient
 from worldsize.wings.hpcpack.observe import observations
@@ -108,14 +110,11 @@ def test_builds_without_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.hint == "pip install 'worldsize[env]'"
 
 
-def test_the_solver_says_that_rattler_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    hide(monkeypatch, "rattler")
-    (tmp_path / "order").write_text("{}")
-    with (tmp_path / "order").open() as order:
-        monkeypatch.setattr(sys, "stdin", order)
-        assert rattler_process.main() == rattler_process.NO_RATTLER
+def test_the_solver_says_that_rattler_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "rattler.py").write_text("raise ImportError('none here')\n")
+    argv = [sys.executable, packages.PROGRAM]
+    done = subprocess.run(argv, input="{}", text=True, env={"PYTHONPATH": str(tmp_path)}, capture_output=True)
+    assert done.returncode == 1 and json.loads(done.stdout) == {"error": "no rattler"} and "none here" in done.stderr
 
 
 def test_addresses_of_storage_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,9 +61,8 @@ def choose_distribution(environment: Environment, nodes: int, facts: ComputeFact
     asked, packed = environment.spec.distribute, environment.archive
     if asked != AUTO and not (packed and asked == SHARED):
         return asked
-    if facts.shared_host:
-        return LOCAL if packed else SHARED
-    return LOCAL if packed or (environment.recipe is not None and nodes >= AUTO_NODES) else SHARED
+    many = environment.recipe is not None and nodes >= AUTO_NODES and not facts.shared_host
+    return LOCAL if packed or many else SHARED
 
 
 def find_job_environment(

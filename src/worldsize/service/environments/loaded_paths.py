@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable
 
-from worldsize.environment.activation import Activation
-from worldsize.environment.loaded_paths import paths_in_variables, with_interpreters
+from worldsize.environment.activation import Activation, paths_in_variables, with_interpreters
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.environments.lookup import Environment

@@ -1,4 +1,4 @@
-"""What a job runs in: found where it is, or planned where it is still to be built."""
+"""What a job runs in: found where it is, or planned where it is still to be built; and written down with the run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,46 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.existing import ExistingEnvironment, find_existing
-from worldsize.environment.recipe import Recipe
 from worldsize.environment.resolve import resolve_environment
 from worldsize.jobspec.config.config import LOCAL, Config
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.providers import find_provider, provider
+
+
+class Recipe(NamedTuple):
+    """What an environment is made of, and for.
+
+    spec         complete
+    fingerprint  its own
+    base         the interpreter, or version, of a virtual environment; None where conda brings it
+    environ      the environment of whoever asked
+    cache        a directory for what is worth keeping
+    existing     the environment that is built upon
+    channels, alias, virtual   for conda: addresses or names; where names are; what the nodes have (empty: as here)
+    lock         a lock file's content: exactly these packages
+    secrets      names of variables that hold some, whatever they are called
+    """
+
+    spec: EnvironmentSpec
+    fingerprint: str
+    base: str | None
+    environ: Mapping[str, str]
+    cache: str
+    existing: ExistingEnvironment | None = None
+    channels: tuple[str, ...] = ()
+    alias: str | None = None
+    virtual: tuple[str, ...] = ()
+    lock: Mapping[str, Any] | None = None
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def is_conda(self) -> bool:
+        return bool(self.lock["conda"] if self.lock else self.spec.conda)
 
 
 class Environment(NamedTuple):
@@ -110,3 +142,30 @@ def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
     if spec.needs_build or spec.existing_python:
         return (f"the container image {spec.image} is not used: what is in the environment is built without it",)
     return ()
+
+
+def record_environment(environment: Environment, paths: RunPaths, secrets: Collection[str]) -> None:
+    """Writes down what the run runs in: of a built environment its lock, else what can be seen of it; without the texts
+    `secrets`. BuildError where it was removed meanwhile; OSError."""
+    built = environment.recipe is not None
+    value = provider("environments").build_record(environment, secrets) if built else _record_of_existing(environment)
+    write_json(paths.environment, value)
+
+
+def _record_of_existing(environment: Environment) -> dict[str, Any]:
+    """Its packages as far as this installation can look at them."""
+    found = environment.existing
+    if found is None:
+        return {"prefix": None, "kind": None}
+    version = "{}.{}".format(*found.version) if found.version else None
+    value: dict[str, Any] = {"prefix": found.prefix, "kind": found.kind, "python": version}
+    inspector = find_provider("environments")
+    return {**value, "pip": inspector.installed_packages(found.prefix)} if inspector else value
+
+
+def environment_summary(paths: RunPaths) -> dict[str, Any]:
+    """What a run's record says of its environment; the whole is in environment.json."""
+    found = read_json(paths.environment) or {}
+    packages = {each["name"]: each["version"] for each in [*found.get("conda", ()), *found.get("pip", ())]}
+    keys = ("name", "prefix", "kind", "fingerprint", "digest", "python")
+    return {**{key: found[key] for key in keys if found.get(key) is not None}, "packages": packages}

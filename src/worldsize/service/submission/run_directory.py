@@ -79,7 +79,7 @@ def write_record(
     if request.fetched:
         record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
     if job.environment is not None:
-        from worldsize.service.environments.record import environment_summary
+        from worldsize.service.environments.lookup import environment_summary
 
         record["env"] = environment_summary(paths)
     if request.staged:

@@ -141,7 +141,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
     if planned.environment is not None:
-        from worldsize.service.environments.record import record_environment
+        from worldsize.service.environments.lookup import record_environment
 
         record_environment(planned.environment, paths, hidden)
     write_record(request, job, paths, digest, plan, secrets)

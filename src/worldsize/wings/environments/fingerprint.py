@@ -7,24 +7,21 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from worldsize.common.atomic_files import printable_text, read_file
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.jobspec.paths import is_remote
-from worldsize.jobspec.requirement import absolute_requirement, is_editable
+from worldsize.jobspec.requirement import is_editable
 from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
-from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
-from worldsize.wings.environments.pip.requirements import local_path, local_sources, parse_include
-from worldsize.wings.environments.sources import is_lock, is_project
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
+from worldsize.wings.environments.pip.requirements import local_path, local_sources
+from worldsize.wings.environments.sources import is_lock, is_project, read_named_file
 
 if TYPE_CHECKING:
-    from worldsize.environment.recipe import Recipe
+    from worldsize.service.environments.lookup import Recipe
 
 VERSION = 1
 """Counts up when what is built of the same spec changes."""
 
-_DEEPEST = 20
 _LARGE_FILE_SIZE = 8 << 20
 _EXCLUDED_NAMES = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
 _ORIGIN_KEYS = frozenset((
@@ -48,7 +45,7 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
         "python": spec.python,
         "channels": spec.channels,
         "conda": sorted(" ".join(each.split()) for each in spec.conda),
-        "pip": [list(_line_keys(line, 0)) for line in spec.pip],
+        "pip": [list(_line_keys(line)) for line in spec.pip],
         "file": _file_key(spec.file) if spec.file else None,
         "modules": spec.modules,
     }
@@ -84,23 +81,20 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
     return digest_of(json.dumps(["lock", {**said, "spec": spec}], sort_keys=True).encode())
 
 
-def _line_keys(line: str, depth: int) -> Iterator[str]:
-    """A requirement; instead of a file that it includes, that file's lines; with a local path, its content's digest."""
-    text = without_comment(line)
-    if not text:
-        return
-    include = parse_include(text)
-    if include:
-        kind, path = include
-        if depth > _DEEPEST:
-            raise UsageError("requirements files include each other in a circle", printable_text(path))
-        if is_remote(path):
-            hint = "download it: what it says decides what is built"
-            raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
-        yield kind
-        for each in _read_lines(path):
-            yield from _line_keys(absolute_requirement(each, os.path.dirname(path)), depth + 1)
-        return
+def _line_keys(line: str) -> Iterator[str]:
+    """A requirement; instead of a file that it includes, how it does, and that file's lines; with a local path, its
+    content's digest."""
+    for text in list_lines([line]):
+        include = parse_include(text)
+        if include is None:
+            yield from _requirement_keys(text)
+            continue
+        yield include[0]
+        if is_project(include[1]):
+            yield from _file_key(include[1])
+
+
+def _requirement_keys(text: str) -> Iterator[str]:
     if is_editable(text):
         hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
         raise UsageError(f"an environment cannot hold what changes: {mask_text(text)}", None, hint)
@@ -110,30 +104,25 @@ def _line_keys(line: str, depth: int) -> Iterator[str]:
         yield _content_digest(local)
 
 
-def _read_lines(path: str) -> list[str]:
-    try:
-        return lines_of(path)
-    except OSError as error:
-        raise _read_error(path, error) from None
-
-
 def _file_key(path: str) -> list[str]:
     """A project is its dependencies: its pyproject.toml, the uv.lock beside it, and the source trees that it takes
     packages from; a lock file is its content."""
     if not is_project(path):
         assert is_lock(path)
-        return ["lock", digest_of(_read(path))]
+        return ["lock", digest_of(read_named_file(path))]
     directory = os.path.dirname(path)
     found = [os.path.join(directory, name) for name in ("pyproject.toml", "uv.lock", ".python-version")]
-    own = [digest_of(_read(each)) for each in found if os.path.exists(each)]
+    own = [digest_of(read_named_file(each)) for each in found if os.path.exists(each)]
     return ["project", os.path.basename(path), *own, *map(_content_digest, local_sources(directory))]
 
 
 def _content_digest(path: str) -> str:
-    """The digest of a wheel or an archive; of a directory that of its files' names, sizes and times, since reading all
-    of a source tree at each start would take too long."""
+    """The digest of a wheel or an archive, or what stands for a large one; of a directory that of its files' names,
+    sizes and times: to read all of a source tree at each start would take too long."""
+    if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
+        return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):
-        return _large_file_stamp(path) or digest_of(_read(path))
+        return digest_of(read_named_file(path))
     rows = []
     for directory, directories, files in os.walk(path):
         kept = [each for each in directories if each not in _EXCLUDED_NAMES and not each.endswith(".egg-info")]
@@ -143,24 +132,3 @@ def _content_digest(path: str) -> str:
             place = os.path.relpath(os.path.join(directory, name), path)
             rows.append(f"{place}\0{status.st_size}\0{status.st_mtime_ns}\0")
     return digest_of("".join(rows).encode("utf-8", "surrogateescape"))
-
-
-def _large_file_stamp(path: str) -> str | None:
-    """What stands for a file that takes too long to read at each start."""
-    status = os.stat(path) if os.path.exists(path) else None
-    if status is None or status.st_size < _LARGE_FILE_SIZE:
-        return None
-    return f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns}"
-
-
-def _read(path: str) -> bytes:
-    try:
-        return read_file(path)
-    except OSError as error:
-        raise _read_error(path, error) from None
-
-
-def _read_error(path: str, error: OSError) -> UsageError:
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out")
-    return UsageError(f"cannot be read: {error.strerror}", printable_text(path))

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from worldsize.common.atomic_files import read_object, write_json
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
-from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import python_path
 from worldsize.service.environments.location import envs_dir
-from worldsize.service.environments.lookup import Environment, image_notices
+from worldsize.service.environments.lookup import Environment, Recipe, image_notices
 from worldsize.service.request import Progress, SubmissionRequest
+from worldsize.trust.directories import is_reliable_directory, make_private_directory
 from worldsize.trust.secrets import mask_values
-from worldsize.wings.environments.location import find_prefix, read_probe
-from worldsize.wings.environments.sources import is_lock
-from worldsize.wings.environments.workspace.prefixes import entries, is_ready, read_description, touch
+from worldsize.wings.environments.sources import is_lock, masked_lock_variables, read_lock, with_lock_spec
+from worldsize.wings.environments.workspace.prefixes import entries, find_prefix, is_ready, read_description, touch
 
 DEFAULT_CHANNELS = ("conda-forge",)
 _USER_KEYS = frozenset(("spec", "options", "steps"))
@@ -57,7 +57,6 @@ def plan_environment(
     """What `spec` means on a compute, built there already or still to be built; on top of `existing`, if given.
     UsageError, NotFound for what is wrong with it."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
-    from worldsize.wings.environments.locks import read_lock, with_lock_spec
 
     if existing is not None and spec.conda:
         _refuse_conda(existing)
@@ -91,8 +90,6 @@ def plan_environment(
 
 
 def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
-    from worldsize.wings.environments.locks import masked_lock_variables
-
     names = masked_lock_variables(lock) if lock else []
     what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
     return (what % ", ".join(names),) if names else ()
@@ -140,6 +137,25 @@ def _base_interpreter(
     raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
 
 
+def read_probe(home: str, compute: str) -> tuple[str, ...]:
+    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
+    somebody else could have written the answer."""
+    path = _probe_file(home, compute)
+    found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
+    return tuple(found.get("virtual_packages", ()))
+
+
+def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
+    """Raises StorageError where somebody else could replace the file; OSError."""
+    path = _probe_file(home, compute)
+    make_private_directory(os.path.dirname(path), follow=True)
+    write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
+
+
+def _probe_file(home: str, compute: str) -> str:
+    return os.path.join(home, "probed", compute + ".json")
+
+
 def ensure_ready(
     environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
 ) -> bool:
@@ -172,8 +188,9 @@ def _build(
 ) -> bool:
     from functools import partial
 
-    from worldsize.wings.environments.build_job import end_abandoned_run, make_remote_steps
-    from worldsize.wings.environments.pipeline import make_environment, run_steps_locally
+    from worldsize.wings.environments.native.build_job import end_abandoned_run, make_remote_steps
+    from worldsize.wings.environments.native.steps import run_steps
+    from worldsize.wings.environments.pipeline import make_environment
     from worldsize.wings.environments.workspace.builder import ensure_built
 
     name = os.path.basename(prefix)
@@ -181,7 +198,7 @@ def _build(
     progress.notice(f"building the environment {name}")
     config, compute = environment.config, environment.compute
     elsewhere = recipe.spec.build_on == "compute"
-    steps = make_remote_steps(config, compute, recipe.environ, start) if elsewhere else run_steps_locally
+    steps = make_remote_steps(config, compute, recipe, start) if elsewhere else run_steps
     work = partial(make_environment, recipe=recipe, steps=steps)
     abandoned = partial(end_abandoned_run, config, recipe.environ)
     try:
@@ -221,6 +238,4 @@ def lost_variables(path: str) -> list[str] | None:
     """The names of variables whose values a lock file does not hold, since they were secrets; None of another file."""
     if not is_lock(path):
         return None
-    from worldsize.wings.environments.locks import masked_lock_variables, read_lock
-
     return masked_lock_variables(read_lock(path))

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
+from worldsize.environment.activation import expand_variables
 from worldsize.environment.existing import inspect_prefix
-from worldsize.environment.recipe import Recipe
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.service.environments.lookup import Recipe
 from worldsize.trust.directories import make_private_directory
-from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values
+from worldsize.trust.secrets import MASK, mask_text, mask_tree, mask_values, secret_values
 from worldsize.version import VERSION
-from worldsize.wings.environments.build_secrets import secrets_of_build
-from worldsize.wings.environments.conda import clobbered_files, packages
+from worldsize.wings.environments.conda import packages
 from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
+    find_clobbered,
     installed_distributions,
     mask_addresses,
     package_set_digest,
+    read_file_stamps,
+    refuse_clobbered,
     site_packages,
 )
-from worldsize.wings.environments.inspect.machine import platform
-from worldsize.wings.environments.native.steps import check_prerequisites, run_steps
-from worldsize.wings.environments.native.toolchain import tools_from_conda
+from worldsize.wings.environments.inspect.machine import platform, tools_from_conda
+from worldsize.wings.environments.native.steps import StepRunner, check_prerequisites
 from worldsize.wings.environments.pip import install
+from worldsize.wings.environments.pip.requirements import referenced_variables
 from worldsize.wings.environments.pip.uv import Uv, make_layer, make_venv
-from worldsize.wings.environments.sources import LOCK_FORMAT
+from worldsize.wings.environments.sources import LOCK_FORMAT, masked_lock_variables, non_default_fields
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import environ_after_modules, execute, without_active_environment
 
-StepRunner = Callable[[Build, Recipe, Mapping[str, str]], list[dict[str, Any]]]
-"""Executes the build steps, with the environment's variables; what they were, for the description."""
+_MIN_LINE_LENGTH = 8
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
     """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
     since what is compiled and fetched there is installed."""
     _refuse_masked(recipe)
-    work.secrets = _secrets(recipe)
+    work.secrets = secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
     make_private_directory(recipe.cache)
     environ = environ_after_modules(work, recipe.spec.modules, without_active_environment(recipe.environ))
     if recipe.spec.build_on == "login":
@@ -49,14 +53,14 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
     project = recipe.spec.file
     uv = Uv(work, environ, os.path.dirname(project) if project else None)
     rows = _install_interpreter(work, uv, recipe)
-    before, stamps = installed_distributions(work.prefix), clobbered_files.read_file_stamps(work.prefix)
+    before, stamps = installed_distributions(work.prefix), read_file_stamps(work.prefix)
     pip_rows = _install_pip_packages(work, uv, recipe, before)
     done = _run_native_steps(work, recipe, environ, steps)
-    found = clobbered_files.find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
-    clobbered_files.refuse_clobbered(found, recipe.spec.clobber)
+    found = find_clobbered(work.prefix, stamps, install.added_distributions(work.prefix, before))
+    refuse_clobbered(found, recipe.spec.clobber)
     if rows and not pip_rows:
         _compile_bytecode(work, environ)
-    mask_addresses(work.prefix, work.mask)
+    mask_addresses(work.prefix, "lib/python*/site-packages/*.dist-info/direct_url.json", work.mask)
     mark_externally_managed(work.prefix)
     install.remove_inputs(work)
     more = {"clobbered": [each._asdict() for each in found], "steps": done}
@@ -82,7 +86,7 @@ def _run_native_steps(
         from worldsize.wings.environments.native.sources import fetch_downloads
 
         fetch_downloads(work, spec.fetch, recipe.cache, environ)
-    return steps(work, recipe, environ) if spec.steps else []
+    return steps(work, spec, environ, recipe.cache) if spec.steps else []
 
 
 def _with_compiled(
@@ -102,10 +106,6 @@ def _with_compiled(
         for each in install.added_distributions(work.prefix, before)
         if each.name not in known
     ]
-
-
-def run_steps_locally(work: Build, recipe: Recipe, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    return run_steps(work, recipe.spec, environ, recipe.cache)
 
 
 def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def _description(
     found = inspect_prefix(work.prefix)
     if found is None:
         raise BuildError("it has no bin/python in the end", work.prefix)
-    spec, secrets = recipe.spec, _secrets(recipe)
+    spec, secrets = recipe.spec, work.secrets
     return {
         "format": LOCK_FORMAT,
         "worldsize": VERSION,
@@ -200,21 +200,33 @@ def _description(
         "base": os.path.realpath(found.python) if found.kind == "venv" else None,
         "upon": recipe.existing.prefix if recipe.existing else None,
         "spec": mask_tree(mask_values(non_default_fields(spec), secrets), sparing=True),
-        "options": install.without_secrets(mask_values(install.index_options(spec.pip), secrets)),
+        "options": [mask_text(each) for each in mask_values(install.index_options(spec.pip), secrets)],
         "conda": conda,
         "pip": [{**row, "url": mask_values(row.get("url"), secrets)} for row in rows],
     }
 
 
-def _secrets(recipe: Recipe) -> list[str]:
-    return secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
+def secrets_of_build(
+    spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The values that no output or record of a build may hold, and each line of those with several lines: values of
+    variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
+    ask `environ` for. Values that are too short to be recognised are left out."""
+    asked = referenced_variables([*spec.pip, *([spec.file] if spec.file else [])])
+    texts = [*spec.variables.values()]
+    for step in spec.steps:
+        texts += [*step.pip, *step.options, *step.variables.values(), *([step.run] if step.run else [])]
+    asked.update(match[1] or match[2] for text in texts for match in _VARIABLE.finditer(text))
+    asked.update(named, masked_lock_variables(lock) if lock else ())
+    known = {**environ, **spec.variables}
+    tables: list[Mapping[str, str]] = [{name: environ[name] for name in asked if name in environ}]
+    for table in (spec.variables, *(step.variables for step in spec.steps)):
+        tables += [table, {name: expand_variables(value, known) for name, value in table.items()}]
+    return _with_lines(value for table in tables for value in secret_values(table, named))
 
 
-def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
-    """The parts of a spec that say something, as JSON can hold them."""
-    defaults = EnvironmentSpec._field_defaults
-    changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
-    for name in ("fetch", "steps"):
-        if name in changed:
-            changed[name] = [each._asdict() for each in changed[name]]
-    return changed
+def _with_lines(values: Iterable[str]) -> list[str]:
+    """Also each line of those of several: a program's words are masked line by line."""
+    found = list(dict.fromkeys(values))
+    lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
+    return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))

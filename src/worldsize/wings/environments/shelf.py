@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import read_json
+from worldsize.common.atomic_files import read_object
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.plan.array import element_root, read_array
@@ -79,11 +79,7 @@ def _is_unfinished(paths: RunPaths) -> bool:
 
 
 def _prefix_of_run(paths: RunPaths) -> str | None:
-    try:
-        value = read_json(paths.environment)
-    except (OSError, ValueError):
-        return None
-    prefix = value.get("prefix") if isinstance(value, dict) else None
+    prefix = read_object(paths.environment).get("prefix")
     return prefix if isinstance(prefix, str) else None
 
 

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from worldsize.common.atomic_files import storage_error, try_unlink
+from worldsize.environment.existing import DESCRIPTION as PREFIX_DESCRIPTION
 from worldsize.environment.existing import ExistingEnvironment
-from worldsize.environment.recipe import DESCRIPTION as PREFIX_DESCRIPTION
 from worldsize.service.request import EnvironmentPack
 from worldsize.trust.directories import make_directories
 from worldsize.wings.provisioning.agent.map_ahead import map_ahead

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worldsize.wings.environments.workspace.builder import Build, ScratchBuild, ensure_built
+from worldsize.wings.environments.workspace.builder import Build, ensure_built
 
 TEXT = "fetching git+https://anna:Canary@host/x.git with --token Canary"
 SHOWN = "fetching git+https://anna:***@host/x.git with --token ***"
@@ -25,5 +25,5 @@ def test_a_builds_steps_and_news(tmp_path: Path) -> None:
     (tmp_path / "envs").mkdir(0o700)
     ensure_built(str(tmp_path / "envs" / "env"), make, told.append)
     assert told == [SHOWN, SHOWN] and notes and not any("Canary" in note for note in notes)
-    ScratchBuild(str(tmp_path), told.append).report_step(TEXT)
+    Build(str(tmp_path), told.append).report_step(TEXT)
     assert told[2:] == [SHOWN] and "Canary" not in (tmp_path / "log").read_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.jobspec.environment import EnvironmentSpec
-from worldsize.wings.environments.build_secrets import secrets_of_build
+from worldsize.wings.environments.pipeline import secrets_of_build
 
 
 def test_each_line_of_a_secret_that_has_several() -> None:

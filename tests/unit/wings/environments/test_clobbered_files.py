@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from worldsize.wings.environments.conda.clobbered_files import ClobberedFile, find_clobbered
+from worldsize.wings.environments.inspect.installed import ClobberedFile, find_clobbered
 
 
 def owned(prefix: Path, *names: str) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.errors import BuildError, UsageError
+from worldsize.errors import BuildError, NotFound, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.requirements import git_requirements
-from worldsize.wings.environments.pip.uv import Uv
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.pip.uv import Uv, refuse_logins_in_options
+from worldsize.wings.environments.workspace.builder import Build
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,24 @@ def test_files_that_include_others(tmp_path: Path) -> None:
     ]
     assert {path.stat().st_mode & 0o777 for path in given.iterdir()} == {0o600}
     assert logins.strip_file(str(tmp_path / "deep/plain.txt"), str(given)) == str(tmp_path / "deep/plain.txt")
-    assert logins.strip_file(str(tmp_path / "gone.txt"), str(given)) == str(tmp_path / "gone.txt")
+    with pytest.raises(NotFound, match=r"gone\.txt"):
+        logins.strip_file(str(tmp_path / "gone.txt"), str(given))
 
 
 def test_files_that_include_each_other(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("-r a.txt\ngit+https://a:1@h/a\n")
-    GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
+    with pytest.raises(UsageError, match="circle"):
+        GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
+
+
+def test_a_relative_path_in_a_file_that_is_included(tmp_path: Path) -> None:
+    """uv would follow it from where it is started."""
+    (tmp_path / "given").mkdir()
+    (tmp_path / "plain.txt").write_text("six\n-r more.txt\n")
+    (tmp_path / "more.txt").write_text("./tree\n")
+    copy = Path(GitLogins({}).strip_file(str(tmp_path / "plain.txt"), str(tmp_path / "given")))
+    six, more = copy.read_text().splitlines()
+    assert six == "six" and Path(more.removeprefix("-r ")).read_text() == "%s\n" % (tmp_path / "tree")
 
 
 @pytest.mark.parametrize("word", ["%0a", "%00", "%0d"])
@@ -231,59 +243,58 @@ def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
         path.write_text(before)
 
 
-def test_words_and_files_of_options(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "option",
+    ["--overrides=LIST", "LIST", "-c=LIST", "-rLIST", "-qrLIST", "-qr=LIST", "-eTREE", "--group=TREE/pyproject.toml:x"],
+)
+@pytest.mark.parametrize("deep", [False, True])
+def test_what_options_of_a_step_name(tmp_path: Path, option: str, deep: bool) -> None:
     """Found by review: what a build step says with `options` reached git as it was."""
-    uv, _ = started(tmp_path)
-    inputs = tmp_path / "worldsize"
-    (tmp_path / "over.txt").write_text(ADDRESS + "\n")
-    words = [
-        "pip",
-        "install",
-        "--overrides",
-        str(tmp_path / "over.txt"),
-        "-c=%s" % (tmp_path / "over.txt"),
-        ADDRESS,
-        "-v",
-    ]
-    given = uv._without_git_logins(words, [])
-    assert given[:3] == words[:3] and given[5:] == ["dep @ git+https://h/dep", "-v"]
-    for path in (given[3], given[4].partition("=")[2]):
-        assert path.startswith(str(inputs)) and Path(path).read_text() == "dep @ git+https://h/dep\n"
-    assert "hunter2" in uv._logins.variables().values()
+    tree, listed = tmp_path / "tree", tmp_path / "list"
+    tree.mkdir()
+    (tree / "pyproject.toml").write_text("[tool.setuptools.dynamic]\ndependencies = { file = 'req.txt' }\n")
+    listed.write_text("-r tree/req.txt\n")
+    (tree / "req.txt").write_text("six\n")
+    options = ["--no-deps", option.replace("LIST", str(listed)).replace("TREE", str(tree))]
+    refuse_logins_in_options(options)
+    (tree / "req.txt" if deep or "TREE" in option else listed).write_text(ADDRESS + "\n")
+    with pytest.raises(BuildError, match="holds a password") as refused:
+        refuse_logins_in_options(options)
+    assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("words", [("-qr", "LIST"), ("-Ur", "LIST"), ("-vrLIST",), ("-qr=LIST",), ("-r", "LIST")])
-def test_lists_behind_short_options_together(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Found by review: -qr FILE was taken for one unknown option."""
-    uv, said = started(tmp_path)
-    (tmp_path / "list").write_text(ADDRESS + "\n")
-    uv("pip", "pip", "install", *(word.replace("LIST", str(tmp_path / "list")) for word in words))
-    (copy,) = (word for word in said() if word.startswith(str(tmp_path / "worldsize")))
-    assert Path(copy).read_text() == "dep @ git+https://h/dep\n" and "hunter2" not in "".join(said())
-
-
-def test_an_index_behind_short_options_together(tmp_path: Path) -> None:
-    uv, said = started(tmp_path)
-    uv("pip", "pip", "install", "-qi", "https://anna:hunter2@h/simple", "six")
-    assert said()[:4] == ["pip", "install", "-q", "six"]
+def test_a_script_that_lists_requirements_in_its_comments(tmp_path: Path) -> None:
+    """Found by review: git's words had the login."""
+    script = tmp_path / "script.py"
+    script.write_text('# /// script\n# dependencies = ["%s"]\n# ///\n' % ADDRESS)
+    with pytest.raises(BuildError, match="holds a password"):
+        refuse_logins_in_options(["-r", str(script)])
 
 
 @pytest.mark.parametrize(
-    "words",
+    "word",
     [
-        ("dep @ https://anna:hunter2@h/dep.whl",),
-        ("--trusted=https://anna:hunter2@h/",),
-        ("-r", "SCRIPT"),
+        "dep @ https://anna:hunter2@h/dep.whl",
+        ADDRESS,
+        "--trusted=https://anna:hunter2@h/",
+        "-qihttps://anna:hunter2@h/",
     ],
 )
-def test_a_login_that_a_command_line_would_show(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Found by review: uv's own words had it, or git's, by a script that lists requirements in its comments."""
+def test_a_login_that_a_command_line_would_show(tmp_path: Path, word: str) -> None:
+    """Found by review: uv's own words had it."""
     uv, said = started(tmp_path)
-    script = tmp_path / "script.py"
-    script.write_text('# /// script\n# dependencies = ["%s"]\n# ///\n' % ADDRESS)
-    with pytest.raises(BuildError) as refused:
-        uv("pip", "pip", "install", *(word.replace("SCRIPT", str(script)) for word in words))
+    with pytest.raises(BuildError, match="a login on a command line") as refused:
+        uv("pip", "pip", "install", word)
     assert "hunter2" not in str(refused.value) and not said()
+
+
+def test_lists_without_logins_are_given_to_uv(tmp_path: Path) -> None:
+    uv, said = started(tmp_path)
+    listed = tmp_path / "worldsize" / "inputs" / "list.txt"
+    listed.write_text(ADDRESS + "\n")
+    uv("pip", "pip", "install", "-r", str(listed))
+    copy = said()[3]
+    assert Path(copy).read_text() == "dep @ git+https://h/dep\n" and "hunter2" not in "".join(said())
 
 
 def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
@@ -291,7 +302,7 @@ def started(tmp_path: Path) -> tuple[Uv, Callable[[], list[str]]]:
     noted, program = tmp_path / "noted", tmp_path / "uv"
     program.write_text('#!/bin/sh\nprintf "%%s\\0" "$@" >%s\n' % noted)
     program.chmod(0o755)
-    work = ScratchBuild(str(tmp_path), lambda what: None)
+    work = Build(str(tmp_path), lambda what: None)
     os.makedirs(work.inputs)
     uv = Uv(work, {"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
     uv.program = str(program)

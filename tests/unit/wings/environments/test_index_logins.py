@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from worldsize.errors import BuildError, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords
-from worldsize.wings.environments.pip.index_logins import IndexLogins, without_logins
+from worldsize.wings.environments.pip.index_logins import IndexLogins
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"
@@ -20,7 +24,7 @@ BARE = "http://host/simple"
 def test_a_line_of_options(tmp_path: Path, line: str) -> None:
     logins = IndexLogins()
     assert logins.strip_line(line.format(URL)) == line.format(BARE)
-    variables = logins.variables({}, str(tmp_path))
+    variables = logins.environ({}, str(tmp_path), "")
     assert Path(variables["NETRC"]).read_text().startswith('machine host login "anna" password "pw"\n')
 
 
@@ -29,49 +33,67 @@ def test_other_lines_are_left_alone(line: str) -> None:
     assert IndexLogins().strip_line(line) == line
 
 
+def listed(environ: Mapping[str, str], directory: Path, *settings: str) -> str:
+    """What pip prints: what files say, and its variables."""
+    (directory / "pip.conf").write_text("".join("[%s]\n%s = %s\n" % tuple(each.split(" ", 2)) for each in settings))
+    argv = [sys.executable, "-m", "pip", "config", "list"]
+    own = {
+        "PATH": os.environ["PATH"],
+        "PIP_CONFIG_FILE": str(directory / "pip.conf"),
+        "HOME": str(directory),
+        **environ,
+    }
+    done = subprocess.run(argv, env={**own, **environ}, text=True, capture_output=True, check=True, cwd=directory)
+    return "".join(line + "\n" for line in done.stdout.splitlines() if MACHINE not in line)
+
+
+MACHINE = "file:///opt"
+"""Of addresses that this machine's own configuration may have."""
+
+
+def environ_of(directory: Path, environ: Mapping[str, str], *settings: str) -> dict[str, str]:
+    return IndexLogins().environ(environ, str(directory), listed(environ, directory, *settings))
+
+
 def test_what_pips_own_files_say(tmp_path: Path) -> None:
-    listed = "\n".join(
-        [
-            ":env:.index-url='http://x:y@other'",
-            "global.timeout='60'",
-            "wheel.index-url='%s'" % URL,
-            "global.index-url='http://a:b@elsewhere'",
-            "global.find-links='\\nhttp://c:d@third/1\\nhttp://third/2'",
-            "global.extra-index-url='http://plain/simple'",
-            "install.index-url='http://e:f@never'",
-        ]
-    )
-    found = IndexLogins().variables({}, str(tmp_path / ".."), listed)
-    assert found["PIP_INDEX_URL"] == BARE and found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
-    assert set(found) == {"PIP_INDEX_URL", "PIP_FIND_LINKS", "NETRC"}
+    said = [
+        "global timeout 60",
+        "wheel index-url " + URL,
+        "install index-url http://e:f@never",
+    ]
+    found = environ_of(tmp_path, {}, *said)
+    assert found["PIP_INDEX_URL"] == BARE and "never" not in str(found)
+    two = "global find-links http://c:d@third/1\n http://third/2"
+    (tmp_path / "NETRC").mkdir()
+    found = IndexLogins().environ({}, str(tmp_path / "NETRC"), listed({}, tmp_path, two))
+    assert found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
     (tmp_path / "own").mkdir()
-    found = IndexLogins().variables({"PIP_INDEX_URL": "http://mine/"}, str(tmp_path / "own"), listed)
-    assert found["PIP_INDEX_URL"] == "http://mine/"
+    environ = {"PIP_INDEX_URL": "http://mine/"}
+    assert environ_of(tmp_path / "own", environ, *said)["PIP_INDEX_URL"] == "http://mine/"
 
 
 @pytest.mark.parametrize("name", ["PIP_PYPI_URL", "PIP_Index_Url", "PIP_INDEX-URL", "PIP_extra_index_url"])
 def test_variables_however_pip_lets_them_be_spelled(tmp_path: Path, name: str) -> None:
     """Found by review: pip takes more names than the usual ones, and repeats the address to the pip that it starts."""
-    configured = "global.index-url='http://c:d@other/'" if "xtra" not in name else ""
-    found = IndexLogins().variables({name: URL}, str(tmp_path), configured)
-    assert found[name] == BARE and set(found) == {name, "NETRC"}
+    usual = "PIP_EXTRA_INDEX_URL" if "xtra" in name else "PIP_INDEX_URL"
+    found = environ_of(tmp_path, {name: URL, "A": "1"}, "global index-url http://c:d@other/")
+    assert found[usual] == BARE and found["A"] == "1" and "pw" not in str(found)
 
 
 def test_the_other_name_of_the_index_in_pips_own_files(tmp_path: Path) -> None:
-    found = IndexLogins().variables({}, str(tmp_path), "global.pypi-url='%s'" % URL)
-    assert found["PIP_PYPI_URL"] == BARE
+    assert environ_of(tmp_path, {}, "global pypi-url " + URL)["PIP_INDEX_URL"] == BARE
 
 
 def test_a_proxy_in_a_variable_of_another_spelling(tmp_path: Path) -> None:
-    found = IndexLogins().variables({"PIP_Proxy": "http://anna:pw@proxy:3128"}, str(tmp_path))
-    assert found["PIP_Proxy"] == "" and "pw" in found["HTTPS_PROXY"]
+    found = environ_of(tmp_path, {"PIP_Proxy": "http://anna:pw@proxy:3128"})
+    assert "PIP_Proxy" not in found and "pw" in found["HTTPS_PROXY"]
 
 
 def test_a_password_with_an_at_in_it(tmp_path: Path) -> None:
     """Found by review: its end stayed in the address."""
     logins = IndexLogins()
     assert logins.strip_line("-i http://anna:hun@ter2@host/simple") == "-i http://host/simple"
-    text = Path(logins.variables({}, str(tmp_path))["NETRC"]).read_text()
+    text = Path(logins.environ({}, str(tmp_path), "")["NETRC"]).read_text()
     assert text.startswith('machine host login "anna" password "hun@ter2"\n')
 
 
@@ -83,36 +105,26 @@ def test_another_server_at_the_same_host(tmp_path: Path, other: str) -> None:
         with pytest.raises(UsageError):
             for line in lines:
                 logins.strip_line("--extra-index-url " + line)
-            logins.variables({}, str(tmp_path))
+            logins.environ({}, str(tmp_path), "")
     with pytest.raises(UsageError):
-        IndexLogins().variables({"PIP_INDEX_URL": URL}, str(tmp_path), "global.extra-index-url='%s'" % other)
+        environ_of(tmp_path, {"PIP_INDEX_URL": URL}, "global extra-index-url " + other)
     logins = IndexLogins()
     for line in (URL, "http://host:80/other", "http://elsewhere:81/"):
         logins.strip_line("--extra-index-url " + line)
-    assert "NETRC" in logins.variables({}, str(tmp_path))
+    assert "NETRC" in logins.environ({}, str(tmp_path), "")
 
 
 def test_a_proxy_with_a_password(tmp_path: Path) -> None:
     """Found by review: pip names it to the pip that it starts."""
     proxy = "http://anna:pw@proxy:3128"
-    found = IndexLogins().variables({"PIP_PROXY": proxy}, str(tmp_path))
-    assert found["PIP_PROXY"] == "" and found["HTTPS_PROXY"] == found["http_proxy"] == proxy
-    assert IndexLogins().variables({"PIP_PROXY": "http://proxy:3128"}, str(tmp_path)) == {}
+    found = environ_of(tmp_path, {"PIP_PROXY": proxy})
+    assert "PIP_PROXY" not in found and found["HTTPS_PROXY"] == found["http_proxy"] == proxy
+    assert environ_of(tmp_path, {"PIP_PROXY": "http://proxy:3128"})["PIP_PROXY"] == "http://proxy:3128"
     for environ in ({}, {"PIP_PROXY": proxy}):
         with pytest.raises(UsageError, match="pip's configuration"):
-            IndexLogins().variables(environ, str(tmp_path), "global.proxy='%s'" % proxy)
-
-
-def test_options_of_uv_with_a_login_become_variables() -> None:
-    words = ["pip", "install", "--index-url", URL, "--find-links=" + URL, "-f", "/x", "--index", BARE, "-r", "req.txt"]
-    kept, variables = without_logins(words)
-    assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
-    assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
-    assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
-    token = "http://host/t/hunter2hunter2/simple"  # found by review
-    assert without_logins(["pip", "install", "--index", token]) == (["pip", "install"], {"UV_INDEX": token})
-    plain = ["pip", "install", "--index-url", BARE, "--find-links"]
-    assert without_logins(plain) == (plain, {})
+            environ_of(tmp_path, environ, "global proxy " + proxy)
+    plain = {"PIP_PROXY": "http://proxy:3128"}
+    assert environ_of(tmp_path, plain, "global proxy " + proxy)["PIP_PROXY"] == "http://proxy:3128"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +153,8 @@ def test_a_refused_line_is_shown_without_its_password(tmp_path: Path) -> None:
 def test_lines_that_are_followed_or_include_nothing(tmp_path: Path, line: str) -> None:
     listed = tmp_path / "requirements.txt"
     listed.write_text(line + "\n")
-    GitLogins({}).strip_file(str(listed), str(tmp_path))
+    (tmp_path / "inc.txt").write_text("six\n")
+    assert GitLogins({}).strip_file(str(listed), str(tmp_path)) == str(listed)
 
 
 @pytest.mark.parametrize(

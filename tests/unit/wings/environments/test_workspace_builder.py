@@ -268,3 +268,23 @@ def test_a_note_is_json(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "x.lock").read_text())["run"] == "20261121-1"
     lock.release()
     assert (tmp_path / "x.lock").read_text() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_somebody_else_has_arranged_for_signals_holds(prefix: str, number: signal.Signals) -> None:
+    heard: list[int] = []
+
+    def make(work: builder.Build) -> dict[str, Any]:
+        signal.raise_signal(number)
+        return {}
+
+    former = signal.signal(number, lambda heard_number, _: heard.append(heard_number))
+    try:
+        assert builder.ensure_built(prefix, make, quietly) and heard == [number]
+        signal.signal(number, signal.SIG_DFL)
+        builder.remove_if_idle(prefix)
+        with pytest.raises(SystemExit):
+            builder.ensure_built(prefix, make, quietly)
+        assert signal.getsignal(number) == signal.SIG_DFL and not os.path.exists(prefix)
+    finally:
+        signal.signal(number, former)

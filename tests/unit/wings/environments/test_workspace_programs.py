@@ -12,7 +12,7 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading
-from worldsize.wings.environments.workspace.builder import ScratchBuild
+from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import execute
 
 def end(number, frame):
@@ -32,7 +32,7 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 words = ["bash", "-c", "kill -TERM $PPID; exec sleep " + sys.argv[2]]
 for _ in range(20):
     try:
-        execute(ScratchBuild(sys.argv[1], lambda text: None), words, os.environ, "it")
+        execute(Build(sys.argv[1], lambda text: None), words, os.environ, "it")
     except SystemExit as ended:
         assert ended.code == 143
     with open("/proc/self/task/%d/children" % os.getpid()) as file:

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
+from worldsize.cli.console import load_current_config
 from worldsize.cli.output import report_message, show, show_document, show_json
 from worldsize.errors import StorageError, UsageError
 from worldsize.jobspec.config.config import Config
@@ -16,42 +16,7 @@ from worldsize.trust.directories import foreign_owner
 from worldsize.trust.documents import write_document
 
 if TYPE_CHECKING:
-    from worldsize.jobspec.job import Job
-
-_EXAMPLES = {
-    "build": """examples:
-  worldsize env build environment.yml             prints the directory; the second time at once
-  worldsize env build requirements.txt --name nlp
-  worldsize env build job.yml --compute lab       what the job will run in, where the nodes of lab see it
-  PREFIX=$(worldsize env build torch)             torch: [environment.torch] of worldsize.toml
-
-SPEC is a requirements.txt, an environment.yml, a pyproject.toml or uv.lock, a lock file, a job file, or a name of the
-configuration. Ten builds at once build once.""",
-    "lock": """examples:
-  worldsize env lock environment.yml                          writes environment.lock.json beside it
-  worldsize env lock torch --to torch.lock.json
-  worldsize run job.yml --set environment=torch.lock.json     the very same packages, anywhere
-
-The lock file holds every package with its version, where it is from, and its hash.""",
-}
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[action]
-    parser.add_argument("spec", metavar="SPEC", help="a file, a job file, or a name")
-    add_compute_option(parser)
-    if action == "build":
-        parser.add_argument("--name", help="what the environment is called (default: as its file says)")
-        parser.set_defaults(act=build)
-    else:
-        parser.add_argument("--to", metavar="FILE", help="where to (default: beside the spec; -: standard output)")
-        parser.set_defaults(act=lock)
-    add_output_option(parser)
-
-
-def add_compute_option(parser: argparse.ArgumentParser) -> None:
-    compute = parser.add_argument("--compute", metavar="NAME", help="for which compute (default: the configured one)")
-    set_completer(compute, complete_computes)
+    from worldsize.service.environments.lookup import Environment
 
 
 def build(options: argparse.Namespace) -> int:
@@ -71,7 +36,7 @@ def build(options: argparse.Namespace) -> int:
 
 def lock(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.job_environment import read_built_description
-    from worldsize.wings.environments.locks import lock_text
+    from worldsize.wings.environments.sources import lock_text
 
     environment, _ = ensure_environment(options)
     description = read_built_description(environment)
@@ -106,20 +71,14 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
     """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
     nothing to build, if a `prefix` is wanted, or nothing to use."""
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-    from worldsize.jobspec.job import Job
-    from worldsize.service.environments.lookup import find_environment
-    from worldsize.service.secrets import build_environ
     from worldsize.service.submission.submit import start
     from worldsize.wings.environments.job_environment import ensure_ready
 
     config = load_current_config()
-    compute = config.compute(options.compute, "--compute").name
-    environ = build_environ(_job_of(options.spec, config) or Job(), os.environ)
-    named = job_secrets(options.spec, config)
-    found = find_environment(requested_environment(options.spec, config), config, compute, environ, name, named)
+    found = look_up(options.spec, config, config.compute(options.compute, "--compute").name, name)
     for notice in found.notices if found else ():
         report_message("notice: " + notice)
-    if found is None or (found.prefix is None and (prefix or not _has_effect(found.activation(environ)))):
+    if found is None or (found.prefix is None and (prefix or not found.activation(os.environ).has_effect())):
         raise UsageError(f"{options.spec}: there is nothing to build", None, "worldsize env build --help")
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
@@ -128,40 +87,30 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
         told.clear()
 
 
-def _has_effect(found: Any) -> bool:
-    """Whether an activation puts anything in force."""
-    return bool(found.lines() or found.modules)
-
-
-def requested_environment(spec: str, config: Config) -> Any:
-    """What `environment:` of a job would say: of a job file, what it says. A name of the configuration's comes before
-    what lies here, which may be somebody else's: that has to be named by a path. UsageError."""
-    if spec in config.environments:
-        return spec
-    job = _job_of(spec, config)
-    if job is not None:
-        return job.environment
-    if os.path.exists(spec):
-        others = foreign_owner(spec) if os.sep not in spec else None
-        if others:
-            raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
-        return os.path.abspath(spec)
-    return spec
-
-
-def job_secrets(spec: str, config: Config) -> tuple[str, ...]:
-    """The variables that a job names as secrets, where the words name one."""
-    job = _job_of(spec, config)
-    return tuple(job.secrets) if job else ()
-
-
-def _job_of(spec: str, config: Config) -> Job | None:
-    """The job of a job file; None for what is none."""
-    if spec in config.environments or not _is_job(spec):
-        return None
+def look_up(spec: str, config: Config, compute: str, name: str | None = None) -> Environment | None:
+    """What `environment:` of a job would mean on a compute: of a job file, what it says. A name of the configuration's
+    comes before what lies here, which may be somebody else's: that has to be named by a path. UsageError, NotFound."""
+    from worldsize.jobspec.job import Job
     from worldsize.jobspec.reading.job_file import load_job
+    from worldsize.service.environments.lookup import find_environment
+    from worldsize.service.secrets import build_environ
 
-    return load_job(spec).job
+    job = Job()
+    wanted: Any = spec
+    if spec not in config.environments and os.path.exists(spec):
+        if _is_job(spec):
+            job = load_job(spec).job
+            wanted = job.environment
+        else:
+            wanted = _believed_path(spec)
+    return find_environment(wanted, config, compute, build_environ(job, os.environ), name, job.secrets)
+
+
+def _believed_path(spec: str) -> str:
+    others = foreign_owner(spec) if os.sep not in spec else None
+    if others:
+        raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
+    return os.path.abspath(spec)
 
 
 def _is_job(path: str) -> bool:

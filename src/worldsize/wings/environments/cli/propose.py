@@ -8,28 +8,10 @@ import re
 import sys
 import tempfile
 
-from worldsize.cli.console import add_output_option, load_current_config
+from worldsize.cli.console import load_current_config
 from worldsize.cli.output import report, show_document, show_json
-from worldsize.errors import NotFound, UsageError
+from worldsize.errors import UsageError
 from worldsize.trust.secrets import mask_text
-
-_EXAMPLES = """examples:
-  worldsize env propose requirements.txt > environment.yml
-  worldsize env propose requirements.txt --channel conda-forge --python 3.11
-  worldsize env propose requirements.txt -o json
-
-What the channels have goes to conda, as far as the solver makes it fit together; all else goes to pip. Why, for each
-that does, is told beside."""
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    parser.add_argument("file", metavar="REQUIREMENTS", help="a requirements file")
-    parser.add_argument("--channel", action="append", default=[], help="where to look; may be repeated")
-    parser.add_argument("--python", metavar="VERSION", help="for this Python, such as 3.11")
-    parser.add_argument("--name", help="the environment's name (default: the directory's)")
-    add_output_option(parser)
-    parser.set_defaults(act=propose_split)
 
 
 def propose_split(options: argparse.Namespace) -> int:
@@ -39,14 +21,11 @@ def propose_split(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.conda import packages
     from worldsize.wings.environments.conda.split_requirements import environment_yaml, propose, read_list
     from worldsize.wings.environments.job_environment import DEFAULT_CHANNELS
-    from worldsize.wings.environments.workspace.builder import ScratchBuild
+    from worldsize.wings.environments.workspace.builder import Build
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
         raise UsageError(f"--python: {options.python!r:.60} is no version", None, "such as 3.11")
-    try:
-        found = read_list(options.file)
-    except OSError as error:
-        raise NotFound(f"cannot be read: {error.strerror}", error.filename or options.file) from None
+    found = read_list(options.file)
     config = load_current_config()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS
     alias = config.conda.get("channel_alias")
@@ -54,10 +33,10 @@ def propose_split(options: argparse.Namespace) -> int:
     source = packages.PackageSource(channels, alias, (), cache)
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     with tempfile.TemporaryDirectory(prefix="worldsize-") as scratch:
-        work = ScratchBuild(scratch, told.show_activity)
-        versions = partial(packages.query_versions, work, source, environ=os.environ)
+        work = Build(scratch, told.show_activity)
+        known = partial(packages.find_known, work, source, environ=os.environ)
         trial = partial(packages.find_conflict, work, source, environ=os.environ)
-        proposal = propose(found, options.python, versions, trial)
+        proposal = propose(found, options.python, known, trial)
     told.clear()
     name = options.name or os.path.basename(os.path.dirname(os.path.abspath(options.file))) or "env"
     if options.output == "json":

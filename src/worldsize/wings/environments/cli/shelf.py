@@ -1,4 +1,4 @@
-"""env list, env remove, env gc: the environments that were built."""
+"""env list, env show, env remove, env gc: the environments that were built."""
 
 from __future__ import annotations
 
@@ -7,49 +7,9 @@ import os
 import time
 from typing import Any
 
-from worldsize.cli.console import add_output_option, duration_text, load_current_config, set_completer, table
+from worldsize.cli.console import duration_text, load_current_config, table
 from worldsize.cli.output import report, show, show_json
-from worldsize.wings.environments.cli.build import add_compute_option
-
-_EXAMPLES = {
-    "list": """examples:
-  worldsize env list
-  worldsize env list -o json | jq -r '.[] | select(.state == "ready") | .prefix'""",
-    "remove": """examples:
-  worldsize env remove torch
-  worldsize env remove torch-0123456789abcdef nlp --force
-
-What a run uses that has not ended stays, unless --force says otherwise.""",
-    "gc": """examples:
-  worldsize env gc --dry-run
-  worldsize env gc --unused 7d
-
-Removed is what no run uses that has not ended, and nothing has used for long; and what is half and nobody builds.""",
-}
-_UNUSED = "30d"
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[action]
-    if action == "list":
-        add_compute_option(parser)
-        parser.set_defaults(act=list_environments)
-    elif action == "remove":
-        names = parser.add_argument("names", metavar="NAME", nargs="+", help="a name, its unique beginning, or a path")
-        set_completer(names, complete_environments)
-        parser.add_argument("--force", action="store_true", help="also what a run uses that has not ended")
-        parser.set_defaults(act=remove)
-    else:
-        parser.add_argument("--unused", metavar="AGE", default=_UNUSED, help=f"for so long (default: {_UNUSED})")
-        parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
-        parser.set_defaults(act=collect_garbage)
-    add_output_option(parser)
-
-
-def complete_environments(**_: Any) -> list[str]:
-    from worldsize.wings.environments.shelf import environment_entries
-
-    return [entry.name for entry in environment_entries(load_current_config())]
+from worldsize.wings.environments.cli.build import look_up
 
 
 def list_environments(options: argparse.Namespace) -> int:
@@ -91,6 +51,63 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ago = duration_text(max(0.0, time.time() - row["used"])) + " ago"
     by = " ".join(row["runs"]) or str((row["builder"] or {}).get("step", ""))
     return [row["name"], row["state"], row["kind"] or "", row["python"] or "", count, ago, by]
+
+
+def show_environment(options: argparse.Namespace) -> int:
+    prefix, description = _find_prefix(options)
+    found = _changed_files(prefix) if options.verify else []
+    if options.output == "json":
+        value: dict[str, Any] = {"prefix": prefix, "ready": description is not None, **(description or {})}
+        show_json({**value, "changed": found} if options.verify else value)
+    else:
+        _show_description(prefix, description)
+        for each in found:
+            report(f"{each['file']} of {each['package']} was {each['what']}")
+    return 1 if found or (options.verify and description is None) else 0
+
+
+def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None]:
+    from worldsize.errors import NotFound
+    from worldsize.wings.environments.shelf import find_entry
+    from worldsize.wings.environments.workspace.prefixes import read_description
+
+    config = load_current_config()
+    try:
+        path = find_entry(config, options.name, options.compute).path
+        return path, read_description(path)
+    except NotFound:
+        compute = config.compute(options.compute, "--compute").name
+        environment = look_up(options.name, config, compute)
+        if environment is None or environment.existing is None:
+            raise
+    found = environment.existing
+    if environment.recipe is None:
+        version = "{}.{}".format(*found.version) if found.version else None
+        return found.prefix, {"kind": found.kind, "python": version}
+    return found.prefix, read_description(found.prefix)
+
+
+def _changed_files(prefix: str | None) -> list[dict[str, Any]]:
+    from worldsize.wings.environments.inspect.installed import find_clobbered, installed_distributions
+
+    if prefix is None:
+        return []
+    return [each._asdict() for each in find_clobbered(prefix, None, installed_distributions(prefix))]
+
+
+def _show_description(prefix: str | None, description: dict[str, Any] | None) -> None:
+    if description is None:
+        show(f"{prefix}: not built")
+        return
+    keys = ("name", "kind", "python", "platform", "fingerprint", "digest", "upon", "host")
+    lines = [["prefix", prefix or ""], *([key, str(description[key])] for key in keys if description.get(key))]
+    if description.get("took"):
+        lines.append(["took", f"{description['took']:.1f} s"])
+    show(*(f"{key:<12} {value}" for key, value in lines))
+    rows = [[each["name"], each["version"], each["build"], "conda"] for each in description.get("conda", ())]
+    rows += [[each["name"], each["version"], "", "pip"] for each in description.get("pip", ())]
+    if rows:
+        show("", *table(rows, ["PACKAGE", "VERSION", "BUILD", "FROM"]))
 
 
 def remove(options: argparse.Namespace) -> int:

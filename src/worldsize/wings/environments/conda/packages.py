@@ -10,19 +10,24 @@ from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import write_json
 from worldsize.errors import BuildError, UsageError
 from worldsize.extras import missing_package_error
 from worldsize.trust.directories import make_private_directory, require_reliable_directory
 from worldsize.trust.secrets import mask_channel
-from worldsize.wings.environments.conda import rattler_process
-from worldsize.wings.environments.inspect.installed import conda_packages, installed_distributions
+from worldsize.wings.environments.inspect.installed import (
+    conda_packages,
+    installed_distributions,
+    mask_addresses,
+)
 from worldsize.wings.environments.inspect.machine import all_virtual_packages
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import ProgramResult, execute, exit_text, failure_hint
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
-_DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rattler_process.py")
+_NAMED_CHANNELS: dict[str, tuple[str, ...]] = {
+    "defaults": ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r"),
+    "nodefaults": (),
+}
 _NAME = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9_.-]+)")
 _TIMEOUT = 300.0
 
@@ -75,30 +80,18 @@ def install(
     """Solves and installs `specs` into the prefix, or exactly the packages of `rows`; the rows of what is installed.
 
     BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
-    is not here; UsageError for a prefix that pip has touched.
+    is not here.
     """
-    refuse_pip_packages(work.prefix)
     work.report_step("conda: reading channels" if rows is None else f"conda: {len(rows)} packages of the lock")
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask_rattler(work, order, environ)
-    _mask_addresses(work.prefix)
+    mask_addresses(work.prefix, "conda-meta/*.json", mask_channel)  # rattler masks the channel alone there
     return sorted(found, key=lambda row: str(row["name"]))
 
 
-def _mask_addresses(prefix: str) -> None:
-    """rattler masks the channel in its records of packages, and not the package's address."""
-    for record in conda_packages(prefix):
-        url = record.get("url")
-        if isinstance(url, str) and mask_channel(url) != url:
-            path = os.path.join(prefix, "conda-meta", "{name}-{version}-{build}.json".format(**record))
-            write_json(path, {**record, "url": mask_channel(url)})
-
-
-def query_versions(
-    work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Which of `specs` the channels have anything for, and in which versions. Raises as `install`."""
-    found: dict[str, list[str]] = ask_rattler(work, source.order("versions", specs=list(specs)), environ)
+def find_known(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Which of `specs` the channels have anything for. Raises as `install`."""
+    found: list[str] = ask_rattler(work, source.order("known", specs=list(specs)), environ)
     return found
 
 
@@ -126,7 +119,7 @@ def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) 
 
 
 def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
-    argv = [sys.executable, _PROGRAM]
+    argv = [sys.executable, PROGRAM]
     found_by = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     own = {**found_by, **environ}  # rattler itself may be found through PYTHONPATH
     ended = execute(
@@ -140,18 +133,18 @@ def _run_rattler_process(work: Build, order: dict[str, Any], environ: Mapping[st
 
 
 def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str, Any]) -> Exception:
-    code = ended.code
-    if code == rattler_process.NO_RATTLER:
+    kind = json.loads(ended.out)["error"] if ended.code == 1 and ended.out else None
+    if kind == "no rattler":
         return missing_package_error("building conda environments", "py-rattler", "env")
-    if code == rattler_process.BAD_SPEC:
+    if kind == "bad spec":
         return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
-    if code == rattler_process.UNSOLVABLE:
+    if kind == "unsolvable":
         return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
-    if code == rattler_process.UNREACHABLE:
+    if kind == "unreachable":
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
         return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
     return BuildError(
-        "conda {}{}".format(exit_text(code), ": " + said if said else ""), None, failure_hint(work, ended)
+        "conda {}{}".format(exit_text(ended.code), ": " + said if said else ""), None, failure_hint(work, ended)
     )
 
 
@@ -172,8 +165,6 @@ def refuse_pip_packages(prefix: str) -> None:
 def packages_from_pip(prefix: str) -> list[str]:
     """Names of distributions that are not conda's."""
     files = {path for package in conda_packages(prefix) for path in package.get("files", ())}
-    if not files:
-        return [each.name for each in installed_distributions(prefix)]
     return [
         each.name
         for each in installed_distributions(prefix)
@@ -204,12 +195,7 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
     """As rattler takes them: conda's `defaults` are two addresses, a path is one, `nodefaults` is none."""
     found: list[str] = []
     for each in channels:
-        if each == "defaults":
-            found += _DEFAULTS
-        elif each.startswith("/"):
-            found.append("file://" + each)
-        elif each != "nodefaults":
-            found.append(each)
+        found += _NAMED_CHANNELS.get(each, ("file://" + each if each.startswith("/") else each,))
     return list(dict.fromkeys(found))
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import absolute_requirement
+from worldsize.jobspec.requirement import is_editable, split_requirement
 from worldsize.wings.environments.inspect.installed import normalized_name
-from worldsize.wings.environments.pip.requirement_lines import read_lines
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
 
-_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
-_EDITABLE = re.compile(r"(-e|--editable)[\s=]+")
-_DEEPEST = 20
+_NO_WIDTH = 1 << 30
 
 CONDA_NAMES = {
     "torch": "pytorch", "opencv-python": "py-opencv", "opencv-python-headless": "py-opencv", "tables": "pytables",
@@ -33,7 +31,6 @@ class RequirementLine(NamedTuple):
     """One line of a list. `spec` is what conda would be asked for; None where only pip understands it, and `why`."""
 
     line: str
-    name: str | None = None
     spec: str | None = None
     why: str = ""
 
@@ -46,58 +43,51 @@ class Proposal(NamedTuple):
     why: dict[str, str]
 
 
-VersionQuery = Callable[[Sequence[str]], dict[str, list[str]]]
-"""Which of some specs channels have anything for, and in which versions."""
+SpecQuery = Callable[[Sequence[str]], list[str]]
+"""Which of some specs channels have anything for."""
 
 ConflictQuery = Callable[[Sequence[str]], str | None]
 """Why specs do not fit together; None where they do."""
 
 
-def read_list(path: str, depth: int = 0) -> list[RequirementLine]:
-    """The lines of a requirements file, and of those that it includes. OSError."""
-    found: list[RequirementLine] = []
-    directory = os.path.dirname(os.path.abspath(path))
-    for each in read_lines(path):
-        text = re.sub(r"(^|\s)#.*$", "", each).strip()
-        include = _INCLUDE.fullmatch(text)
-        if include and depth < _DEEPEST:
-            found += read_list(os.path.join(directory, include[1]), depth + 1)
-        elif text:
-            found.append(parse_requirement(absolute_requirement(text, directory)))
-    return found
+def read_list(path: str) -> list[RequirementLine]:
+    """The lines of a requirements file, and of those that it includes. NotFound, UsageError."""
+    lines = list_lines(["-r " + os.path.abspath(path)], "-r")
+    return [parse_requirement(line) for line in lines if not _is_include(line)]
+
+
+def _is_include(line: str) -> bool:
+    include = parse_include(line)
+    return include is not None and include[0] == "-r"
 
 
 def parse_requirement(line: str) -> RequirementLine:
-    editable = _EDITABLE.match(line)
-    if editable:
-        return RequirementLine(
-            line[editable.end() :], why="is installed as it is now: an environment cannot hold what changes"
-        )
+    parts = split_requirement(line)
+    if is_editable(line):
+        why = "is installed as it is now: an environment cannot hold what changes"
+        return RequirementLine(parts.place + parts.after, why=why)
     if line.startswith("-"):
         return RequirementLine(line, why="is an option of pip's")
-    if "://" in line or line.startswith("/") or " @ " in line:
+    if parts.place:
         return RequirementLine(line, why="is no package of a channel")
     text = re.sub(r"\s--hash=\S+", "", line).strip()
     try:
         asked = Requirement(text)
     except (InvalidRequirement, RecursionError):
         return RequirementLine(line, why="is understood by pip alone")
-    if asked.url:
-        return RequirementLine(line, asked.name, why="is no package of a channel")
-    extras = asked.extras or text[len(asked.name) :].lstrip().startswith("[")  # there may be none in the brackets
-    if extras or asked.marker:
-        what = "extras" if extras else "a condition"
-        return RequirementLine(line, asked.name, why=f"has {what}, which conda does not know")
-    versions = re.sub(r"[\s()]", "", text[len(asked.name) :])
+    said = text[len(asked.name) :]
+    if said.lstrip().startswith("["):  # there may be none in the brackets
+        return RequirementLine(line, why="has extras, which conda does not know")
+    if asked.marker:
+        return RequirementLine(line, why="has a condition, which conda does not know")
+    versions = re.sub(r"[\s()]", "", said)
     if "+" in versions:
-        return RequirementLine(line, asked.name, why="is of an index of its own")
-    conda = CONDA_NAMES.get(normalized_name(asked.name), normalized_name(asked.name))
-    return RequirementLine(line, asked.name, f"{conda} {versions.replace('===', '==')}".strip())
+        return RequirementLine(line, why="is of an index of its own")
+    name = normalized_name(asked.name)
+    return RequirementLine(line, f"{CONDA_NAMES.get(name, name)} {versions.replace('===', '==')}".strip())
 
 
-def propose(
-    found: Sequence[RequirementLine], python: str | None, versions: VersionQuery, trial: ConflictQuery
-) -> Proposal:
+def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQuery, trial: ConflictQuery) -> Proposal:
     """What the channels have goes to conda, as far as it fits together, Python included; all else to pip.
 
     Where it does not fit, what the solver complains of goes to pip, one after the other, until the rest fits.
@@ -105,7 +95,7 @@ def propose(
     """
     why = {each.line: each.why for each in found if each.spec is None}
     asked = [each for each in found if each.spec is not None]
-    had = versions([each.spec or "" for each in asked]) if asked else {}
+    had = known([each.spec or "" for each in asked]) if asked else []
     conda = [each for each in asked if each.spec in had]
     why.update({each.line: "is in none of the channels" for each in asked if each.spec not in had})
     base = [f"python {python}.*"] if python else ["python"]
@@ -147,13 +137,10 @@ def _to_conda_spec(spec: str) -> str:
 
 def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
     """An environment file that conda reads too."""
-    lines = [f"name: {name}", "channels:", *(f"- {each}" for each in channels), "dependencies:"]
-    lines += [f"- {_yaml_scalar(each)}" for each in proposal.conda]
+    import yaml
+
+    dependencies: list[Any] = [*proposal.conda]
     if proposal.pip:
-        lines += ["- pip:", *(f"  - {_yaml_scalar(each)}" for each in proposal.pip)]
-    return "\n".join(lines) + "\n"
-
-
-def _yaml_scalar(text: str) -> str:
-    plain = re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./=<>~!,+-]*", text) and not text.endswith(("-", ":"))
-    return text if plain else '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
+        dependencies.append({"pip": [*proposal.pip]})
+    said = {"name": name, "channels": [*channels], "dependencies": dependencies}
+    return str(yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=_NO_WIDTH))

@@ -1,4 +1,5 @@
-"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart."""
+"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart;
+and which of conda's files were changed since."""
 
 from __future__ import annotations
 
@@ -6,16 +7,23 @@ import csv
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from glob import glob
 from typing import Any, NamedTuple
 
-from worldsize.common.atomic_files import read_object, write_json
+from worldsize.common.atomic_files import open_regular_file, read_object, write_json
+from worldsize.errors import BuildError
 
 _INSTALLER_FILES = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
 """Files of a .dist-info that tell of the installing and not of what was installed."""
 
 _SEPARATORS = re.compile(r"[-_.]+")
+
+_SHOWN = 10
+_CHUNK = 1 << 20
+
+FileStamps = dict[str, tuple[int, int, int] | None]
+"""Size, time of change and inode of files, by their path in the prefix; None of one that is missing."""
 
 
 class InstalledDistribution(NamedTuple):
@@ -25,7 +33,6 @@ class InstalledDistribution(NamedTuple):
     name: str
     version: str
     path: str
-    installer: str = ""
     digest: str | None = None
     url: str | None = None
 
@@ -49,41 +56,21 @@ def site_packages(prefix: str) -> str | None:
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
     """Those of the prefix itself, by name. What is damaged is left out."""
     directory = site_packages(prefix)
-    if directory is None:
-        return []
-    return sorted(_read_distributions(directory), key=lambda each: normalized_name(each.name))
-
-
-def _read_distributions(directory: str) -> Iterator[InstalledDistribution]:
-    for name in os.listdir(directory):
-        path = os.path.join(directory, name)
-        if name.endswith((".dist-info", ".egg-info")):
-            metadata = _metadata(path)
-            if metadata:
-                yield InstalledDistribution(
-                    *metadata,
-                    path,
-                    _read_text(os.path.join(path, "INSTALLER")).strip(),
-                    record_digest(path),
-                    _url(path),
-                )
+    names = os.listdir(directory) if directory else []
+    found = []
+    for path in (os.path.join(directory or "", name) for name in names if name.endswith((".dist-info", ".egg-info"))):
+        metadata = _metadata(path)
+        if metadata:
+            found.append(InstalledDistribution(*metadata, path, record_digest(path), _url(path)))
+    return sorted(found, key=lambda each: normalized_name(each.name))
 
 
 def _metadata(path: str) -> tuple[str, str] | None:
     """Name and version, from the headers alone: the text behind them may be long."""
-    file = (
-        os.path.join(path, "METADATA" if path.endswith(".dist-info") else "PKG-INFO") if os.path.isdir(path) else path
-    )
-    name = version = ""
-    for line in _read_text(file).split("\n"):
-        key, _, value = line.partition(": ")
-        if key == "Name":
-            name = value.strip()
-        elif key == "Version":
-            version = value.strip()
-        if not line or (name and version):
-            break
-    return (name, version) if name and version else None
+    name = "METADATA" if path.endswith(".dist-info") else "PKG-INFO"
+    headers = _read_text(os.path.join(path, name) if os.path.isdir(path) else path).partition("\n\n")[0]
+    found = dict(re.findall(r"^(Name|Version): *(\S+)", headers, re.MULTILINE))
+    return (found["Name"], found["Version"]) if len(found) == 2 else None
 
 
 def record_rows(path: str) -> list[tuple[str, str]]:
@@ -140,14 +127,14 @@ def _url(path: str) -> str | None:
     return mask_text(f"{url}#subdirectory={within}" if within else url)
 
 
-def mask_addresses(prefix: str, masked: Callable[[str], str]) -> None:
-    """Takes secrets out of where packages say that they are from: whoever is given the environment, or a pack of it,
-    can read that."""
-    for path in glob(os.path.join(site_packages(prefix) or prefix, "*.dist-info", "direct_url.json")):
-        value = read_object(path)
+def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
+    """Takes secrets out of where packages say, in these files of the prefix, that they are from: whoever is given the
+    environment, or a pack of it, can read that."""
+    for path in glob(pattern, root_dir=prefix):
+        value = read_object(os.path.join(prefix, path))
         url = value.get("url")
         if isinstance(url, str) and masked(url) != url:
-            write_json(path, {**value, "url": masked(url)})
+            write_json(os.path.join(prefix, path), {**value, "url": masked(url)})
 
 
 def _read_text(path: str) -> str:
@@ -156,3 +143,94 @@ def _read_text(path: str) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+class ClobberedFile(NamedTuple):
+    """`file` (relative to the prefix) of the conda `package` is "changed" or "removed", by the distribution `by`; None
+    where no distribution owns up to it."""
+
+    file: str
+    package: str
+    what: str
+    by: str | None
+
+    def text(self) -> str:
+        return "{} of {} was {} by {}".format(self.file, self.package, self.what, self.by or "a build step")
+
+
+def read_file_stamps(prefix: str) -> FileStamps:
+    """What conda's files look like now."""
+    return {file: _stamp(os.path.join(prefix, file)) for file, _, _ in _conda_files(prefix)}
+
+
+def find_clobbered(
+    prefix: str, before: FileStamps | None, since: Iterable[InstalledDistribution]
+) -> list[ClobberedFile]:
+    """Conda's files that are not what they were, and which of the distributions installed `since` did it.
+
+    Files that look as they did `before` are not read; with None, all are.
+    """
+    owners = _file_owners(prefix, since)
+    found = []
+    for file, package, digest in _conda_files(prefix):
+        path = os.path.join(prefix, file)
+        stamp = _stamp(path)
+        if stamp is None:
+            found.append(ClobberedFile(file, package, "removed", owners.get(file)))
+        elif (before is None or before.get(file) != stamp) and not _has_digest(path, digest):
+            found.append(ClobberedFile(file, package, "changed", owners.get(file)))
+    return sorted(found)
+
+
+def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
+    """BuildError with the names, unless `mode` is "warn"."""
+    if not found or mode == "warn":
+        return
+    lines = ["  " + each.text() for each in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append(f"  and {len(found) - _SHOWN} more")
+    files = "a file" if len(found) == 1 else f"{len(found)} files"
+    raise BuildError(
+        "pip changed {} of conda's:\n{}".format(files, "\n".join(lines)),
+        None,
+        "let conda or pip bring it, not both; clobber: warn takes it as it is",
+    )
+
+
+def _conda_files(prefix: str) -> Iterator[tuple[str, str, str | None]]:
+    """Path, package and SHA-256 of each file that conda put there; None for links and what has no checksum."""
+    for package in conda_packages(prefix):
+        for entry in (package.get("paths_data") or {}).get("paths", ()):
+            kind, digest = entry.get("path_type"), entry.get("sha256_in_prefix") or entry.get("sha256")
+            if kind != "directory" and not entry["_path"].endswith(".pyc"):
+                yield entry["_path"], str(package["name"]), None if kind == "softlink" else digest
+
+
+def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[str, str]:
+    found = {}
+    for each in since:
+        site = os.path.dirname(each.path)
+        for file, _ in record_rows(each.path):
+            found[os.path.relpath(os.path.normpath(os.path.join(site, file)), prefix)] = f"{each.name} {each.version}"
+    return found
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _has_digest(path: str, digest: str | None) -> bool:
+    if digest is None:
+        return True
+    found = hashlib.sha256()
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            while data := file.read(_CHUNK):
+                found.update(data)
+    except OSError:
+        return False
+    return found.hexdigest() == digest

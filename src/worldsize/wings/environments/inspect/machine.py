@@ -1,16 +1,48 @@
-"""What of a machine decides which packages fit: its platform, its C library, its GPU driver."""
+"""What of a machine decides which packages fit, and what is compiled: its platform, its C library, its GPU driver; its
+compilers, MPI, CUDA and NCCL, which of them are wanted, and in which versions."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.errors import UsageError
 
 _PLATFORMS = {"x86_64": "64", "aarch64": "aarch64", "ppc64le": "ppc64le", "arm64": "arm64"}
 _DRIVER = "/proc/driver/nvidia/version"
 _VIRTUAL = re.compile(r"(__[a-z0-9_]+)(?:\s*=\s*([^\s=]+)(?:\s*=\s*([^\s=]+))?)?")
+_WANTED = re.compile(r"([A-Za-z0-9_.+-]+?)\s*(?:(>=|==|>|<=|<)\s*(\d+(?:\.\d+)*))?")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_NUMBER = re.compile(r"\d+")
+_TIMEOUT = 20
+_COMPARE: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+    ">=": lambda found, wanted: found >= wanted,
+    "<=": lambda found, wanted: found <= wanted,
+    "==": lambda found, wanted: found[: len(wanted)] == wanted,
+    ">": lambda found, wanted: found > wanted,
+    "<": lambda found, wanted: found < wanted,
+}
+_ALIASES = {"cuda-driver": "cuda", "gpu": "cuda", "mpicc": "mpi", "openmpi": "mpi", "cuda-toolkit": "nvcc"}
+_HINTS = {
+    "cuda": "build where there is a GPU: build_on: compute",
+    "mpi": "load a module that has mpicc: modules: [openmpi]; or name it: variables: {MPICC: …}",
+    "gcc": "load a newer one: modules: [gcc]; or let conda bring it: gxx_linux-64",
+    "g++": "load a newer one: modules: [gcc]; or let conda bring it: gxx_linux-64",
+    "nvcc": "load a module that has it: modules: [cuda]; or let conda bring it: cuda-nvcc",
+    "nccl": "download it with fetch:, and name its directory: variables: {HOROVOD_NCCL_HOME: …}",
+}
+_GCC = ("gcc", "gxx", "compilers", "c-compiler", "cxx-compiler", "gcc_linux-64", "gxx_linux-64")
+_CONDA_PACKAGES = {
+    "gcc": _GCC,
+    "g++": _GCC,
+    "mpi": ("openmpi", "mpich", "mpi4py"),
+    "nvcc": ("cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"),
+    "nccl": ("nccl",),
+    "cmake": ("cmake",),
+    "ninja": ("ninja",),
+}
+_NCCL_VARIABLES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUDA_HOME")
 
 
 def platform() -> str:
@@ -68,3 +100,129 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
     if not found:
         raise UsageError(f"{text!r:.60} is no virtual package", "virtual_packages", "write __cuda=12.4 or __glibc=2.28")
     return found[1], found[2] or "0", found[3] or "0"
+
+
+def find_version(name: str, environ: Mapping[str, str]) -> str | None:
+    """Of a tool by its usual name, or of any program; "" where it does not tell, None where it is not here. `cuda` is
+    the GPU's driver."""
+    tool = _ALIASES.get(name, name)
+    if tool in _FINDERS:
+        return _FINDERS[tool](environ)
+    if tool in ("gcc", "g++"):
+        program = environ.get("CC" if tool == "gcc" else "CXX", tool)
+        return _version_of([program, "-dumpfullversion", "-dumpversion"], environ)
+    return _version_of([tool, "--version"], environ)
+
+
+def tool_of(wanted: str) -> str:
+    """The tool that a prerequisite is about, by the name that it has here. UsageError for what is none."""
+    parsed = _WANTED.fullmatch(wanted.strip())
+    if not parsed:
+        raise UsageError(
+            f"{wanted!r:.60} is no prerequisite", "prerequisites", "write gcc>=7.2, mpi, cuda or a program"
+        )
+    return _ALIASES.get(parsed[1], parsed[1])
+
+
+def tools_from_conda(conda: Sequence[str]) -> list[str]:
+    """The tools that conda packages bring, so that the machine need not have them."""
+    names = {re.split(r"[\s=<>!~\[]", each.rpartition("::")[2].strip(), maxsplit=1)[0] for each in conda}
+    return [tool for tool, packages in _CONDA_PACKAGES.items() if names & set(packages)]
+
+
+def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those that a compiled wheel depends on, as far as they are here."""
+    found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
+    known = {name: version or "?" for name, version in found.items() if version is not None}
+    return {"platform": platform(), "glibc": glibc_version() or "", **known}
+
+
+def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
+    """Whether `cuda`, or `mpi>=4`, is here; `no cuda`: whether it is not."""
+    if condition.startswith("no "):
+        return not is_condition_met(condition[3:].strip(), environ)
+    return problem(condition, environ) is None
+
+
+def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
+    """What is wrong with a prerequisite here, and the mend; None where it is there. UsageError for what is none."""
+    tool = tool_of(wanted)
+    parsed = _WANTED.fullmatch(wanted.strip())
+    assert parsed is not None
+    name, sign, version = parsed.groups()
+    mend = _HINTS.get(tool, "install it, or load a module that has it")
+    found = find_version(name, environ)
+    if found is None:
+        what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not here"
+        return f"{what} ({mend})"
+    if version is None:
+        return None
+    if not found:
+        return f"{name} does not tell its version, and {wanted} is wanted"
+    if _COMPARE[sign](version_numbers(found), version_numbers(version)):
+        return None
+    return f"{name} is {found}, and {wanted} is wanted ({mend})"
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def _driver(environ: Mapping[str, str]) -> str | None:
+    """The newest CUDA that the driver can serve, where nvidia-smi tells."""
+    said = _output(["nvidia-smi"], environ)
+    cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
+    if cuda:
+        return cuda[1]
+    return "" if driver_version() else None
+
+
+def _mpi(environ: Mapping[str, str]) -> str | None:
+    compiler = environ.get("MPICC", "mpicc")
+    for words in ([compiler, "--showme:version"], [compiler, "-v"], [compiler, "--version"]):
+        said = _output(words, environ)
+        named = re.search(r"(?:Open MPI|MPICH version|MVAPICH2?|Intel\(R\) MPI Library)\D*(\d+(?:\.\d+)+)", said or "")
+        if named:
+            return named[1]
+    return None if _output([compiler, "--version"], environ) is None else ""
+
+
+def _nccl(environ: Mapping[str, str]) -> str | None:
+    roots = [environ[name] for name in _NCCL_VARIABLES if environ.get(name)] + ["/usr", "/usr/local/cuda"]
+    for root in roots:
+        try:
+            with open(os.path.join(root, "include", "nccl.h"), encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue
+        parts = [re.search(rf"#define\s+NCCL_{name}\s+(\d+)", text) for name in ("MAJOR", "MINOR", "PATCH")]
+        return ".".join(part[1] for part in parts if part)
+    return None
+
+
+def _version_of(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    said = _output(words, environ)
+    if said is None:
+        return None
+    version = _VERSION.search(said) or _NUMBER.search(said)
+    return version[0] if version else ""
+
+
+_FINDERS = {"cuda": _driver, "nccl": _nccl, "mpi": _mpi}
+
+
+def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """What a program prints, whatever its code; None where there is none. It is sought on `environ`'s own PATH."""
+    import subprocess
+
+    from worldsize.agent.posix.processes import find_program
+
+    try:
+        program = find_program(words[0].split(" ")[0], environ)
+        argv = [program, *words[0].split(" ")[1:], *words[1:]]
+        done = subprocess.run(
+            argv, env=dict(environ), cwd=os.sep, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    return done.stdout + done.stderr

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from worldsize.wings.environments.agent import python_report
+from worldsize.wings.environments.inspect.machine import version_numbers
 
 OLDEST_PYTHON = (3, 8)
 
@@ -22,6 +22,12 @@ KNOWN_PACKAGES = (
     "lightning", "deepspeed", "horovod", "mpi4py", "accelerate",
 )  # fmt: skip
 """Packages that are looked at where nobody says which."""
+
+_IMPORT_HINTS = {
+    "GLIBC": "it was built for a newer system: an older version of it, or conda's",
+    "cannot open shared object file": "load the module that has this library, or add it to the environment: "
+    "ld_library_path, modules",
+}
 
 _BOOT = """\
 import sys
@@ -54,14 +60,18 @@ class NodeReport(NamedTuple):
 
 def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]) -> list[str]:
     """What a node executes: besides, what is known to matter and is installed there is looked at."""
+    from worldsize.wings.environments.agent import python_report
+
     with open(python_report.__file__, encoding="utf-8") as file:
         program = file.read()
     asked = {"modules": modules, "distributions": distributions, "optional": KNOWN_PACKAGES}
     return [python, "-c", _BOOT, program, json.dumps(asked)]
 
 
-def parse_node_report(node: str, code: int, out: str, err: str) -> NodeReport:
-    """What a node printed, whatever its start-up files print around it."""
+def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeReport:
+    """What a node printed, whatever its start-up files print around it; a node without a `code` was lost."""
+    if code is None:
+        return NodeReport(node, None, 1, err)
     for line in reversed(out.splitlines()):
         if line.startswith("{"):
             try:
@@ -117,11 +127,7 @@ def _glibc_problems(said: Mapping[str, Any]) -> _Findings:
 def _import_hint(error: str, name: str) -> str:
     if "No module named" in error:
         return "add it to the environment" if name in error else "add what it needs"
-    if "GLIBC" in error or "GLIBCXX" in error:
-        return "it was built for a newer system: an older version of it, or conda's"
-    if "cannot open shared object file" in error:
-        return "load the module that has this library, or add it to the environment: ld_library_path, modules"
-    return ""
+    return next((mend for words, mend in _IMPORT_HINTS.items() if words in error), "")
 
 
 def _gpu_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Findings:
@@ -165,10 +171,6 @@ def _architecture_problems(name: str, capability: str, built_for: Sequence[str])
 def oldest_driver(cuda: str) -> str:
     """ "" where the table knows no such CUDA."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
-
-
-def version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)))
 
 
 def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:

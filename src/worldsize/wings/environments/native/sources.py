@@ -4,13 +4,12 @@ fetched ahead for steps that run where nothing can be downloaded."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
-from worldsize.common.numbers import bytes_text
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
@@ -20,10 +19,11 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
+from worldsize.wings.environments.inspect.machine import is_condition_met
 from worldsize.wings.environments.native import steps
-from worldsize.wings.environments.native.toolchain import is_condition_met
 from worldsize.wings.environments.pip.install import pins, write_input
-from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.pip.requirements import locked_packages
+from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import Build
 
 _WHEEL = ".whl"
@@ -42,17 +42,13 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
     active = steps.activated_environ(work, spec, environ)
     found: dict[str, str] = {}
     for step in spec.steps:
-        if step.pip:
-            found.update(_fetch_step_archives(work, step, active, cache))
+        found.update(_fetch_step_archives(work, step, active, cache))
     key = digest_of("\n".join(sorted("{} {}".format(*item) for item in found.items())).encode())[:20]
     directory = os.path.join(cache, "sources", key)
     make_directories(directory)
     for name, path in found.items():
-        target = os.path.join(directory, name)
-        if not os.path.exists(target):
-            part = f"{target}.{os.urandom(4).hex()}.part"
-            os.link(path, part)
-            os.replace(part, target)
+        with suppress(FileExistsError):
+            os.link(path, os.path.join(directory, name))
     return directory
 
 
@@ -76,30 +72,18 @@ def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str]
 def _resolve_packages(
     work: Build, step: BuildStep, wanted: list[str], names: set[str], environ: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The packages of a pylock.toml (PEP 751)."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     before = installed_distributions(work.prefix)
     path = write_input(work, "sources.txt", [*steps.index_lines(work), *wanted])
     constraints = write_input(
         work, "constraints.txt", pins(each for each in before if normalized_name(each.name) not in names)
     )
-    words = [
-        "pip",
-        "compile",
-        "--format",
-        "pylock.toml",
-        "--quiet",
-        "--python",
-        os.path.join(work.prefix, "bin", "python"),
-    ]
+    python = os.path.join(work.prefix, "bin", "python")
+    words = ["pip", "compile", "--format", "pylock.toml", "--quiet", "--python", python]
     words += [word for name in sorted(names) for word in ("--no-binary", name)]
+    refuse_logins_in_options(step.options)
     uv = Uv(work, environ)
     text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
-    found: list[dict[str, Any]] = tomllib.loads(text).get("packages", [])
-    return found
+    return locked_packages(text)
 
 
 def _install_dependencies(
@@ -114,12 +98,7 @@ def _install_dependencies(
     ]
     if lines:
         path = write_input(work, "needed.txt", [*steps.index_lines(work), *lines])
-        install(Uv(work, environ), work.prefix, path, None, ["--no-deps"], what=step.title)
-
-
-def default_directory(prefix: str) -> str:
-    """Where a download lands that names no directory: in the environment itself, and so removed with it."""
-    return os.path.join(prefix, "opt")
+        install(Uv(work, environ), work.prefix, path, ["--no-deps"], what=step.title)
 
 
 def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
@@ -141,7 +120,7 @@ def download_to_cache(
         local = url.removeprefix("file://")
         found = (
             _downloader("fetch")
-            .DataStore(os.path.join(cache, "downloads"), _DownloadProgress(work))
+            .DataStore(os.path.join(cache, "downloads"), work)
             .fetch(local, sha256=sha256, max_size=max_size)
         )
     except WorldsizeError as error:
@@ -154,21 +133,9 @@ def _display_url(url: str) -> str:
     return str(_downloader("http").display_url(url))
 
 
-class _DownloadProgress:
-    def __init__(self, work: Build) -> None:
-        self._work = work
-
-    def notice(self, text: str) -> None:
-        self._work.report_step(text)
-
-    def transfer(self, what: str, done: int, total: int) -> None:
-        self._work.report_progress(
-            "{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else "")
-        )
-
-
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or default_directory(work.prefix)
+    """Where the spec says; else in the environment itself, and so removed with it."""
+    name, target = _downloader("fetch").file_name(wanted.url), wanted.to or os.path.join(work.prefix, "opt")
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
     require_shared_directory(target)

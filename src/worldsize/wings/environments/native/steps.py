@@ -7,19 +7,19 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.environment.activation import activation, expand_variables
-from worldsize.environment.existing import inspect_prefix
+from worldsize.environment.existing import inspect_prefix, python_version
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
 from worldsize.plan.setup_script import module_line
 from worldsize.snapshot.object_store import digest_of
+from worldsize.wings.environments.inspect import machine
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
-from worldsize.wings.environments.native import toolchain
 from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
-from worldsize.wings.environments.pip.uv import Uv, install
+from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
 from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
 from worldsize.wings.environments.workspace.programs import environ_after, run_bash
 
@@ -31,10 +31,14 @@ _SHOWN = 200
 _EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
 
 
+StepRunner = Callable[[Build, EnvironmentSpec, Mapping[str, str], str], list[dict[str, Any]]]
+"""Executes the build steps, with the environment's variables and the cache; what they were, for the description."""
+
+
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
     """BuildError with everything that is not here, but for the tools that will come `later`."""
-    wanted = [each for each in spec.prerequisites if toolchain.tool_of(each) not in later]
-    found = toolchain.problems(wanted, environ)
+    wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
+    found = [said for said in (machine.problem(each, environ) for each in wanted) if said]
     if found:
         what = "a prerequisite is missing" if len(found) == 1 else f"{len(found)} prerequisites are missing"
         raise BuildError("{} on {}:\n  {}".format(what, os.uname().nodename, "\n  ".join(found)))
@@ -51,7 +55,7 @@ def run_steps(
     check_prerequisites(spec, active)
     done = []
     for number, step in enumerate(spec.steps, 1):
-        if step.when and not toolchain.is_condition_met(step.when, active):
+        if step.when and not machine.is_condition_met(step.when, active):
             work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is left out: only with {step.when}")
             done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
@@ -101,7 +105,8 @@ def _compile(
 ) -> dict[str, Any]:
     """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
     same with the same variables. What is installed already stays."""
-    tools = {**toolchain.tool_versions(environ), "python": _python_version(work)}
+    python = python_version(work.prefix) or sys.version_info[:2]
+    tools = {**machine.tool_versions(environ), "python": "{}.{}".format(*python)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
     names = [name for name in map(requirement_name, wanted) if name]
     key = wheel_key(tools, wanted, step.options, variables)
@@ -113,7 +118,7 @@ def _compile(
             built.append(line.strip().split(" ")[1])
         work.report_progress(f"{step.title}: {_masked_line(work, line)}")
 
-    uv = _ObservedUv(work, environ, heard)
+    refuse_logins_in_options(step.options)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
     lines = [*index_lines(work), *wanted]
     if sources is not None:
@@ -121,23 +126,11 @@ def _compile(
         lines = ["--no-index", "--find-links " + sources, *wanted]
     constraints = write_input(work, "constraints.txt", pins(before))
     path = write_input(work, "build-requirements.txt", lines)
-    install(
-        uv, work.prefix, path, constraints, options, {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}, step.title
-    )
+    kept = {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}
+    install(Uv(work, environ), work.prefix, path, ["--constraints", constraints, *options], kept, step.title, heard)
     now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
     return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}
-
-
-class _ObservedUv(Uv):
-    """Every line of uv's is heard: a compiler may be at work for minutes."""
-
-    def __init__(self, work: Build, environ: Mapping[str, str], heard: Any) -> None:
-        super().__init__(work, environ)
-        self._listener = heard
-
-    def _progress_listener(self, what: str) -> Any:
-        return self._listener
 
 
 def wheel_key(
@@ -163,7 +156,7 @@ def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple
 
 def _is_old(requirement: str) -> bool:
     pinned = re.match(r"horovod(?:\[[^\]]*\])?==(\d+(?:\.\d+)*)", requirement)
-    return pinned is not None and toolchain.version_numbers(pinned[1]) < _FIRST_NEW
+    return pinned is not None and machine.version_numbers(pinned[1]) < _FIRST_NEW
 
 
 def _cache_source_directory(requirement: str, cache: str) -> str:
@@ -175,7 +168,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
     if not os.path.isdir(place):
         part = f"{os.path.dirname(place)}.{os.urandom(4).hex()}.part"
         copy = os.path.join(part, os.path.basename(place))
-        shutil.copytree(requirement, copy, symlinks=True, ignore=_ignored_names)
+        shutil.copytree(requirement, copy, symlinks=True, ignore=shutil.ignore_patterns(*_EXCLUDED_NAMES))
         if _content_digest(copy) != digest:
             shutil.rmtree(part, ignore_errors=True)
             raise BuildError("has changed while it was copied", requirement, "try again")
@@ -184,10 +177,6 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
         except OSError:
             shutil.rmtree(part, ignore_errors=True)  # somebody else was sooner
     return place
-
-
-def _ignored_names(directory: str, names: Sequence[str]) -> set[str]:
-    return {name for name in names if name in _EXCLUDED_NAMES}
 
 
 def _content_digest(root: str) -> str:
@@ -213,16 +202,7 @@ def requirement_name(requirement: str) -> str | None:
 def index_lines(work: Build) -> list[str]:
     """Where the pip part has its packages from."""
     path = input_path(work, "requirements.txt")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return index_options(file)
-
-
-def _python_version(work: Build) -> str:
-    found = inspect_prefix(work.prefix)
-    version = found.version if found else None
-    return "{}.{}".format(*version) if version else "{}.{}".format(*sys.version_info[:2])
+    return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _masked_line(work: Build, line: str) -> str:

@@ -12,19 +12,22 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from worldsize.common.atomic_files import read_file
 from worldsize.errors import BuildError, UsageError
-from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import MASK, mask_text
-from worldsize.wings.environments.pip.requirement_lines import lines_of
+from worldsize.wings.environments.pip.requirement_lines import (
+    lines_of,
+    parse_include,
+    require_list,
+    write_lines,
+)
 from worldsize.wings.environments.pip.requirements import (
     description_files,
-    parse_include,
     reachable_trees,
+    text_of,
     toml_text_lines,
     with_variables,
 )
@@ -53,13 +56,10 @@ _BARE_PASSWORD = re.compile(
 )
 """What uv takes for git's by its end alone."""
 
-_LINKS = re.compile(r"((?:-f|--find-links)[\s=]+)(\S.*)")
 _HELPER = (
     '!f() { if test "$1" = get; then '
     'printf "username=%%s\\npassword=%%s\\n" "$WORLDSIZE_GIT_USER_%d" "$WORLDSIZE_GIT_PASSWORD_%d"; fi; }; f'
 )
-_DEEPEST = 20
-_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 class Login(NamedTuple):
@@ -86,10 +86,7 @@ def _is_git_address(address: re.Match[str]) -> bool:
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     """BuildError for a file that describes a project, with the address of a git repository that holds a password and is
     in none of the lines `but`: whoever builds what it describes puts it into command lines."""
-    try:
-        text = read_file(path).decode("utf-8", "replace")
-    except OSError:
-        return  # who is given it says so
+    text = text_of(path)
     if path.endswith(".toml"):
         text += "\n" + "\n".join(toml_text_lines(path))
     known = with_variables("\n".join(but), os.environ)
@@ -118,10 +115,24 @@ class GitLogins:
         self._strip = strip
         self._found: dict[Login, None] = {}
 
-    def strip_file(self, path: str, directory: str) -> str:
+    def strip_file(self, path: str, directory: str, depth: int = 0) -> str:
         """The requirements file; or a copy in `directory`, for nobody else to read, if it or a file that it includes
-        holds credentials. OSError of the copy."""
-        return self._strip_file(path, directory, 0)
+        holds credentials, or a relative path of a package, which uv would follow from where it is started. NotFound,
+        UsageError; OSError of the copy."""
+        lines = []
+        copied = False
+        for said in lines_of(path):
+            line = self._to_absolute(said, os.path.dirname(path))
+            include = parse_include(line)
+            given = self._strip_included(*include, directory, depth) if include else self._strip_requirement(line)
+            copied = copied or given != (" ".join(include) if include else said)
+            lines.append(given)
+        if not copied:
+            return path
+        name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        copy = os.path.join(directory, f"included-{name}-{os.path.basename(path)}")
+        write_lines(copy, lines)
+        return copy
 
     def strip_line(self, line: str) -> str:
         """A requirement. UsageError for what can be no user or password."""
@@ -167,20 +178,6 @@ class GitLogins:
             found[f"GIT_CONFIG_KEY_{number}"], found[f"GIT_CONFIG_VALUE_{number}"] = key, value
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
 
-    def _strip_file(self, path: str, directory: str, depth: int) -> str:
-        try:
-            said = [self._to_absolute(line, os.path.dirname(path)) for line in lines_of(path)]
-        except OSError:
-            return path  # who is given it says so
-        lines = [self._strip_included(line, directory, depth) for line in said]
-        if lines == said:
-            return path
-        name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-        copy = os.path.join(directory, f"git-{name}-{os.path.basename(path)}")
-        with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
-            file.write("".join(line + "\n" for line in lines))
-        return copy
-
     def _to_absolute(self, line: str, base: str) -> str:
         """As it reads from another directory, too. UsageError for a line that includes a file in a way that pip
         follows, and this does not."""
@@ -190,24 +187,22 @@ class GitLogins:
             raise UsageError(
                 f"a line includes a file in a way that is not followed here: {mask_text(line)}", None, hint
             )
-        links = _LINKS.fullmatch(line)
-        if links and "://" not in links[2]:
-            return links[1] + os.path.join(base, os.path.expanduser(self._with_variables(links[2])))
-        return absolute_requirement(self._with_variables(line) if parse_include(line) else line, base)
+        names_files = include is not None or line.startswith(("-f", "--find-links"))
+        return absolute_requirement(self._with_variables(line) if names_files else line, base)
 
     def _with_variables(self, line: str) -> str:
         return with_variables(line, self._environ)
 
-    def _strip_included(self, line: str, directory: str, depth: int) -> str:
-        include = parse_include(line)
-        if include is None:
-            full = self._with_variables(line)
-            stripped = self._strip(full)
-            return self.strip_line(line if stripped == full else stripped)
-        if depth >= _DEEPEST or is_remote(include[1]) or is_project(include[1]):
-            return line
-        stripped = self._strip_file(include[1], directory, depth + 1)
-        return line if stripped == include[1] else f"{include[0]} {stripped}"
+    def _strip_requirement(self, line: str) -> str:
+        full = self._with_variables(line)
+        stripped = self._strip(full)
+        return self.strip_line(line if stripped == full else stripped)
+
+    def _strip_included(self, kind: str, path: str, directory: str, depth: int) -> str:
+        if is_project(path):
+            return f"{kind} {path}"
+        require_list(path, depth)
+        return f"{kind} {self.strip_file(path, directory, depth + 1)}"
 
     def _take_login(self, address: re.Match[str]) -> str:
         if not _is_git_address(address):

@@ -1,8 +1,7 @@
 """Users and passwords in the addresses of package indexes, kept out of the command lines of pip and uv.
 
 pip starts another pip to build a source distribution, and tells it the addresses as words: everybody on the machine can
-read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of. uv gets
-in variables what would be words of its own.
+read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of.
 """
 
 from __future__ import annotations
@@ -10,31 +9,26 @@ from __future__ import annotations
 import os
 import re
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
+from worldsize.common.atomic_files import write_text
 from worldsize.errors import UsageError
-from worldsize.trust.secrets import mask_channel
+from worldsize.wings.environments.pip.requirements import text_of
 
 _LOGIN = re.compile(r"(?<!\+)(https?://)([^\s/?#]+)@([^\s/?#@]\S*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<!\+)https?://[^\s/?#]+", re.IGNORECASE)
-_INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_PYPI_URL")
-"""Two names of one option of pip's."""
-
-_ADDRESS_VARIABLES = (*_INDEX_VARIABLES, "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
-
-_PROXY = "PIP_PROXY"
-_CONFIGURATION_LINE = re.compile(r"(global|wheel)\.(index-url|pypi-url|extra-index-url|find-links|proxy)=(.+)")
-_UV_VARIABLES = {
-    "--index-url": ("UV_INDEX_URL", " "),
-    "--extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
-    "--default-index": ("UV_DEFAULT_INDEX", " "),
-    "--index": ("UV_INDEX", " "),
-    "--find-links": ("UV_FIND_LINKS", ","),
+_VARIABLES = {
+    "index-url": "PIP_INDEX_URL",
+    "pypi-url": "PIP_INDEX_URL",
+    "extra-index-url": "PIP_EXTRA_INDEX_URL",
+    "find-links": "PIP_FIND_LINKS",
+    "proxy": "PIP_PROXY",
 }
-"""The variable that says the same, and what stands between several."""
+"""Settings of pip's, and the variable for each."""
 
-_SHORT = {"-i": "--index-url", "-f": "--find-links"}
+_SETTING = re.compile(r"(global|wheel|:env:)\.([a-z-]+)=(.+)")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 
 class IndexLogins:
@@ -49,38 +43,29 @@ class IndexLogins:
         self._note_servers(line)
         return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
-    def variables(self, environ: Mapping[str, str], directory: str, configured: str = "") -> dict[str, str]:
-        """For the environment of pip, once all lines are stripped: its own variables without logins, and the file, in
-        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, which its
-        variables come before. OSError; UsageError for what pip would show, or send to another server."""
-        said = _parse_configuration(configured)
-        variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
-        proxies = _proxy_variables(
-            said.pop(_PROXY, ""), {_canonical_variable(name): (name, value) for name, value in variables.items()}
-        )
-        places = {name: value for name, value in variables.items() if _canonical_variable(name) in _ADDRESS_VARIABLES}
-        for name in map(_canonical_variable, places):
-            for other in _INDEX_VARIABLES if name in _INDEX_VARIABLES else (name,):
-                said.pop(other, None)
-        said.update(places)
-        for text in said.values():
+    def environ(self, environ: Mapping[str, str], directory: str, configured: str) -> dict[str, str]:
+        """The environment of pip, once all lines are stripped: without logins in its variables, and with the file, in
+        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, its files
+        and its variables, however these are spelled. OSError; UsageError for what pip would show, or send to another
+        server."""
+        of_files, of_variables = _parse_settings(configured, "global", "wheel"), _parse_settings(configured, ":env:")
+        found = _proxy_variables(of_files.pop("PIP_PROXY", ""), of_variables.pop("PIP_PROXY", ""))
+        for name, text in {**of_files, **of_variables}.items():
             self._note_servers(text)
-        found = {
-            name: _LOGIN.sub(self._take_login, text)
-            for name, text in said.items()
-            if name in environ or _LOGIN.search(text)
-        }
+            if name in of_variables or _LOGIN.search(text):
+                found[name] = _LOGIN.sub(self._take_login, text)
         self._refuse_shared_hosts()
-        found.update(proxies)
+        kept = {name: value for name, value in environ.items() if _setting_of(name) not in _VARIABLES}
         if not self._found:
-            return found
+            return {**kept, **found}
         path = os.path.join(directory, "netrc")
         own = environ.get("NETRC") or os.path.join(environ.get("HOME", ""), ".netrc")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            for host, (user, password) in self._found.items():
-                file.write(f"machine {host} login {_quote(user)} password {_quote(password)}\n")
-            file.write(_text_of(own))
-        return {**found, "NETRC": path}
+        logins = [
+            f"machine {host} login {_quote(user)} password {_quote(password)}\n"
+            for host, (user, password) in self._found.items()
+        ]
+        write_text(path, "".join(logins) + text_of(own), private=True)
+        return {**kept, **found, "NETRC": path}
 
     def _note_servers(self, text: str) -> None:
         for address in _ADDRESS.findall(text):
@@ -106,61 +91,33 @@ class IndexLogins:
         return start + rest
 
 
-def without_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """uv's words without the options that hold a login, or a token, and the variables that say the same."""
-    kept: list[tuple[str, ...]] = []
-    said: dict[str, list[str]] = {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        name, equals, value = word.partition("=")
-        if word[:2] in _SHORT and not word.startswith("--"):
-            name, equals, value = _SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
-        if name not in _UV_VARIABLES or not (equals or left):
-            kept.append((word,))
-            continue
-        value = value if equals else left.pop(0)
-        said.setdefault(name, []).append(value)
-        kept.append((name, value))
-    hidden = {name for name, values in said.items() if any(mask_channel(each) != each for each in values)}
-    variables = {_UV_VARIABLES[name][0]: _UV_VARIABLES[name][1].join(said[name]) for name in hidden}
-    return [word for words in kept if words[0] not in hidden for word in words], variables
-
-
-def _parse_configuration(text: str) -> dict[str, str]:
-    """What of pip's configuration says where packages are, by pip's variables: what is said for `wheel` goes first."""
+def _parse_settings(text: str, *sections: str) -> dict[str, str]:
+    """What of pip's settings says where packages are, by pip's variables: what is said in the last section goes
+    first."""
     found: dict[str, str] = {}
-    for section in ("global", "wheel"):
-        for line in text.splitlines():
-            match = _CONFIGURATION_LINE.fullmatch(line.strip())
-            if match and match[1] == section:
-                name = "PIP_" + match[2].replace("-", "_").upper()
-                try:
-                    found[name] = str(literal_eval(match[3]))
-                except (ValueError, SyntaxError):
-                    continue
+    lines = [match for match in map(_SETTING.fullmatch, text.splitlines()) if match and match[2] in _VARIABLES]
+    for section in sections:
+        found.update({_VARIABLES[line[2]]: str(literal_eval(line[3])) for line in lines if line[1] == section})
     return found
 
 
-def _canonical_variable(name: str) -> str:
-    """A variable of pip's as it usually is: pip takes PIP_Index-Url for PIP_INDEX_URL."""
-    return "PIP_" + name[4:].upper().replace("-", "_")
+def _setting_of(variable: str) -> str:
+    """pip takes PIP_Index-Url for PIP_INDEX_URL."""
+    return variable[4:].lower().replace("_", "-") if variable.startswith("PIP_") else ""
 
 
-def _proxy_variables(configured: str, variables: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def _proxy_variables(of_files: str, own: str) -> dict[str, str]:
     """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
     UsageError for one in its configuration, which no variable replaces."""
-    name, own = variables.get(_PROXY, (_PROXY, ""))
-    if not own and "@" in configured:
+    if "@" in of_files and not own:
         hint = "leave it out there, and export HTTPS_PROXY=…"
         what = "the proxy in pip's configuration has a password, which everybody could read"
         raise UsageError(what, "stage.pip", hint)
     if "@" not in own:
-        return {}
-    if "@" in configured:
+        return {"PIP_PROXY": own} if own else {}
+    if "@" in of_files:
         raise UsageError("pip's configuration has a proxy with a password, too", "stage.pip", "leave it out there")
-    names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-    return {name: "", **dict.fromkeys(names, own)}
+    return dict.fromkeys(_PROXIES, own)
 
 
 def _host(address: str) -> str:
@@ -174,11 +131,3 @@ def _quote(word: str) -> str:
     if any(ord(each) < 32 for each in word):
         raise UsageError("a user or password of an index holds a control character", "stage.pip")
     return '"{}"'.format(re.sub(r'(["\\])', r"\\\1", word))
-
-
-def _text_of(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().encode("utf-8", "replace").decode()
-    except OSError:
-        return ""

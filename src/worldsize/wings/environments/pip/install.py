@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import absolute_requirement
-from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories
-from worldsize.trust.secrets import MASK, mask_text
+from worldsize.trust.secrets import MASK
 from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
     installed_distributions,
     normalized_name,
 )
 from worldsize.wings.environments.pip.git_logins import has_login
-from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include, write_lines
 from worldsize.wings.environments.pip.requirements import (
     git_requirements,
     local_directories,
-    parse_include,
+    locked_packages,
     project_name,
 )
 from worldsize.wings.environments.pip.uv import Uv, install
@@ -34,8 +32,6 @@ from worldsize.wings.environments.workspace.builder import Build
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
 _PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
 """As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
-_DEEPEST = 20
-_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
@@ -59,19 +55,16 @@ def _export_requirements(uv: Uv, directory: str) -> list[str]:
 
 def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
     """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
-    constraints = None
-    if before:
-        constraints = write_input(work, "constraints.txt", pins(before))
     rest, options = _separate_projects(work, lines)
-    install(uv, work.prefix, rest, constraints, [*options, *_refresh_options(lines, uv)])
+    if before:
+        options += ["--constraints", write_input(work, "constraints.txt", pins(before))]
+    install(uv, work.prefix, rest, [*options, *_refresh_options(lines, uv)])
 
 
 def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
     """A requirements file of the lines, and options of uv for those that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
-    rest = write_input(
-        work, "requirements.txt", make_includes_absolute(work, [line for line in lines if line not in projects])
-    )
+    rest = write_input(work, "requirements.txt", (line for line in lines if line not in projects))
     options = [word for line in projects for word in line.split(" ", 1)]
     return rest, [*options, *_write_overrides(work, [line.split(" ", 1)[1] for line in projects])]
 
@@ -79,9 +72,7 @@ def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str
 def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
     """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
     addresses without these."""
-    lines = []
-    for path in projects:
-        lines += [line for line in git_requirements(path) if has_login(line)]
+    lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
     return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 
@@ -101,30 +92,6 @@ def _is_included_project(line: str) -> bool:
     return include is not None and is_project(include[1])
 
 
-def make_includes_absolute(work: Build, lines: Iterable[str]) -> list[str]:
-    """The lines, where they are read from another directory: a file that they include and that holds relative paths is
-    replaced by a copy with absolute ones, since uv takes those for relative to where it is started."""
-    found = []
-    for line in lines:
-        include = parse_include(without_comment(line))
-        if include is None or is_project(include[1]):
-            found.append(line)
-        else:
-            found.append(f"{include[0]} {_make_include_absolute(work, include[1])}")
-    return found
-
-
-def _make_include_absolute(work: Build, path: str) -> str:
-    said = lines_of(path)
-    absolute = [absolute_requirement(line, os.path.dirname(path)) for line in said]
-    there = make_includes_absolute(work, absolute)
-    moved = [new for old, new in zip(said, absolute, strict=True) if old != new and parse_include(old) is None]
-    if not moved and [parse_include(line) for line in there] == [parse_include(line) for line in absolute]:
-        return path
-    name = f"included-{digest_of(path.encode('utf-8', 'surrogateescape'))[:8]}-{os.path.basename(path)}"
-    return write_input(work, name, there)
-
-
 def install_layer(
     work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
 ) -> None:
@@ -132,19 +99,8 @@ def install_layer(
     want another version of what it has."""
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
-    words = (
-        "pip",
-        "install",
-        "--python",
-        base_python,
-        "--dry-run",
-        "--constraints",
-        constraints,
-        *options,
-        "-r",
-        wanted,
-    )
-    said = uv.read_messages("looking at what is there", *words)
+    words = ["pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints]
+    said = uv.read_messages("looking at what is there", *words, *options, "-r", wanted)
     found = [
         f"{name} @ {url or bare_url}" if url or bare_url else f"{name}=={version}"
         for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
@@ -152,7 +108,7 @@ def install_layer(
     ]
     if found:
         layer = write_input(work, "layer.txt", [*index_options(lines), *found])
-        install(uv, work.prefix, layer, None, ["--no-deps", *_refresh_options(lines, uv)])
+        install(uv, work.prefix, layer, ["--no-deps", *_refresh_options(lines, uv)])
 
 
 def pins(found: Iterable[InstalledDistribution]) -> list[str]:
@@ -163,8 +119,7 @@ def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
     """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", **_TEXT) as file:
-        file.write("".join(line + "\n" for line in lines))
+    write_lines(path, lines)
     return path
 
 
@@ -217,13 +172,9 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """From a pylock.toml (PEP 751): of every file that the index has for a package in its version."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    """From a pylock.toml: of every file that the index has for a package in its version."""
     found = {}
-    for package in tomllib.loads(text).get("packages", ()):
+    for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
         hashes = {"{}:{}".format(*item) for each in files for item in each.get("hashes", {}).items()}
         found[normalized_name(package["name"])] = sorted(hashes)
@@ -236,8 +187,9 @@ def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
     if not rows:
         return
     lines = [" ".join([_pin(row), *("--hash=" + each for each in row["hashes"])]) for row in rows]
-    path = write_input(work, "requirements.txt", [*unmasked_options(lock.get("options", ())), *lines])
-    install(uv, work.prefix, path, None, ["--no-deps", *_refresh_options(lines, uv)])
+    options = [each for each in lock.get("options", ()) if MASK not in each]
+    path = write_input(work, "requirements.txt", [*options, *lines])
+    install(uv, work.prefix, path, ["--no-deps", *_refresh_options(lines, uv)])
 
 
 def _pin(row: Mapping[str, Any]) -> str:
@@ -261,25 +213,6 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 
 
-def index_options(lines: Iterable[str], depth: int = 0) -> list[str]:
+def index_options(lines: Iterable[str]) -> list[str]:
     """The lines that say where packages are, those of included files too."""
-    found: list[str] = []
-    for line in lines:
-        text = without_comment(line)
-        include = parse_include(text)
-        if include and include[0] == "-r" and depth < _DEEPEST and not is_project(include[1]):
-            directory = os.path.dirname(include[1])
-            found += index_options([absolute_requirement(each, directory) for each in lines_of(include[1])], depth + 1)
-        elif _OPTION.match(text):
-            found.append(text)
-    return list(dict.fromkeys(found))
-
-
-def without_secrets(options: Iterable[str]) -> list[str]:
-    """As they may be written down. Whoever builds from that needs the credentials in uv's own variables or files."""
-    return [mask_text(each) for each in options]
-
-
-def unmasked_options(options: Iterable[str]) -> list[str]:
-    """Those that hold no masked secret."""
-    return [each for each in options if MASK not in each]
+    return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, "-r"))))

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
+from collections.abc import Iterable, Iterator
 
-from worldsize.common.atomic_files import printable_text, read_file
+from worldsize.common.atomic_files import printable_text, write_text
 from worldsize.errors import UsageError
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.requirement import absolute_requirement
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.environments.sources import is_project, read_named_file
 
+_DEEPEST = 20
+_INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _ONLY_COMMENT = re.compile(r"\s*#")
 _OTHER_ENDS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -23,16 +31,38 @@ _MARKS = (
 """Longer marks before those that they begin with."""
 
 
+def list_lines(lines: Iterable[str], kinds: str = "-r -c", depth: int = 0) -> Iterator[str]:
+    """Each line, without its comment; behind one that includes another list, by one of these `kinds` of options, the
+    lines of that, with absolute paths. NotFound, UsageError as `require_list` and `lines_of`."""
+    for text in filter(None, map(without_comment, lines)):
+        yield text
+        include = parse_include(text)
+        if include and include[0] in kinds and not is_project(include[1]):
+            require_list(include[1], depth)
+            base = os.path.dirname(include[1])
+            inner = (absolute_requirement(each, base) for each in lines_of(include[1]))
+            yield from list_lines(inner, kinds, depth + 1)
+
+
+def require_list(path: str, depth: int) -> None:
+    """UsageError for the address of a list, and for one at the end of so many that include the next."""
+    if is_remote(path):
+        hint = "download it: what it says decides what is built"
+        raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
+    if depth > _DEEPEST:
+        raise UsageError("requirements files include each other in a circle", printable_text(path))
+
+
+def parse_include(line: str) -> tuple[str, str] | None:
+    """Of a line that includes another file: "-r" or "-c", and the file."""
+    found = _INCLUDE.fullmatch(line)
+    return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
+
+
 def lines_of(path: str) -> list[str]:
-    """What a file says, line by line: those that end in a backslash go on, comments are left out. OSError; UsageError
-    as `read_lines`."""
-    return [text for text in map(without_comment, read_lines(path)) if text]
-
-
-def read_lines(path: str) -> list[str]:
-    """Its lines, with those that end in a backslash joined to the next. OSError; UsageError, with the file and the
-    line, for what pip would read otherwise than uv."""
-    lines = _decode(read_file(path), path).replace("\r\n", "\n").split("\n")
+    """What a file says, line by line: those that end in a backslash go on, comments are left out. NotFound; UsageError,
+    with the file and the line, for what pip would read otherwise than uv."""
+    lines = _decode(read_named_file(path), path).replace("\r\n", "\n").split("\n")
     found: list[str] = []
     goes_on = False
     for number, line in enumerate(lines, 1):
@@ -45,7 +75,7 @@ def read_lines(path: str) -> list[str]:
         else:
             found.append(text)
         goes_on = not ends
-    return found
+    return [text for text in map(without_comment, found) if text]
 
 
 def without_comment(line: str) -> str:
@@ -75,3 +105,8 @@ def _decode(data: bytes, path: str) -> str:
                 f"says that it is in {named}, which uv does not read", printable_text(path), "save it as UTF-8"
             )
     return data.decode("utf-8", "surrogateescape")
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """A list for nobody else to read. OSError."""
+    write_text(path, "".join(line + "\n" for line in lines), private=True)

@@ -5,38 +5,30 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from typing import Any
 from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
 from worldsize.errors import UsageError
-from worldsize.jobspec.requirement import absolute_requirement, split_requirement
+from worldsize.jobspec.requirement import split_requirement
 from worldsize.trust.owners import is_believed
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.inspect.installed import normalized_name
-from worldsize.wings.environments.pip.requirement_lines import lines_of, without_comment
+from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_INCLUDE = re.compile(r"(-r|-c|--requirement|--constraint)[\s=]*(\S.*)")
 _SOURCE = re.compile(r'^source = \{ (?:editable|directory|path) = "([^"]+)"', re.MULTILINE)
 _FILE_ADDRESS = re.compile(r"\bfile:(?://(?:localhost)?)?(/[^\s\"'#;,\]]+)", re.IGNORECASE)
 _LIST_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)*\.(?:txt|in)\b")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/[^#?]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _PLAIN_LISTS = (".txt", ".in")
-_LISTS = (*_PLAIN_LISTS, ".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
-_DEEPEST = 20
-
-
-def parse_include(line: str) -> tuple[str, str] | None:
-    """Of a line that includes another file: "-r" or "-c", and the file."""
-    found = _INCLUDE.fullmatch(line)
-    return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
+_OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
@@ -61,23 +53,20 @@ def local_path(line: str) -> str | None:
     return path
 
 
-def referenced_variables(lines: Iterable[str], depth: int = 0) -> set[str]:
-    """The names of variables that lines, the files that they include, and projects want: `${NAME}`."""
+def referenced_variables(lines: Iterable[str]) -> set[str]:
+    """The names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may be the
+    name of a file. What cannot be read, who is given it tells of."""
     found: set[str] = set()
-    for text in map(without_comment, lines):
-        found.update(_VARIABLE.findall(text))
-        include = parse_include(text)
-        path = include[1] if include else text
-        if not path.endswith(_LISTS) or depth > _DEEPEST:
-            continue
-        if not path.endswith(_PLAIN_LISTS):
-            found.update(_VARIABLE.findall(_text_of(path)))
-            continue
+    for line in lines:
+        included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
         try:
-            inner = [absolute_requirement(each, os.path.dirname(path)) for each in lines_of(path)]
-        except OSError:
-            continue  # who is given it says so
-        found |= referenced_variables(inner, depth + 1)
+            for text in list_lines([included]):
+                found.update(_VARIABLE.findall(text))
+                if text.endswith(_OTHER_LISTS):
+                    include = parse_include(text)
+                    found.update(_VARIABLE.findall(text_of(include[1] if include else text)))
+        except UsageError:
+            continue
     return found
 
 
@@ -87,16 +76,14 @@ def with_variables(text: str, environ: Mapping[str, str]) -> str:
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """The source trees that the lines name, and those of projects and files that they include. OSError."""
+    """The source trees that the lines name, projects among them, and those of projects and files that they include.
+    UsageError, OSError."""
     found: list[str] = []
-    for line in map(without_comment, lines):
+    for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
         if include and os.path.basename(include[1]) == "pyproject.toml":
-            found += local_sources(os.path.dirname(include[1]))
-        elif include:
-            found += local_directories(
-                absolute_requirement(each, os.path.dirname(include[1])) for each in lines_of(include[1])
-            )
+            directory = os.path.dirname(include[1])
+            found += [directory, *local_sources(directory)]
         elif path:
             found.append(path)
     return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
@@ -137,7 +124,7 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
         ]
         for path in description_files(directory):
             known = {**os.environ, "PROJECT_ROOT": directory}
-            text = with_variables(_text_of(path), known)
+            text = with_variables(text_of(path), known)
             named += [unquote(each) for each in _FILE_ADDRESS.findall(text)]
         left += [os.path.abspath(os.path.join(directory, each)) for each in named]
     return list(found)
@@ -146,17 +133,21 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 def workspace_directories(directory: str) -> list[str]:
     """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
     is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
-    at = os.path.abspath(directory)
-    while True:
+    for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
             if not is_believed(os.stat(os.path.join(at, "pyproject.toml")).st_uid):
                 return []
             members = [glob(os.path.join(at, each), recursive=True) for each in _texts(said.get("members"))]
             return [at, *(os.path.normpath(each) for found in members for each in found if os.path.isdir(each))]
-        if at == os.path.dirname(at):
-            return []
-        at = os.path.dirname(at)
+    return []
+
+
+def directories_from(path: str) -> Iterator[str]:
+    """A directory, by its absolute path, and those above it, the nearest first."""
+    yield path
+    if path != os.path.dirname(path):
+        yield from directories_from(os.path.dirname(path))
 
 
 def description_files(directory: str) -> list[str]:
@@ -169,8 +160,8 @@ def description_files(directory: str) -> list[str]:
     hatch = _table(tool, "hatch", "metadata", "hooks", "requirements_txt")
     named += [*_texts(hatch.get("files")), *_texts(hatch.get("filename"))]
     names = ("pyproject.toml", "setup.cfg", "setup.py")
-    named += _lists_of_setup_cfg(_text_of(os.path.join(directory, "setup.cfg")))
-    for name in _LIST_NAME.findall(_text_of(os.path.join(directory, "setup.py"))):
+    named += _lists_of_setup_cfg(text_of(os.path.join(directory, "setup.cfg")))
+    for name in _LIST_NAME.findall(text_of(os.path.join(directory, "setup.py"))):
         named += [name, *glob(os.path.join("*", name), root_dir=directory)]
     paths = [os.path.normpath(os.path.join(directory, name)) for name in (*names, *named)]
     return [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
@@ -186,7 +177,7 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
     return found
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
     """Nothing where it cannot be read: who is given the tree says so."""
     try:
         return read_file(path).decode("utf-8", "replace")
@@ -269,12 +260,23 @@ def toml_text_lines(path: str) -> list[str]:
 
 def _read_toml(path: str) -> dict[str, Any]:
     """Its tables; none where it is missing, or no TOML: that is uv's to say."""
+    try:
+        return parse_toml(read_file(path).decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Raises ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    try:
-        found: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
-        return found
-    except (OSError, ValueError):
-        return {}
+    found: dict[str, Any] = tomllib.loads(text)
+    return found
+
+
+def locked_packages(text: str) -> list[dict[str, Any]]:
+    """The packages of a pylock.toml (PEP 751)."""
+    found: list[dict[str, Any]] = parse_toml(text).get("packages", [])
+    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from worldsize.environment.existing import ExistingEnvironment
@@ -14,8 +15,7 @@ from worldsize.extras import missing_package_error
 from worldsize.trust.secrets import mask_channel
 from worldsize.wings.environments.inspect.installed import site_packages
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords, refuse_passwords_of_trees
-from worldsize.wings.environments.pip.index_logins import without_logins
-from worldsize.wings.environments.pip.requirement_lines import lines_of
+from worldsize.wings.environments.pip.requirement_lines import lines_of, list_lines, parse_include
 from worldsize.wings.environments.pip.requirements import local_directories, local_sources, reachable_trees
 from worldsize.wings.environments.pip.uv_workspaces import (
     has_settings,
@@ -26,7 +26,6 @@ from worldsize.wings.environments.pip.uv_workspaces import (
     settings_files,
     write_isolated_copy,
 )
-from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import LineCallback, run, without_active_environment
 
@@ -34,15 +33,6 @@ _PROGRESS_LINE = re.compile(
     r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b"
 )
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
-_FILE_OPTIONS = frozenset((
-    "-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override", "--overrides",
-    "-b", "--build-constraint", "--build-constraints", "--exclude", "--excludes",
-))  # fmt: skip
-_NOT_BUILT = ("--project", "--directory", "--python", "--cache-dir")
-_SHORT_SWITCHES, _SHORT_OPTIONS = "qvUn", "rcbeifpPC"
-_NO_LISTS = (".py", ".toml", ".cfg")
-"""What an option of a list takes, too: a script with its requirements in comments, a lock."""
-
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
@@ -74,7 +64,6 @@ class Uv:
         self.program = find_uv(environ)
         self._project = project
         self._directory = project or os.sep
-        self._given = environ
         if project:
             refuse_settings_above(project, environ)
             if is_search_exposed(project, has_settings, environ):
@@ -90,87 +79,57 @@ class Uv:
         *words: str,
         cwd: str | None = None,
         variables: Mapping[str, str] | None = None,
-        told: list[str] | None = None,
+        heard: LineCallback | None = None,
     ) -> str:
-        """Its standard output; the lines that it tells people are put into `told`. `what` is being done, for people.
-        BuildError, also for a word that would show a login."""
-        words = tuple(_split_short_options(words))
+        """Its standard output; each line that it tells people is `heard`, or else told of where it says how far it is.
+        `what` is being done, for people. BuildError, also for a word that would show a login."""
         inputs = self._work.inputs
-        files = [word for word in words if word.startswith(inputs + os.sep)]
+        files = [word for word in words if word.startswith(inputs + os.sep) and os.path.isfile(word)]
         trees = _source_trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
-        refuse_passwords_of_trees(_source_trees(_named_paths(words, cwd or self._directory)), _override_lines(words))
+        refuse_passwords_of_trees(trees, _override_lines(words))
         looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
         for directory in looked_at:
-            refuse_settings_above(directory, self._given)
+            refuse_settings_above(directory, self._environ)
         for path in settings_files(cwd or self._directory, self._environ):
             refuse_passwords(path)
-        given = self._without_git_logins(words, files)
-        given, indexes = without_logins(given)
-        if may_omit_sources(trees, self._given):
+        given = [self._logins.strip_file(word, inputs) if word in files else word for word in words]
+        if may_omit_sources(trees, self._environ):
             given.append("--no-sources")
         for word in given:
             if mask_channel(word) != word:
                 hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
                 raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
-        environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
+        environ = {**self._environ, **(variables or {}), **self._logins.variables()}
+        argv = [self.program, *given, *_COMMON]
+        heard = heard or partial(self._report_progress, what)
         try:
-            argv = [self.program, *given, *_COMMON]
-            said = run(self._work, argv, environ, what, self._make_listener(what, told), cwd or self._directory)
+            said = run(self._work, argv, environ, what, heard, cwd or self._directory)
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
         for directory in looked_at:
-            refuse_settings_above(directory, self._given)  # they may have come since
+            refuse_settings_above(directory, self._environ)  # they may have come since
         return said
 
-    def _without_git_logins(self, words: Sequence[str], files: Sequence[str]) -> list[str]:
-        """Also without those in a requirement that is a word, and in files that options of a build step name."""
-        given: list[str] = []
-        for word in words:
-            option, sign, value = word.partition("=")
-            if word in files or (given and given[-1] in _FILE_OPTIONS and not is_project(word)):
-                word = self._strip_list(word)
-            elif sign and option in _FILE_OPTIONS:
-                word = f"{option}={self._strip_list(value)}"
-            given.append(self._logins.strip_line(word))
-        return given
-
-    def _strip_list(self, path: str) -> str:
-        """A list of requirements without git's logins. BuildError for a login in a file of another format."""
-        if not path.endswith(_NO_LISTS):
-            return self._logins.strip_file(path, self._work.inputs)
-        refuse_passwords(path)
-        return path
-
     def export(self, what: str, directory: str, *words: str) -> str:
-        """What `uv export` says of the project in this directory. BuildError."""
-        apart = os.path.join(self._work.inputs, "apart")
-        if not is_search_exposed(directory, is_workspace, self._given) or local_sources(directory):
-            return self(what, "export", *words, "--project", directory, cwd=directory)
-        try:
-            copy = write_isolated_copy(directory, apart)
-        except OSError as error:
-            raise BuildError(f"cannot be read: {error.strerror}", error.filename) from None
-        return self(what, "export", *words, "--project", copy, cwd=copy)
+        """What `uv export` says of the project in this directory. BuildError; UsageError, OSError."""
+        if is_search_exposed(directory, is_workspace, self._environ) and not local_sources(directory):
+            directory = write_isolated_copy(directory, os.path.join(self._work.inputs, "apart"))
+        return self(what, "export", *words, "--project", directory, cwd=directory)
 
     def read_messages(self, what: str, *words: str) -> str:
         """As it tells people: what it puts on its standard error, which the log has without secrets."""
         lines: list[str] = []
-        self(what, *words, told=lines)
-        return "".join(line + "\n" for line in lines)
-
-    def _progress_listener(self, what: str) -> _UvProgress:
-        return _UvProgress(self._work, what)
-
-    def _make_listener(self, what: str, told: list[str] | None) -> LineCallback:
-        heard = self._progress_listener(what)
-        if told is None:
-            return heard
 
         def hear(line: str) -> None:
-            told.append(line)
-            heard(line)
+            lines.append(line + "\n")
+            self._report_progress(what, line)
 
-        return hear
+        self(what, *words, heard=hear)
+        return "".join(lines)
+
+    def _report_progress(self, what: str, line: str) -> None:
+        if _PROGRESS_LINE.match(line):
+            self._work.report_progress(f"{what}: {line.strip()}")
 
     def _hint(self, error: BuildError, constrained: bool) -> str | None:
         if _NO_SOLUTION in error.what and constrained:
@@ -183,52 +142,29 @@ class Uv:
         return error.hint
 
 
-def _split_short_options(words: Sequence[str]) -> Iterator[str]:
-    """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
-    for word in words:
-        if not re.fullmatch(f"-[{_SHORT_SWITCHES}]*(?:[{_SHORT_OPTIONS}](?s:.*))?", word):
-            yield word
-            continue
-        left = word[1:]
-        if not left:
-            yield word
-        while left and left[0] in _SHORT_SWITCHES:
-            yield "-" + left[0]
-            left = left[1:]
-        if left:
-            yield "-" + left[0]
-        if left[1:]:
-            yield left[1:].removeprefix("=")
+def refuse_logins_in_options(options: Iterable[str]) -> None:
+    """BuildError where somebody's options of uv name a list, a project or a tree with the address of a git repository
+    that holds a password: it would stand in command lines."""
+    paths = sorted({path for option in options for path in _named_paths(option)})
+    refuse_passwords_of_trees(_source_trees(paths))
+    for line in list_lines("-r " + path for path in paths if os.path.isfile(path)):
+        include = parse_include(line)
+        if include:
+            refuse_passwords(include[1])
 
 
-def _named_paths(words: Sequence[str], directory: str) -> list[str]:
-    """The files of requirements, the projects and the directories that words of uv's name, in any of its ways."""
-    found = []
-    for before, word in pairwise(("", *words)):
-        if before in _NOT_BUILT:
-            continue
-        values = [word, word.partition("=")[2]]
-        is_list = before in _FILE_OPTIONS or word.partition("=")[0] in _FILE_OPTIONS
-        for value in [*values, *(value.rpartition(":")[0] for value in values)]:
-            path = os.path.join(directory, value) if value else ""
-            if os.path.isdir(path) or (os.path.isfile(path) and (is_list or is_project(path))):
-                found.append(path)
-    return found
+def _named_paths(option: str) -> list[str]:
+    """What is there, however an option names it: -rFILE, --editable=TREE, pyproject.toml:GROUP; uv is started in /."""
+    ends = [option[at:] for at in range(len(option))]
+    named = [os.path.join(os.sep, each) for end in ends for each in (end, end.rpartition(":")[0]) if each]
+    return [path for path in named if os.path.exists(path)]
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. What cannot be read, uv tells of."""
-    found = []
+    """The source trees of requirements files, projects and directories. UsageError, OSError."""
+    found: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
-            found.append(path)
-        elif os.path.basename(path) == "pyproject.toml":
-            found.append(os.path.dirname(path))
-        else:
-            try:
-                found += local_directories(["-r " + path])
-            except OSError:
-                continue
+        found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
     return reachable_trees(found, workspaces=False)
 
 
@@ -236,18 +172,6 @@ def _override_lines(words: Sequence[str]) -> list[str]:
     """What is said once more in place of what projects want."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
-
-
-class _UvProgress:
-    """The lines that tell how far it is, as steps of the build."""
-
-    def __init__(self, work: Build, what: str) -> None:
-        self._work = work
-        self._what = what
-
-    def __call__(self, line: str) -> None:
-        if _PROGRESS_LINE.match(line):
-            self._work.report_progress(f"{self._what}: {line.strip()}")
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
@@ -277,13 +201,11 @@ def install(
     uv: Uv,
     prefix: str,
     requirements: str,
-    constraints: str | None,
-    options: Sequence[str] = (),
+    options: Sequence[str],
     variables: Mapping[str, str] | None = None,
     what: str = "pip",
+    heard: LineCallback | None = None,
 ) -> None:
     """Installs a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
-    words = ["pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode"]
-    if constraints:
-        words += ["--constraints", constraints]
-    uv(what, *words, *options, "-r", requirements, variables=variables)
+    words = ("pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode")
+    uv(what, *words, *options, "-r", requirements, variables=variables, heard=heard)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.atomic_files import open_regular_file, write_bytes
 from worldsize.errors import BuildError
 from worldsize.trust.decisions import decision_about_directory, decision_about_file
 from worldsize.trust.owners import danger_of
 from worldsize.trust.projects import danger_of_file
-from worldsize.wings.environments.pip.requirements import uv_table
+from worldsize.wings.environments.pip.requirements import directories_from, uv_table
+from worldsize.wings.environments.sources import read_named_file
 
 _NAMES = ("uv.toml", "pyproject.toml", ".python-version", ".python-versions")
 _FILE_VARIABLES = ("UV_CONFIG_FILE", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "UV_OVERRIDE")
@@ -26,10 +27,9 @@ def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
     """BuildError for a file of somebody else's that uv would go by, above where the directory is named and where it is
     found: which of these uv follows is its own affair."""
     for path in {os.path.abspath(directory), os.path.realpath(directory)}:
-        while path != os.path.dirname(path):
-            path = os.path.dirname(path)
+        for above in directories_from(os.path.dirname(path)):
             for name in _NAMES:
-                _refuse_foreign(os.path.join(path, name), environ)
+                _refuse_foreign(os.path.join(above, name), environ)
 
 
 def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
@@ -53,21 +53,19 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
     found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
     for name in _FILE_VARIABLES:
         found += [os.path.join(directory, each) for each in environ.get(name, "").split()]
-    at = os.path.abspath(directory)
-    while at != os.path.dirname(at):
-        found.append(os.path.join(at, "uv.toml"))
-        at = os.path.dirname(at)
+    found += [os.path.join(at, "uv.toml") for at in directories_from(os.path.abspath(directory))]
     return [path for path in found if os.path.isfile(path)]
 
 
 def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
     """Whether a search upwards comes to a directory where others may make files before one that `ends` it."""
-    at = os.path.realpath(directory)
-    while not ends(at) and at != os.path.dirname(at):
-        at = os.path.dirname(at)
+    start = os.path.realpath(directory)
+    for at in directories_from(start):
         status = os.stat(at)
-        if danger_of(status, at) and not decision_about_directory(at, status, environ):
+        if at != start and danger_of(status, at) and not decision_about_directory(at, status, environ):
             return True
+        if ends(at):
+            return False
     return False
 
 
@@ -91,16 +89,11 @@ def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> 
 
 
 def write_isolated_copy(directory: str, place: str) -> str:
-    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it. OSError."""
+    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it.
+    UsageError, OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)
-    _write(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
+    write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
     for name in ("pyproject.toml", "uv.lock"):
-        with open(open_regular_file(os.path.join(directory, name)), "rb") as file:
-            _write(os.path.join(copy, name), file.read())
+        write_bytes(os.path.join(copy, name), read_named_file(os.path.join(directory, name)))
     return copy
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)

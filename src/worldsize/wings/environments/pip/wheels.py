@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -14,9 +13,9 @@ from worldsize.store.content_store import ContentStore
 from worldsize.trust.secrets import mask_text, mask_values
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.index_logins import IndexLogins
+from worldsize.wings.environments.pip.requirement_lines import list_lines, write_lines
 from worldsize.wings.environments.pip.requirements import local_directories
 
-_FILES = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(.+)")
 _MAX_MESSAGE_LENGTH = 600
 # Python imports modules from its working directory: no process here is started in the user's, which may be another's.
 _TAGS_PROGRAM = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
@@ -36,7 +35,7 @@ def make_wheels(
     UsageError where pip says no, or there is none. What the package index has later does not change it.
     """
     key = hashlib.sha256(
-        repr((list(requirements), _contents(requirements), _tags(python, environ))).encode()
+        repr((list(requirements), list(list_lines(requirements)), _tags(python, environ))).encode()
     ).hexdigest()[:32]
     path = os.path.join(directory, "wheels", key)
 
@@ -66,13 +65,12 @@ def _run_pip(
     os.mkdir(given, 0o700)
     try:
         listed = os.path.join(given, "requirements.txt")
-        with open(listed, "w", encoding="utf-8") as file:
-            file.write("\n".join(requirements) + "\n")
+        write_lines(listed, requirements)
         indexes = IndexLogins()
         logins = GitLogins(environ, indexes.strip_line)
         argv = [*pip, "wheel", "--quiet", "--wheel-dir", part, "--requirement", logins.strip_file(listed, given)]
-        hidden = {**logins.variables(), **indexes.variables(environ, given, _read_configuration(pip, environ))}
-        quiet = {**environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **hidden}
+        own = indexes.environ(environ, given, _read_configuration(pip, environ))
+        quiet = {**own, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", **logins.variables()}
         done = subprocess.run(argv, env=quiet, capture_output=True, text=True, check=False, cwd=part)
     finally:
         shutil.rmtree(given, ignore_errors=True)
@@ -92,11 +90,13 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """What pip's own files say; nothing for a pip that cannot tell."""
+    """What pip's own files and variables say. UsageError where it does not tell: they may hold logins."""
     done = subprocess.run(
         [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
     )
-    return done.stdout if done.returncode == 0 else ""
+    if done.returncode:
+        raise UsageError(f"pip does not tell its settings:\n{mask_text(done.stderr)}", "stage.pip", "mend them")
+    return done.stdout
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
@@ -113,17 +113,3 @@ def _tags(python: str, environ: Mapping[str, str]) -> str:
         return subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=os.sep).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"the job's Python does not run: {error}", python) from None
-
-
-def _contents(requirements: Sequence[str]) -> list[bytes]:
-    """Of the files that they name."""
-    found = []
-    for line in requirements:
-        named = _FILES.fullmatch(line.strip())
-        if named:
-            try:
-                with open(named[1].strip(), "rb") as file:
-                    found.append(file.read())
-            except OSError as error:
-                raise UsageError(f"cannot be read: {error.strerror}", named[1].strip()) from None
-    return found

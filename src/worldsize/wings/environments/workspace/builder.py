@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from worldsize.common.atomic_files import storage_error
-from worldsize.common.file_lock import FileLock, acquire
+from worldsize.common.file_lock import FileLock, acquire, read_note
+from worldsize.common.numbers import bytes_text
 from worldsize.trust.directories import require_reliable_directory
 from worldsize.trust.secrets import mask_text, mask_values
 from worldsize.wings.environments.workspace.prefixes import (
@@ -32,19 +33,21 @@ ProgressCallback = Callable[[str], None]
 class Build:
     """A build on its way, as those who do its parts see it.
 
-    prefix   where it is built, a directory that is there and was empty
-    log      a file for what the tools say, opened to append
-    inherit  descriptors that every program which is started has to be given: they hold the lock
-    secrets  texts that are told nobody, nor logged
-    left     what whoever finds the build abandoned should know, noted with every news
+    prefix    where it is built, a directory that is there and was empty
+    log_path  a file for what the tools say, opened to append
+    inherit   descriptors that every program which is started has to be given: they hold the lock, if there is one
+    secrets   texts that are told nobody, nor logged
+    left      what whoever finds the build abandoned should know, noted with every news
     """
 
     secrets: Sequence[str] = ()
 
-    def __init__(self, prefix: str, lock: FileLock, tell: ProgressCallback) -> None:
+    def __init__(
+        self, prefix: str, tell: ProgressCallback, log_path: str | None = None, lock: FileLock | None = None
+    ) -> None:
         self.prefix = prefix
-        self.log_path = log_path(prefix)
-        self.inherit: tuple[int, ...] = (lock.descriptor,)
+        self.log_path = log_path or os.path.join(prefix, "log")
+        self.inherit: tuple[int, ...] = (lock.descriptor,) if lock else ()
         self.left: dict[str, Any] = {}
         self._lock = lock
         self._tell = tell
@@ -57,7 +60,8 @@ class Build:
     def report_progress(self, what: str) -> None:
         """Tells us, and those who wait, without the secrets in it."""
         masked = self.mask(what)
-        self._note(masked)
+        if self._lock:
+            self._lock.note(masked, **self.left)
         self._tell(masked)
 
     def report_step(self, what: str) -> None:
@@ -66,26 +70,17 @@ class Build:
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
+    def notice(self, text: str) -> None:
+        """As a store of downloads says it."""
+        self.report_step(text)
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """The same, of a download that is on its way."""
+        self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
+
     def mask(self, text: str) -> str:
         """Without secrets, and these `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
-
-    def _note(self, what: str) -> None:
-        self._lock.note(what, **self.left)
-
-
-class ScratchBuild(Build):
-    """A directory for tools of which nobody waits for the end; nothing is locked."""
-
-    def __init__(self, directory: str, tell: ProgressCallback, log_path: str | None = None) -> None:
-        self.prefix = directory
-        self.log_path = log_path or os.path.join(directory, "log")
-        self.inherit = ()
-        self.left = {}
-        self._tell = tell
-
-    def _note(self, what: str) -> None:
-        pass
 
 
 EnvironmentMaker = Callable[[Build], dict[str, Any]]
@@ -114,8 +109,8 @@ def ensure_built(
             return False
         _begin_build(prefix, lock, abandoned)
         try:
-            with _exit_on_signals():
-                _make_environment(prefix, make, Build(prefix, lock, tell))
+            with replaced_signal_handlers((signal.SIGTERM, signal.SIGHUP), _exit, _is_default):
+                _make_environment(prefix, make, Build(prefix, tell, log_path(prefix), lock))
         except BaseException:
             discard(prefix)
             raise
@@ -144,8 +139,6 @@ def remove_if_idle(prefix: str) -> bool:
 
 
 def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    from worldsize.common.file_lock import read_note
-
     note = read_note(lock_path(prefix))
     if note and abandoned is not None:
         abandoned(note)
@@ -163,24 +156,31 @@ def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
 
 
 @contextmanager
-def _exit_on_signals() -> Iterator[None]:
-    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
-    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
-
-    def end(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    changed = []
+def replaced_signal_handlers(
+    numbers: Iterable[int], handler: Callable[[int, object], None], replaces: Callable[[Any], bool]
+) -> Iterator[None]:
+    """Meanwhile `handler` is called for those of the signals whose own handler it `replaces`; for none outside of the
+    main thread, where Python has no handlers."""
+    former: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, end)
-                    changed.append(number)
+            for number in map(int, numbers):
+                if replaces(signal.getsignal(number)):
+                    former[number] = signal.signal(number, handler)
         yield
     finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
+        for number, own in former.items():
+            signal.signal(number, own)
+
+
+def _exit(number: int, frame: object) -> None:
+    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
+    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
+    raise SystemExit(128 + number)
+
+
+def _is_default(handler: Any) -> bool:
+    return bool(handler == signal.SIG_DFL)
 
 
 def _wait_message(note: dict[str, Any]) -> str:

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
-from worldsize.environment.recipe import DESCRIPTION
+from worldsize.environment.existing import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
+from worldsize.service.environments.lookup import Recipe
+from worldsize.trust.directories import is_reliable_directory
 from worldsize.trust.trees import remove_tree
 
 DESCRIPTION_VERSION = 1
@@ -50,6 +52,44 @@ def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
     """Where the environment of this fingerprint lies, and no other."""
     fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
+
+
+def find_prefix(directory: str, recipe: Recipe) -> str:
+    """The prefix of this fingerprint, whatever it was called when it was built; of a lock, also the one that it was
+    made from."""
+    lock = recipe.lock
+    if lock:
+        named, digest = lock.get("prefix"), lock.get("digest")
+        made_from = [str(named)] if named else _prefixes_of_fingerprint(directory, str(lock.get("fingerprint")))
+        for prefix in made_from if digest else ():  # a directory that is no environment has none, either
+            if (entry(prefix).description or {}).get("digest") == digest and is_reliable_directory(prefix):
+                return prefix
+    path = prefix_path(directory, _label(recipe), recipe.fingerprint)
+    if os.path.isdir(path):
+        return path
+    return next(iter(_prefixes_of_fingerprint(directory, recipe.fingerprint)), path)
+
+
+def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
+    """Directories of that fingerprint, under any name."""
+    end = "-" + fingerprint[:16]
+    try:
+        return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
+    except OSError:
+        return []
+
+
+def _label(recipe: Recipe) -> str:
+    spec, lock = recipe.spec, recipe.lock
+    if spec.name or (lock and lock.get("name")):
+        return spec.name or str(lock and lock["name"])
+    if recipe.existing:
+        return os.path.basename(recipe.existing.prefix)
+    if spec.file:
+        return os.path.basename(os.path.dirname(spec.file))
+    if recipe.is_conda:
+        return "conda"
+    return "pip" if spec.pip or (lock and lock["pip"]) else "env"
 
 
 def lock_path(prefix: str) -> str:

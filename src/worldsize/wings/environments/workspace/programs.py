@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from worldsize.agent.posix.processes import signal_group
 from worldsize.common.child_termination import terminate_child
 from worldsize.errors import BuildError
 from worldsize.plan.setup_script import FAILED_MARK, MODULE_LINES, bash_command, module_line
 from worldsize.state.exit_records import signal_name
-from worldsize.wings.environments.workspace.builder import Build
+from worldsize.wings.environments.workspace.builder import Build, replaced_signal_handlers
 
 _SHOWN = 12
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -76,10 +74,15 @@ def execute(
     order: str | None = None,
     logged: bool = True,
 ) -> ProgramResult:
-    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`."""
+    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`.
+
+    What asks for our end while the program is started is held, and raised again: nobody would know the program. To
+    block the signals is not enough, since another thread takes them, and handlers are called here all the same.
+    """
     process: subprocess.Popen[str] | None = None
+    held: list[int] = []
     try:
-        with _hold_signals() as held:
+        with replaced_signal_handlers(_STOP_SIGNALS, lambda number, _: held.append(number), callable):
             try:
                 process = _start(work, argv, environ, cwd, order is not None)
             except OSError as error:
@@ -95,23 +98,6 @@ def execute(
     with process:
         process.wait()
     return ProgramResult(process.returncode, out, tuple(last))
-
-
-@contextmanager
-def _hold_signals() -> Iterator[list[int]]:
-    """What asks for our end while a program is started is held, and to be raised again: nobody would know the program.
-    To block the signals is not enough, since another thread takes them, and handlers are called here all the same."""
-    held: list[int] = []
-    former: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in map(int, _STOP_SIGNALS):
-            if callable(signal.getsignal(number)):
-                former[number] = signal.signal(number, lambda heard, _: held.append(heard))
-    try:
-        yield held
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def _start(
@@ -209,16 +195,12 @@ def exit_text(code: int) -> str:
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
     """Where the rest of its words is, and what helps against what they are known to mean."""
-    found = log_hint(work)
+    found = f"all of it: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute takes build steps to a node"
     if any(each in line for line in ended.last for each in _DISK_FULL_MESSAGES):
         found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
     return found
-
-
-def log_hint(work: Build) -> str:
-    return f"all of it: {work.log_path}"
 
 
 def _last_lines_text(last: Sequence[str]) -> str:

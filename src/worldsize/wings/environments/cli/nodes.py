@@ -1,4 +1,4 @@
-"""env check: an environment as the nodes of a compute see it."""
+"""env check, env probe: what the nodes of a compute make of an environment, and have themselves."""
 
 from __future__ import annotations
 
@@ -6,46 +6,22 @@ import argparse
 import os
 from typing import Any
 
-from worldsize.cli.console import add_output_option, load_current_config, parse_count, table
+from worldsize.cli.console import load_current_config, table
 from worldsize.cli.output import lines_of, report, show, show_json
-from worldsize.wings.environments.cli.build import add_compute_option, job_secrets, requested_environment
-
-_EXAMPLES = """examples:
-  worldsize env check                          the current Python, on every node of the default compute
-  worldsize env check job.yml --compute lab    what the job runs in, on every usable node of lab
-  worldsize env check torch -w 2 --import flash_attn,apex
-
-On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
-imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something will not work."""
-
-
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    parser.add_argument("spec", metavar="SPEC", nargs="?", help="as of env build; the current Python when left out")
-    parser.add_argument("--import", metavar="NAMES", dest="modules", default="", help="further modules, by comma")
-    parser.add_argument(
-        "-w", "--world", metavar="N", type=parse_count, help="on N nodes of their own, rather than on all"
-    )
-    add_compute_option(parser)
-    add_output_option(parser)
-    parser.set_defaults(act=check)
+from worldsize.wings.environments.cli.build import look_up
 
 
 def check(options: argparse.Namespace) -> int:
     from worldsize.jobspec.job import Job
     from worldsize.service.compute_nodes import left_out_notice
     from worldsize.service.computes import choose_compute, open_compute
-    from worldsize.service.environments.lookup import find_environment
-    from worldsize.wings.environments.check import check_on_nodes
     from worldsize.wings.environments.inspect.node_check import find_problems
+    from worldsize.wings.environments.nodes import check_on_nodes
 
     config = load_current_config()
     name = choose_compute(config, options.compute, None)
     compute = open_compute(config, name, os.environ)
-    environment = None
-    if options.spec:
-        wants, secrets = requested_environment(options.spec, config), job_secrets(options.spec, config)
-        environment = find_environment(wants, config, name, os.environ, secrets=secrets)
+    environment = look_up(options.spec, config, name) if options.spec else None
     modules = [each.strip() for each in options.modules.split(",") if each.strip()]
     rows, left_out = check_on_nodes(compute, config, environment, modules, options.world, os.environ)
     problems = find_problems(rows, compute.facts(Job()).gpus_per_node)
@@ -82,3 +58,20 @@ def _show(rows: Any, problems: Any) -> None:
         show(*lines_of(f"{each.level}: {fold_hostlist(each.nodes)}: {each.what}"))
         if each.mend:
             show("  → " + each.mend)
+
+
+def probe_compute(options: argparse.Namespace) -> int:
+    from worldsize.service.computes import choose_compute, open_compute
+    from worldsize.wings.environments.job_environment import write_probe
+    from worldsize.wings.environments.nodes import probe
+
+    config = load_current_config()
+    name = choose_compute(config, options.compute, None)
+    found = probe(open_compute(config, name, os.environ))
+    write_probe(config.home, name, found.virtual, found.node)
+    if options.output == "json":
+        show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
+    else:
+        show("virtual_packages = [{}]".format(", ".join(f'"{each}"' for each in found.virtual)))
+        report(f"asked of {found.node}: environments for {name} are built for this")
+    return 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream
 from worldsize.environment.activation import Activation
-from worldsize.errors import UsageError
+from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.service.compute_nodes import execute_on_own_nodes, usable_nodes
 from worldsize.service.computes import python_path
@@ -19,6 +21,7 @@ from worldsize.trust.secrets import mask_values, secret_values
 from worldsize.wings.environments.inspect.node_check import NodeReport, check_argv, parse_node_report
 
 _TICK = 0.2
+_LIMIT = 60.0
 _NAME = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 
 
@@ -45,7 +48,8 @@ def check_on_nodes(
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
     asked = execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
-    return [NodeReport(*mask_values(row, secrets)) for row in _collect_rows(asked, number)], left_out
+    rows = [parse_node_report(*each) for each in _read_outputs(asked, number)]
+    return [NodeReport(*mask_values(row, secrets)) for row in rows], left_out
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
@@ -64,7 +68,7 @@ def _argv(
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
     """The command, the variables that it wants, and what it names of this machine. `found`: what is put in force."""
-    from worldsize.plan.setup_script import MODULE_LINES, bash_command, module_line
+    from worldsize.plan.setup_script import bash_command
 
     distributions = named_distributions(environment) if environment else ()
     if environment is None or environment.existing is None:
@@ -73,12 +77,12 @@ def _argv(
     else:
         python = environment.existing.python
     words = check_argv(python, modules, distributions)
-    lines = [*map(module_line, found.modules), *found.lines()] if found else []
+    lines = found.shell_lines() if found else []
     named = (*([python] if os.path.isabs(python) else []), *(found.loaded_paths() if found else ()))
     if not lines:
         return words, {}, named
-    first = MODULE_LINES if found and found.modules else ()
-    return (*bash_command([*first, *lines, 'exec "$@"'], words), named)
+
+    return (*bash_command([*lines, 'exec "$@"'], words), named)
 
 
 def named_distributions(environment: Environment) -> list[str]:
@@ -91,30 +95,72 @@ def named_distributions(environment: Environment) -> list[str]:
     return found
 
 
-def _collect_rows(asked: NodeCommandStream, count: int) -> list[NodeReport]:
-    texts: dict[int, dict[str, bytes]] = {node: {"out": b"", "err": b""} for node in range(count)}
-    hosts: dict[int, str] = {}
+class NodeOutput(NamedTuple):
+    """What a command printed on a node; without a `code` the node was lost, and `err` says why."""
+
+    name: str
+    code: int | None
+    out: str
+    err: str
+
+
+def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
+    """Of each node, once all have ended. Raises as the stream's `read_events`."""
+    said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
-    notes: list[str] = []
     try:
-        while (said := asked.read_events(_TICK)) is not None:
-            for each in said:
-                if each.kind == "up":
-                    hosts[each.node] = each.data.decode(errors="replace")
-                elif each.kind in ("out", "err"):
-                    texts[each.node][each.kind] += each.data
-                elif each.kind == "end":
+        while (events := asked.read_events(_TICK)) is not None:
+            for each in events:
+                said.setdefault((each.node, each.kind), []).append(each.data)
+                if each.kind == "end":
                     codes[each.node] = each.code
-                elif each.kind in ("note", "lost"):
-                    notes.append(each.data.decode(errors="replace"))
     finally:
         asked.close()
-    rows = []
+
+    def text(node: int, kind: str) -> str:
+        return b"".join(said.get((node, kind), ())).decode(errors="replace")
+
+    found = []
     for node in range(count):
-        name = hosts.get(node, str(node))
-        if node not in codes:
-            rows.append(NodeReport(name, None, 1, "it was lost: {}".format(notes[-1] if notes else "it told no end")))
-            continue
-        out, err = (texts[node][kind].decode(errors="replace") for kind in ("out", "err"))
-        rows.append(parse_node_report(name, codes[node], out, err))
-    return rows
+        why = text(node, "lost") or text(-1, "note") or "it told no end"
+        err = text(node, "err") if node in codes else f"it was lost: {why}"
+        found.append(NodeOutput(text(node, "up") or str(node), codes.get(node), text(node, "out"), err))
+    return found
+
+
+_PROGRAM = """\
+import ctypes, json, os, platform
+found = {"host": platform.node(), "glibc": "", "cuda": ""}
+try:
+    found["glibc"] = (os.confstr("CS_GNU_LIBC_VERSION") or "").replace("glibc ", "")
+except (OSError, ValueError):
+    pass
+try:
+    version = ctypes.c_int(0)
+    if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value:
+        found["cuda"] = "%d.%d" % (version.value // 1000, version.value % 1000 // 10)
+except (OSError, AttributeError):
+    pass
+print(json.dumps(found))
+"""
+
+
+class ProbeResult(NamedTuple):
+    """`virtual` as conda writes virtual packages: "__cuda=12.4"."""
+
+    node: str
+    virtual: tuple[str, ...]
+
+
+def probe(compute: Compute) -> ProbeResult:
+    """Of one node, which the compute chooses. WorldsizeError where it does not tell; UsageError for a compute that
+    cannot execute commands."""
+    words = ["sh", "-c", 'command -v python3 >/dev/null && exec python3 -c "$0" || exec python -c "$0"', _PROGRAM]
+    (answer,) = _read_outputs(execute_on_own_nodes(compute, words, 1, os.sep, _LIMIT), 1)
+    for line in answer.out.splitlines():
+        if line.startswith("{"):
+            said = json.loads(line)
+            pairs = (("__glibc", said["glibc"]), ("__cuda", said["cuda"]))
+            return ProbeResult(said["host"], tuple("{}={}".format(*pair) for pair in pairs if pair[1]))
+    last = answer.err.strip().splitlines()
+    raise WorldsizeError(f"a node of {compute.name} did not tell what it has", None, last[-1] if last else None)

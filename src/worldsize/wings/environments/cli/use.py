@@ -1,38 +1,21 @@
-"""env pack: an environment as one file, for nodes' own disks."""
+"""env pack, env shell: an environment in use: as one file for nodes' own disks, and in a shell."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 
 from worldsize.cli.console import current_directory
 from worldsize.cli.output import report, report_message, show
-from worldsize.wings.environments.cli.build import add_compute_option, ensure_environment
-
-_EXAMPLES = """examples:
-  worldsize env pack /shared/me/venv                    writes venv.tar.gz here, and prints its name
-  worldsize env pack torch -o /shared/me/torch.tar.gz
-  worldsize run job.yml --set environment=/shared/me/torch.tar.gz
-
-SPEC is a virtual or conda environment, by path or by name, or what `worldsize env build` takes, which is built first.
-Nodes unpack the file on their own disks, once for all of their ranks, and keep it there for later runs. A job that
-says `distribute: local` packs by itself. The Python of a virtual environment travels too, unless it is the system's
-own."""
+from worldsize.errors import UsageError
+from worldsize.wings.environments.cli.build import ensure_environment
 
 
-def configure(action: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    parser.add_argument("spec", metavar="SPEC", help="an environment, by path or by name; or what it is made of")
-    parser.add_argument("-o", "--to", metavar="FILE", help="a file, or a folder for NAME.tar.gz (default: here)")
-    add_compute_option(parser)
-    parser.set_defaults(act=run_pack)
-
-
-def run_pack(options: argparse.Namespace) -> int:
+def pack(options: argparse.Namespace) -> int:
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.common.numbers import bytes_text
-    from worldsize.errors import UsageError
     from worldsize.registry import load_module
 
     packer = load_module("wings.provisioning.pack", "`worldsize env pack`")
@@ -53,3 +36,23 @@ def run_pack(options: argparse.Namespace) -> int:
     report(f"{found.files} files, {bytes_text(found.size)} of {bytes_text(found.unpacked)}")
     show(os.path.relpath(target, current_directory()) if target.startswith(current_directory() + os.sep) else target)
     return 0
+
+
+def open_shell(options: argparse.Namespace) -> int:
+    from worldsize.agent.posix.processes import find_program
+    from worldsize.plan.setup_script import bash_command
+    from worldsize.trust.procfs import with_password
+
+    if options.words is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        hint = f"without one: worldsize env shell {shlex.quote(options.spec)} -- COMMAND"
+        raise UsageError("a shell needs a terminal", None, hint)
+    environment, _ = ensure_environment(options, prefix=False)
+    lines = environment.activation(os.environ).shell_lines()
+    if options.words:
+        last = f"exec {shlex.join(options.words)}"
+    else:
+        report("{}; leave it with exit".format(environment.prefix or "the current Python"))
+        last = "exec {} -i".format(shlex.quote(os.environ.get("SHELL") or "bash"))
+    sys.stdout.flush()
+    words, variable = bash_command([*lines, last])
+    os.execve(find_program("bash", os.environ), words, {**with_password(os.environ), **variable})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
-from worldsize.wings.environments.locks import with_lock_spec
+from worldsize.wings.environments.sources import with_lock_spec
 
 
 def test_a_lock_brings_back_what_was_said_beside_the_packages() -> None:
