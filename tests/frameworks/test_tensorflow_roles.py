@@ -97,7 +97,7 @@ def test_the_chiefs_end_is_the_runs_and_a_success(every_place: Cli) -> None:
 
 
 def test_without_a_chief_worker_0_decides_and_the_others_have_the_grace_to_finish(cli: Cli) -> None:
-    """How long that is, and for whom: tests/unit/agent/control/test_early_completion.py."""
+    """How long that is, and for whom: tests/unit/agent/control/test_leader_tracker.py."""
     leads = ALL_SAID % 3 + "\nwith open('outputs/leader', 'w') as file: file.write(str(os.getpid()))"
     leader_ended = (
         "\nwhile not (os.path.exists('outputs/leader') and open('outputs/leader').read()): time.sleep(0.02)"

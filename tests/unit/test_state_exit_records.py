@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from worldsize.common.json_values import read_record, require_version, tuple_of
+from worldsize.common.json_values import PARSE_ERRORS, read_record, require_version, tuple_of
 from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import ranks_start_time, read_events, read_exit
@@ -66,6 +66,16 @@ def test_only_a_success_has_the_code_0(state: str, code: Any, whole: bool) -> No
     else:
         with pytest.raises(ValueError):
             status_of(value)
+
+
+@pytest.mark.parametrize("name", ["state", "reason", "exit_code"])
+def test_a_result_that_lacks_a_value_is_none(name: str) -> None:
+    row = {"state": "FAILED", "reason": "EXIT_CODE", "exit_code": 3}
+    value = {"summary": row, "message": "", "failure": None}
+    assert status_of(value)[:3] == ("FAILED", "EXIT_CODE", 3)
+    del row[name]
+    with pytest.raises(PARSE_ERRORS):
+        status_of(value)
 
 
 def test_a_record_is_read_or_its_file_is_named(tmp_path: Path) -> None:

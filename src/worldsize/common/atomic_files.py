@@ -272,9 +272,7 @@ def _write_temporary(path: str, data: bytes, private: bool = False, reserved: st
     temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(
-            descriptor, "wb", buffering=0
-        ):  # a network file system may report as late as at its end that it cannot
+        with open(descriptor, "wb", buffering=0):  # a network file system may tell at its end alone what it could not
             if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
                 os.fchmod(descriptor, 0o640)
             write_all(descriptor, data)

@@ -145,8 +145,11 @@ class LogFollower:
     def finish(self) -> None:
         """Prints everything up to the last byte of every file. Nothing is to be called after it."""
         ranks = list(self._logs)
-        for together in [[rank] for rank in ranks] if self._fold == "off" else [ranks]:
-            self._drain(together)
+        if self._fold == "off":
+            for rank in ranks:
+                self._drain([rank])
+        else:
+            self._drain(ranks)
         self._show(self._folder.pop(self._now(), drain=True))
 
     def _drain(self, ranks: list[int]) -> None:

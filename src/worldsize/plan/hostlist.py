@@ -29,11 +29,13 @@ def expand_hostlist(text: str) -> list[str]:
 
     Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
     """
-    names: list[str] = []
     text = text.strip()
-    position = -1 if text else 0
-    while position < len(text):
-        found, position = _parse_name(text, position + 1)
+    if not text:
+        return []
+    names: list[str] = []
+    comma = -1
+    while comma < len(text):
+        found, comma = _parse_name(text, comma + 1)
         names += found
         _require_few(text, len(names))
     return names
@@ -61,7 +63,7 @@ def is_node_name(text: str) -> bool:
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
-    """What one name, which blanks may precede, stands for, and where it ends."""
+    """What one name, which blanks may precede, stands for; and where it ends: at a comma, or with the text."""
     while text[position : position + 1].isspace():
         position += 1
     names, start = [""], position

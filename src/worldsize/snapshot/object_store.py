@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from worldsize.common.atomic_files import write_all
 from worldsize.errors import SnapshotError
@@ -22,6 +23,12 @@ try:
     from _blake2 import blake2b  # hashlib loads all of OpenSSL as well, 2 ms of every start
 except ImportError:
     from hashlib import blake2b
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Written = TypeVar("Written")
 
 FIXED_TIME_NS = 1_577_836_800 * 10**9
 """2020-01-01, in even seconds: what every file system can hold."""
@@ -61,19 +68,20 @@ class ObjectStore:
         Returns its digest, its size and the stat of `source` after it was read.
         """
         size = os.fstat(source).st_size
-        pieces: Iterable[bytes] = read_pieces(source, size, name)
+        pieces, mode = read_pieces(source, size, name), _mode(executable)
+        temporary = f"{self.directory}/tmp-{os.urandom(8).hex()}"
         if size <= _MAX_IN_MEMORY:
-            pieces = list(pieces)
-            digest, size = digest_of(b"".join(pieces)), sum(map(len, pieces))
+            data = b"".join(pieces)
+            digest, size = digest_of(data), len(data)
             if self.link(digest, executable, size, target):
                 return digest, size, os.fstat(source)
-        mode = _mode(executable)
-        temporary = f"{self.directory}/tmp-{os.urandom(8).hex()}"
-        digest, size = _write_object(temporary, pieces, mode)
-        if self.link(digest, executable, size, target):
-            os.unlink(temporary)
+            _write_object(temporary, mode, lambda descriptor: write_all(descriptor, data))
         else:
-            self._store(temporary, self._path(digest, mode), target, mode)
+            digest, size = _write_object(temporary, mode, partial(write_pieces, pieces))
+            if self.link(digest, executable, size, target):
+                os.unlink(temporary)
+                return digest, size, os.fstat(source)
+        self._store(temporary, self._path(digest, mode), target, mode)
         return digest, size, os.fstat(source)
 
     def _path(self, digest: str, mode: int) -> str:
@@ -117,11 +125,12 @@ def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
     return hasher.hexdigest(), size
 
 
-def _write_object(path: str, pieces: Iterable[bytes], mode: int) -> tuple[str, int]:
-    """A new file, of which nothing is left where it cannot be written whole."""
+def _write_object(path: str, mode: int, write: Callable[[int], Written]) -> Written:
+    """Makes a new file, into whose descriptor `write` puts the content; returns what that returns. Nothing is left of a
+    file that cannot be written whole."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        written = write_pieces(pieces, descriptor)
+        written = write(descriptor)
         os.utime(descriptor, ns=(FIXED_TIME_NS, FIXED_TIME_NS))
     except (OSError, SnapshotError):
         os.unlink(path)
@@ -153,5 +162,5 @@ def _copy_object(path: str, target: str, mode: int) -> bool:
     except FileNotFoundError:
         return False
     with source:
-        _write_object(target, iter(lambda: source.read(_CHUNK), b""), mode)
+        _write_object(target, mode, partial(write_pieces, iter(lambda: source.read(_CHUNK), b"")))
     return True

@@ -53,9 +53,8 @@ def status_of(value: dict[str, Any]) -> Status:
     """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
     that says of no end what it was: whoever waits would wait for ever."""
     row = value["summary"]
-    warnings = value.get("warnings", ())
-    told = {**row, "message": value["message"], "failure": value["failure"], "warnings": warnings}
-    status = check_fields(tuple_of(Status, told))
+    needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}
+    status = check_fields(tuple_of(Status, {**row, **needed, "warnings": value.get("warnings", ())}))
     if not status.final:
         raise ValueError(f"{status.state!r} is no end of a run")
     if not is_code_of(status.state, status.exit_code):

@@ -44,11 +44,11 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
     link of somebody else's leads to the file: it would be read as a file of that place."""
     try:
-        real = follow_links(path)
-        owner = os.stat(real).st_uid
+        follow_links(path, strict=True)
+        owner = os.stat(path).st_uid
     except (OSError, StorageError):
         return None  # perhaps it has gone meanwhile, and nothing was decided about what comes in its place
-    entry = _read(environ).get(real, {})
+    entry = _read(environ).get(os.path.realpath(path), {})
     as_it_was = entry.get("sha256") == _digest(data) and entry.get("owner") == owner
     return bool(entry.get("trusted")) if as_it_was else None
 
@@ -91,11 +91,11 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
     theirs to say."""
     real = os.path.realpath(path)
     try:
-        follow_links(path)
-    except StorageError:
         if trusted:
-            what = f"a link of somebody else's leads to {printable_text(real)}"
-            raise UsageError(what, printable_text(path), "if that is meant, name it") from None
+            follow_links(path, strict=True)
+    except StorageError:
+        what = f"a link of somebody else's leads to {printable_text(real)}"
+        raise UsageError(what, printable_text(path), "if that is meant, name it") from None
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
     if stat.S_ISDIR(status.st_mode):

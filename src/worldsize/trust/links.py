@@ -42,12 +42,14 @@ def open_below(path: str, top: int | None = None) -> int:
     return place
 
 
-def follow_links(path: str, enter: Callable[[str], None] | None = None, also: int | None = None) -> str:
+def follow_links(
+    path: str, enter: Callable[[str], None] | None = None, also: int | None = None, strict: bool = False
+) -> str:
     """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
     exist stay as they are named.
 
     `enter` is called with each directory before a name in it is looked up, and may raise. Raises StorageError for
-    another user's link.
+    another user's link; with `strict` also for one in / whose owner this user namespace does not know.
     """
     left = os.path.join(os.getcwd(), path).split(os.sep)[::-1]
     real, links = os.sep, 0
@@ -69,7 +71,7 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
             real = child
             continue
         if status.st_uid != also:
-            require_link(child, status)
+            require_link(child, status, strict)
         links += 1
         if links > MOST_LINKS:
             raise StorageError("too many links", path)
@@ -79,9 +81,11 @@ def follow_links(path: str, enter: Callable[[str], None] | None = None, also: in
     return real
 
 
-def require_link(path: str, status: os.stat_result) -> None:
-    """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's."""
-    if not is_believed(status.st_uid) and not (os.path.dirname(path) == os.sep and is_unknown(status.st_uid)):
+def require_link(path: str, status: os.stat_result, strict: bool = False) -> None:
+    """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's. A link in /
+    whose owner this user namespace does not know counts as root's, unless `strict`."""
+    is_roots = not strict and os.path.dirname(path) == os.sep and is_unknown(status.st_uid)
+    if not is_believed(status.st_uid) and not is_roots:
         raise unsafe_directory_error(path, f"the link belongs to {user_name(status.st_uid)}")
 
 

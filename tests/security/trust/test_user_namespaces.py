@@ -46,6 +46,22 @@ def test_anothers_file_does_not_count(inside: Person, other: Person, machine: Ma
     assert not mark.exists() and "does not count" in told.err and "does not know" in told.err
 
 
+def test_a_link_in_the_root_directory_is_nobodys_to_trust(inside: Person) -> None:
+    """On the way to a directory it counts as root's. A decision about a file asks that it is known to be root's."""
+    assert os.path.islink("/bin"), "as all of today's systems have it"
+    refused = inside("config", "trust", "/bin/env")
+    assert refused.code == 2 and "a link of somebody else's leads to /usr/bin/env" in refused.err
+    inside.ok("config", "trust", "/usr/bin/env")
+    script = """
+import os
+from worldsize.trust.decisions import decision_about_file
+with open("/usr/bin/env", "rb") as file:
+    data = file.read()
+print(decision_about_file("/usr/bin/env", data, os.environ), decision_about_file("/bin/env", data, os.environ))
+"""
+    assert inside.python(script) == "True None\n"
+
+
 def test_anothers_directories_are_refused(inside: Person, other: Person) -> None:
     inside.ok("config", "trust", os.path.dirname(inside.root))
     script = """

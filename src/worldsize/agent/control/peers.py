@@ -69,7 +69,8 @@ class HeadPeers(Peers):
         return self._going
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        return [heard for node, message in self._channel.take() if (heard := self._handle_message(node, message))]
+        heard = [self._handle_message(node_rank, message) for node_rank, message in self._channel.take()]
+        return [each for each in heard if each is not None]
 
     def _handle_message(self, node_rank: int, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
@@ -117,7 +118,8 @@ class HeadPeers(Peers):
         for node_rank in silent:
             self._channel.drop(node_rank)
         what = f"its agent has not been heard of for {silence:g} s"
-        return [heard for node_rank in silent if (heard := self._handle_lost_node(node_rank, what))]
+        heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
+        return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """A node's report counts once: a node that does not repeat it may have gone on since."""
@@ -202,7 +204,8 @@ class MemberPeers(Peers):
         if self._refusals > REFUSALS and not self._head_gone:
             self._head_gone = True
             return [self._head_lost_verdict(_REFUSED % self._address)]
-        return [heard for message in self._channel.take() if (heard := self._handle_message(message))]
+        heard = [self._handle_message(message) for message in self._channel.take()]
+        return [each for each in heard if each is not None]
 
     def _handle_message(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]

@@ -39,23 +39,27 @@ def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _mirror(array.inrank, element.inrank, _link_file)
-    _mirror(array.code, element.code, _link_file, _OWN.__contains__)
-    own = tuple(name + "." for name in without)
+    _mirror(array.code, element.code, _link_file, lambda name: name in _OWN)
+    beginnings = tuple(name + "." for name in without)
+
+    def is_arrays(name: str) -> bool:
+        return name in without or (name.endswith(".tmp") and name.startswith(beginnings))
+
     for name, source, target in zip(_OWN, (array.outputs, array.user_logs), (element.outputs, element.user_logs)):
-        _mirror(source, target, _copy, lambda each: each in without or (each.endswith(".tmp") and each.startswith(own)))
+        _mirror(source, target, _copy, is_arrays)
         _link(os.path.join("..", os.path.basename(target)), os.path.join(element.code, name))
 
 
 def _mirror(
     source: str, target: str, put: Callable[[str, str], None], is_skipped: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """What `source` holds also in `target`: directories; links, which others may have made, as links; and files as
-    `put` puts them there. `is_skipped`: by name, of what lies in `source` itself."""
+    """Makes in `target` what `source` holds: directories; links, which others may have made, as links; and files by
+    `put(source, target)`. `is_skipped` says by its name what of `source` itself is left out. Raises OSError."""
     with os.scandir(source) as entries:
         for entry in entries:
-            path = os.path.join(target, entry.name)
             if is_skipped(entry.name):
                 continue
+            path = os.path.join(target, entry.name)
             if entry.is_symlink():
                 _link(os.readlink(entry.path), path)
             elif entry.is_dir(follow_symlinks=False):
@@ -73,7 +77,7 @@ def _link(target: str, path: str) -> None:
 
 
 def _link_file(source: str, path: str) -> None:
-    """Files are one and the same in both, as far as the file system knows links."""
+    """One and the same file, as far as the file system knows links."""
     try:
         os.link(source, path)
     except FileExistsError:
@@ -83,7 +87,7 @@ def _link_file(source: str, path: str) -> None:
 
 
 def _copy(source: str, path: str) -> None:
-    """What the job writes to is its own."""
+    """A file of the element's own, since its job writes to it."""
     if not os.path.lexists(path):
         import shutil
 

@@ -131,7 +131,8 @@ class RankProcesses:
             if pid not in self._signalled and (at_once or now - seen >= patience):
                 self._signalled.add(pid)
                 found = leftover_of(pid)
-                self.leftovers += [found] if found else []
+                if found is not None:
+                    self.leftovers.append(found)
                 if not at_once:
                     processes.signal_process(pid, signal.SIGTERM)
                     processes.signal_process(pid, signal.SIGCONT)

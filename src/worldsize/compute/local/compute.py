@@ -187,8 +187,8 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
     found = []
     processes_needed = len(plan.nodes) + plan.world_size
-    at_a_mebibyte_each = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20  # less than any of them takes
-    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), at_a_mebibyte_each)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), memory >> 20)  # none takes less than 1 MiB
     allowed = min(limit for limit in limits if limit >= 0)
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"

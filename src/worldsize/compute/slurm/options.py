@@ -81,6 +81,7 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
     """In the order of the script. Raises JobError for what is not to be said this way."""
+    # True: an option without a value; None and False: none.
     exclusive = asked.get("exclusive", "false")
     said = {
         "job-name": plan.array.run_id if plan.array else plan.run_id,

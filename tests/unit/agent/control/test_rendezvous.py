@@ -10,6 +10,7 @@ from clocks import Clock
 
 from worldsize.agent.control.rendezvous import Rendezvous, wait_for_rendezvous
 from worldsize.common.atomic_files import write_json
+from worldsize.errors import DamagedRun
 from worldsize.plan.run_paths import RunPaths
 
 HEAD = Rendezvous("10.0.0.1", 29500, 4000, "5ecre7")
@@ -66,3 +67,19 @@ def test_a_head_that_never_comes_is_given_up_after_the_timeout(tmp_path, timeout
 def test_a_head_that_comes_at_the_last_moment_is_found(tmp_path) -> None:
     wait = Wait(str(tmp_path), lambda wait, seconds: wait.publish() if seconds > 5.0 else None)
     assert wait.result(5.0) == HEAD
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", '{"address": "10.0.0.1"}'])
+def test_a_file_that_a_failing_disk_has_damaged_is_named(tmp_path, text: str) -> None:
+    wait = Wait(str(tmp_path))
+    with open(wait.paths.rendezvous, "w") as file:
+        file.write(text)
+    with pytest.raises(DamagedRun, match="cannot be understood") as caught:
+        wait.result(60.0)
+    assert caught.value.where == wait.paths.rendezvous
+
+
+def test_what_a_newer_head_adds_is_left_out(tmp_path) -> None:
+    wait = Wait(str(tmp_path))
+    write_json(wait.paths.rendezvous, {**HEAD._asdict(), "added": 1})
+    assert wait.result(0.0) == HEAD
