@@ -298,7 +298,9 @@ def test_a_login_that_a_command_line_would_show(tmp_path: Path, words: tuple[str
     assert "hunter2" not in str(refused.value) and not said()
 
 
-@pytest.mark.parametrize("option", ["-eTREE", "--group=TREE/pyproject.toml:x", "-rLIST", "-qr=LIST", "--overrides=LIST"])
+@pytest.mark.parametrize(
+    "option", ["-eTREE", "--group=TREE/pyproject.toml:x", "-rLIST", "-qr=LIST", "--overrides=LIST"]
+)
 def test_trees_that_options_name(tmp_path: Path, option: str) -> None:
     uv, said = started(tmp_path)
     tree, listed = tmp_path / "tree", tmp_path / "list"

@@ -1,4 +1,4 @@
-"""Words of uv's command line, as a build step's `options` may have them: what they name, and which would show a login."""
+"""Words of uv's command line, as the `options` of a build step may have them: what they name, and logins in them."""
 
 from __future__ import annotations
 
