@@ -123,8 +123,10 @@ def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
     found = []
     note = said.get((-1, "note"), [b""])[-1].decode(errors="replace")
     for node in range(count):
-        why = text(node, "lost") or note or "it told no end"
-        err = text(node, "err") or note if node in codes else f"it was lost: {why}"
+        if node in codes:
+            err = text(node, "err") or note
+        else:
+            err = "it was lost: " + (text(node, "lost") or note or "it told no end")
         found.append(NodeOutput(text(node, "up") or str(node), codes.get(node), text(node, "out"), err))
     return found
 

@@ -316,6 +316,15 @@ def test_trees_that_options_name(tmp_path: Path, option: str) -> None:
     assert said()
 
 
+def test_a_list_of_an_option_that_includes_another_by_a_variable(tmp_path: Path) -> None:
+    uv, said = started(tmp_path)
+    uv._logins = GitLogins({"PLACE": str(tmp_path)})
+    (tmp_path / "list").write_text("-r ${PLACE}/more.txt\n")
+    (tmp_path / "more.txt").write_text(ADDRESS + "\n")
+    uv("pip", "pip", "install", "-r", str(tmp_path / "list"))
+    assert "hunter2" not in Path(said()[3]).read_text() and Path(said()[3]) != tmp_path / "list"
+
+
 def test_an_option_that_names_no_list(tmp_path: Path) -> None:
     """Found by review: a program that an option named was read as a list of requirements."""
     uv, said = started(tmp_path)

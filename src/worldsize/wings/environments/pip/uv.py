@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
 from worldsize.environment.existing import ExistingEnvironment
-from worldsize.errors import BuildError
+from worldsize.errors import BuildError, NotFound
 from worldsize.extras import missing_package_error
 from worldsize.jobspec.paths import is_remote
 from worldsize.trust.secrets import mask_channel
@@ -178,10 +179,12 @@ class Uv:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. UsageError, OSError."""
+    """The source trees of requirements files, projects and directories. What is not there, uv tells of. UsageError,
+    OSError."""
     found: list[str] = []
     for path in paths:
-        found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
+        with suppress(NotFound):
+            found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
     return reachable_trees(found, workspaces=False)
 
 
