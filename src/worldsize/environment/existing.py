@@ -45,14 +45,14 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
             what, hint = explain_missing_python(own[wanted])
             raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
         return ours
-    there = [found for found in map(inspect_prefix, _candidate_prefixes(wanted, environ)) if found]
-    for found in there:
+    untrusted: str | None = None
+    for found in filter(None, map(inspect_prefix, _candidate_prefixes(wanted, environ))):
         if is_trusted_prefix(found.prefix):
             return found
-    if there:
-        prefix = there[0].prefix
-        what = f"there is an environment {wanted!r:.60} at {prefix}, which somebody else could have put there"
-        raise NotFound(what, None, f"give its path; or worldsize config trust {prefix}")
+        untrusted = untrusted or found.prefix
+    if untrusted:
+        what = f"there is an environment {wanted!r:.60} at {untrusted}, which somebody else could have put there"
+        raise NotFound(what, None, f"give its path; or worldsize config trust {untrusted}")
     raise _not_found_error(wanted, environ, own)
 
 
@@ -96,8 +96,8 @@ def venv_home(prefix: str) -> str | None:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
     except (OSError, ValueError):
         return None
-    found = re.search(r"^\s*home\s*=\s*(/.*)$", text, re.MULTILINE | re.IGNORECASE)
-    return found[1].strip() if found else None
+    found = re.search(r"^[ \t]*home[ \t]*=[ \t]*(.*)$", text, re.MULTILINE | re.IGNORECASE)
+    return found[1].strip() if found and os.path.isabs(found[1]) else None
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:

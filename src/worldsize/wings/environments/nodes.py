@@ -81,7 +81,6 @@ def _argv(
     named = (*([python] if os.path.isabs(python) else []), *(found.loaded_paths() if found else ()))
     if not lines:
         return words, {}, named
-
     return (*bash_command([*lines, 'exec "$@"'], words), named)
 
 
@@ -105,7 +104,8 @@ class NodeOutput(NamedTuple):
 
 
 def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
-    """Of each node, once all have ended. Raises as the stream's `read_events`."""
+    """Of each node, once all have ended; what the compute itself has to say, where the node says nothing else. Raises
+    as the stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -121,9 +121,12 @@ def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
         return b"".join(said.get((node, kind), ())).decode(errors="replace")
 
     found = []
+    note = said.get((-1, "note"), [b""])[-1].decode(errors="replace")
     for node in range(count):
-        why = text(node, "lost") or text(-1, "note") or "it told no end"
-        err = text(node, "err") if node in codes else f"it was lost: {why}"
+        if node in codes:
+            err = text(node, "err") or note
+        else:
+            err = "it was lost: " + (text(node, "lost") or note or "it told no end")
         found.append(NodeOutput(text(node, "up") or str(node), codes.get(node), text(node, "out"), err))
     return found
 

@@ -12,7 +12,7 @@ import pytest
 from worldsize.errors import BuildError, NotFound, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, has_login, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.requirements import git_requirements
-from worldsize.wings.environments.pip.uv import Uv, refuse_logins_in_options
+from worldsize.wings.environments.pip.uv import Uv
 from worldsize.wings.environments.workspace.builder import Build
 
 
@@ -243,49 +243,94 @@ def test_members_of_a_workspace_and_its_root(tmp_path: Path) -> None:
         path.write_text(before)
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--overrides=LIST", "LIST", "-c=LIST", "-rLIST", "-qrLIST", "-qr=LIST", "-eTREE", "--group=TREE/pyproject.toml:x"],
-)
-@pytest.mark.parametrize("deep", [False, True])
-def test_what_options_of_a_step_name(tmp_path: Path, option: str, deep: bool) -> None:
+def test_words_and_files_of_options(tmp_path: Path) -> None:
     """Found by review: what a build step says with `options` reached git as it was."""
+    uv, _ = started(tmp_path)
+    inputs = tmp_path / "worldsize"
+    (tmp_path / "over.txt").write_text(ADDRESS + "\n")
+    words = [
+        "pip",
+        "install",
+        "--overrides",
+        str(tmp_path / "over.txt"),
+        "-c=%s" % (tmp_path / "over.txt"),
+        ADDRESS,
+        "-v",
+    ]
+    given = uv._without_git_logins(words, [], "/")
+    assert given[:3] == words[:3] and given[5:] == ["dep @ git+https://h/dep", "-v"]
+    for path in (given[3], given[4].partition("=")[2]):
+        assert path.startswith(str(inputs)) and Path(path).read_text() == "dep @ git+https://h/dep\n"
+    assert "hunter2" in uv._logins.variables().values()
+
+
+@pytest.mark.parametrize("words", [("-qr", "LIST"), ("-Ur", "LIST"), ("-vrLIST",), ("-qr=LIST",), ("-r", "LIST")])
+def test_lists_behind_short_options_together(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Found by review: -qr FILE was taken for one unknown option."""
+    uv, said = started(tmp_path)
+    (tmp_path / "list").write_text(ADDRESS + "\n")
+    uv("pip", "pip", "install", *(word.replace("LIST", str(tmp_path / "list")) for word in words))
+    (copy,) = (word for word in said() if word.startswith(str(tmp_path / "worldsize")))
+    assert Path(copy).read_text() == "dep @ git+https://h/dep\n" and "hunter2" not in "".join(said())
+
+
+def test_an_index_behind_short_options_together(tmp_path: Path) -> None:
+    uv, said = started(tmp_path)
+    uv("pip", "pip", "install", "-qi", "https://anna:hunter2@h/simple", "six")
+    assert said()[:4] == ["pip", "install", "-q", "six"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dep @ https://anna:hunter2@h/dep.whl",),
+        ("--trusted=https://anna:hunter2@h/",),
+        ("-r", "SCRIPT"),
+    ],
+)
+def test_a_login_that_a_command_line_would_show(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Found by review: uv's own words had it, or git's, by a script that lists requirements in its comments."""
+    uv, said = started(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text('# /// script\n# dependencies = ["%s"]\n# ///\n' % ADDRESS)
+    with pytest.raises(BuildError) as refused:
+        uv("pip", "pip", "install", *(word.replace("SCRIPT", str(script)) for word in words))
+    assert "hunter2" not in str(refused.value) and not said()
+
+
+@pytest.mark.parametrize(
+    "option", ["-eTREE", "--group=TREE/pyproject.toml:x", "-rLIST", "-qr=LIST", "--overrides=LIST"]
+)
+def test_trees_that_options_name(tmp_path: Path, option: str) -> None:
+    uv, said = started(tmp_path)
     tree, listed = tmp_path / "tree", tmp_path / "list"
     tree.mkdir()
     (tree / "pyproject.toml").write_text("[tool.setuptools.dynamic]\ndependencies = { file = 'req.txt' }\n")
-    listed.write_text("-r tree/req.txt\n")
-    (tree / "req.txt").write_text("six\n")
-    options = ["--no-deps", option.replace("LIST", str(listed)).replace("TREE", str(tree))]
-    refuse_logins_in_options(options)
-    (tree / "req.txt" if deep or "TREE" in option else listed).write_text(ADDRESS + "\n")
+    listed.write_text("%s\n" % tree)
+    (tree / "req.txt").write_text(ADDRESS + "\n")
     with pytest.raises(BuildError, match="holds a password") as refused:
-        refuse_logins_in_options(options)
-    assert "hunter2" not in str(refused.value)
-
-
-def test_a_script_that_lists_requirements_in_its_comments(tmp_path: Path) -> None:
-    """Found by review: git's words had the login."""
-    script = tmp_path / "script.py"
-    script.write_text('# /// script\n# dependencies = ["%s"]\n# ///\n' % ADDRESS)
-    with pytest.raises(BuildError, match="holds a password"):
-        refuse_logins_in_options(["-r", str(script)])
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "dep @ https://anna:hunter2@h/dep.whl",
-        ADDRESS,
-        "--trusted=https://anna:hunter2@h/",
-        "-qihttps://anna:hunter2@h/",
-    ],
-)
-def test_a_login_that_a_command_line_would_show(tmp_path: Path, word: str) -> None:
-    """Found by review: uv's own words had it."""
-    uv, said = started(tmp_path)
-    with pytest.raises(BuildError, match="a login on a command line") as refused:
-        uv("pip", "pip", "install", word)
+        uv("pip", "pip", "install", option.replace("LIST", str(listed)).replace("TREE", str(tree)))
     assert "hunter2" not in str(refused.value) and not said()
+    (tree / "req.txt").write_text("six\n")
+    uv("pip", "pip", "install", option.replace("LIST", str(listed)).replace("TREE", str(tree)))
+    assert said()
+
+
+def test_a_list_of_an_option_that_includes_another_by_a_variable(tmp_path: Path) -> None:
+    uv, said = started(tmp_path)
+    uv._logins = GitLogins({"PLACE": str(tmp_path)})
+    (tmp_path / "list").write_text("-r ${PLACE}/more.txt\n")
+    (tmp_path / "more.txt").write_text(ADDRESS + "\n")
+    uv("pip", "pip", "install", "-r", str(tmp_path / "list"))
+    assert "hunter2" not in Path(said()[3]).read_text() and Path(said()[3]) != tmp_path / "list"
+
+
+def test_an_option_that_names_no_list(tmp_path: Path) -> None:
+    """Found by review: a program that an option named was read as a list of requirements."""
+    uv, said = started(tmp_path)
+    (tmp_path / "tool").write_bytes(b"\x7fELF\r\x00\xff")
+    uv("pip", "pip", "install", "--python", str(tmp_path / "tool"), "--config-setting=cc=%s" % (tmp_path / "tool"))
+    assert len(said()) == 7
 
 
 def test_lists_without_logins_are_given_to_uv(tmp_path: Path) -> None:

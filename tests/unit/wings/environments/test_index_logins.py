@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,8 @@ import pytest
 from worldsize.errors import BuildError, UsageError
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords
 from worldsize.wings.environments.pip.index_logins import IndexLogins
+from worldsize.wings.environments.pip.uv_words import split_short_options, without_index_logins
+from worldsize.wings.environments.pip.wheels import _read_configuration
 
 URL = "http://anna:pw@host/simple"
 BARE = "http://host/simple"
@@ -33,55 +34,81 @@ def test_other_lines_are_left_alone(line: str) -> None:
     assert IndexLogins().strip_line(line) == line
 
 
-def listed(environ: Mapping[str, str], directory: Path, *settings: str) -> str:
-    """What pip prints: what files say, and its variables."""
-    (directory / "pip.conf").write_text("".join("[%s]\n%s = %s\n" % tuple(each.split(" ", 2)) for each in settings))
-    argv = [sys.executable, "-m", "pip", "config", "list"]
-    own = {
-        "PATH": os.environ["PATH"],
-        "PIP_CONFIG_FILE": str(directory / "pip.conf"),
-        "HOME": str(directory),
-        **environ,
-    }
-    done = subprocess.run(argv, env={**own, **environ}, text=True, capture_output=True, check=True, cwd=directory)
-    return "".join(line + "\n" for line in done.stdout.splitlines() if MACHINE not in line)
-
-
-MACHINE = "file:///opt"
-"""Of addresses that this machine's own configuration may have."""
-
-
-def environ_of(directory: Path, environ: Mapping[str, str], *settings: str) -> dict[str, str]:
-    return IndexLogins().environ(environ, str(directory), listed(environ, directory, *settings))
+def environ_of(directory: Path, environ: Mapping[str, str], *lines: str) -> dict[str, str]:
+    return IndexLogins().environ(environ, str(directory), "\n".join(lines))
 
 
 def test_what_pips_own_files_say(tmp_path: Path) -> None:
     said = [
-        "global timeout 60",
-        "wheel index-url " + URL,
-        "install index-url http://e:f@never",
+        ":env:.index-url='http://x:y@other'",
+        "global.timeout='60'",
+        "wheel.index-url='%s'" % URL,
+        "global.index-url='http://a:b@elsewhere'",
+        "global.find-links='\\nhttp://c:d@third/1\\nhttp://third/2'",
+        "global.extra-index-url='http://plain/simple'",
+        "install.index-url='http://e:f@never'",
+        "global.index-url=what no pip prints",
     ]
     found = environ_of(tmp_path, {}, *said)
-    assert found["PIP_INDEX_URL"] == BARE and "never" not in str(found)
-    two = "global find-links http://c:d@third/1\n http://third/2"
-    (tmp_path / "NETRC").mkdir()
-    found = IndexLogins().environ({}, str(tmp_path / "NETRC"), listed({}, tmp_path, two))
-    assert found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
-    (tmp_path / "own").mkdir()
-    environ = {"PIP_INDEX_URL": "http://mine/"}
-    assert environ_of(tmp_path / "own", environ, *said)["PIP_INDEX_URL"] == "http://mine/"
+    assert found["PIP_INDEX_URL"] == BARE and found["PIP_FIND_LINKS"].split() == ["http://third/1", "http://third/2"]
+    assert set(found) == {"PIP_INDEX_URL", "PIP_FIND_LINKS", "NETRC"}
+    found = environ_of(tmp_path, {"PIP_INDEX_URL": "http://mine/"}, *said)
+    assert found["PIP_INDEX_URL"] == "http://mine/"
+
+
+def test_variables_hold_whatever_pip_prints(tmp_path: Path) -> None:
+    """Found by review: of a pip that is told to be quiet, packages came from the public index."""
+    environ = {"PIP_QUIET": "1", "PIP_EXTRA_INDEX_URL": "http://mine/"}
+    assert environ_of(tmp_path, environ) == environ
+
+
+def test_an_empty_variable_is_none(tmp_path: Path) -> None:
+    """As pip has it: what its files say holds."""
+    found = environ_of(tmp_path, {"PIP_INDEX_URL": ""}, "global.index-url='%s'" % URL)
+    assert found["PIP_INDEX_URL"] == BARE and "NETRC" in found
+
+
+@pytest.fixture
+def old_pip(tmp_path: Path) -> list[str]:
+    """One that does not tell its settings."""
+    program = tmp_path / "bin" / "pip"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    return [str(program)]
+
+
+@pytest.mark.parametrize("place", ["pip.conf", ".pip/pip.conf", ".config/pip/pip.conf", "named"])
+def test_a_pip_that_does_not_tell_its_settings(tmp_path: Path, old_pip: list[str], place: str) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "named")}
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[global]\nindex-url = %s\n" % BARE)
+    assert _read_configuration(old_pip, environ) == ""
+    path.write_text("[global]\nindex-url = %s\n" % URL)
+    with pytest.raises(UsageError, match="holds a login") as refused:
+        _read_configuration(old_pip, environ)
+    assert refused.value.where == str(path) and "pw" not in str(refused.value)
+
+
+def test_a_pip_that_is_told_to_print_little(tmp_path: Path) -> None:
+    """Found by review: the login of another of its files was not seen."""
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = %s\nquiet = 1\nuser = true\n" % URL)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    said = _read_configuration([sys.executable, "-m", "pip"], {**environ, "PIP_QUIET": "1", "PIP_USER": "1"})
+    assert "global.index-url='%s'" % URL in said.splitlines()
 
 
 @pytest.mark.parametrize("name", ["PIP_PYPI_URL", "PIP_Index_Url", "PIP_INDEX-URL", "PIP_extra_index_url"])
 def test_variables_however_pip_lets_them_be_spelled(tmp_path: Path, name: str) -> None:
     """Found by review: pip takes more names than the usual ones, and repeats the address to the pip that it starts."""
     usual = "PIP_EXTRA_INDEX_URL" if "xtra" in name else "PIP_INDEX_URL"
-    found = environ_of(tmp_path, {name: URL, "A": "1"}, "global index-url http://c:d@other/")
+    found = environ_of(tmp_path, {name: URL, "A": "1"}, "global.index-url='http://c:d@other/'")
     assert found[usual] == BARE and found["A"] == "1" and "pw" not in str(found)
 
 
 def test_the_other_name_of_the_index_in_pips_own_files(tmp_path: Path) -> None:
-    assert environ_of(tmp_path, {}, "global pypi-url " + URL)["PIP_INDEX_URL"] == BARE
+    assert environ_of(tmp_path, {}, "global.pypi-url='%s'" % URL)["PIP_INDEX_URL"] == BARE
 
 
 def test_a_proxy_in_a_variable_of_another_spelling(tmp_path: Path) -> None:
@@ -107,7 +134,7 @@ def test_another_server_at_the_same_host(tmp_path: Path, other: str) -> None:
                 logins.strip_line("--extra-index-url " + line)
             logins.environ({}, str(tmp_path), "")
     with pytest.raises(UsageError):
-        environ_of(tmp_path, {"PIP_INDEX_URL": URL}, "global extra-index-url " + other)
+        environ_of(tmp_path, {"PIP_INDEX_URL": URL}, "global.extra-index-url='%s'" % other)
     logins = IndexLogins()
     for line in (URL, "http://host:80/other", "http://elsewhere:81/"):
         logins.strip_line("--extra-index-url " + line)
@@ -122,9 +149,24 @@ def test_a_proxy_with_a_password(tmp_path: Path) -> None:
     assert environ_of(tmp_path, {"PIP_PROXY": "http://proxy:3128"})["PIP_PROXY"] == "http://proxy:3128"
     for environ in ({}, {"PIP_PROXY": proxy}):
         with pytest.raises(UsageError, match="pip's configuration"):
-            environ_of(tmp_path, environ, "global proxy " + proxy)
+            environ_of(tmp_path, environ, "global.proxy='%s'" % proxy)
     plain = {"PIP_PROXY": "http://proxy:3128"}
-    assert environ_of(tmp_path, plain, "global proxy " + proxy)["PIP_PROXY"] == "http://proxy:3128"
+    assert environ_of(tmp_path, plain, "global.proxy='%s'" % proxy)["PIP_PROXY"] == "http://proxy:3128"
+
+
+def test_options_of_uv_with_a_login_become_variables() -> None:
+    def without_logins(words: list[str]) -> tuple[list[str], dict[str, str]]:
+        return without_index_logins(list(split_short_options(words)))
+
+    words = ["pip", "install", "--index-url", URL, "--find-links=" + URL, "-f", "/x", "--index", BARE, "-r", "req.txt"]
+    kept, variables = without_logins(words)
+    assert kept == ["pip", "install", "--index", BARE, "-r", "req.txt"]
+    assert variables == {"UV_INDEX_URL": URL, "UV_FIND_LINKS": URL + ",/x"}
+    assert without_logins(["pip", "install", "-i" + URL]) == (["pip", "install"], {"UV_INDEX_URL": URL})
+    token = "http://host/t/hunter2hunter2/simple"  # found by review
+    assert without_logins(["pip", "install", "--index", token]) == (["pip", "install"], {"UV_INDEX": token})
+    plain = ["pip", "install", "--index-url", BARE, "--find-links", "/x"]
+    assert without_logins(plain) == (plain, {})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from worldsize.wings.environments.conda.packages import (
     with_masked_addresses,
     with_python,
 )
+from worldsize.wings.environments.conda.packages import install as packages_install
 from worldsize.wings.environments.conda.split_requirements import (
     environment_yaml,
     parse_requirement,
@@ -385,3 +386,11 @@ def test_rattlers_program_finds_no_module_beside_itself(tmp_path: Path) -> None:
     argv = [sys.executable, PROGRAM]
     done = subprocess.run(argv, input="{}", text=True, env={"PYTHONPATH": str(tmp_path)}, stderr=subprocess.PIPE)
     assert done.returncode == 9 and os.path.dirname(PROGRAM) not in json.loads(done.stderr)
+
+
+def test_an_order_that_nobody_reads(tmp_path: Path, scratch: Build) -> None:
+    """Found by review: without rattler, an order of more than a pipe holds ended with a broken pipe."""
+    (tmp_path / "rattler.py").write_text("raise ImportError('gone')\n")
+    source = PackageSource(("conda-forge",), None, (), str(tmp_path))
+    with pytest.raises(ConfigError, match=r"worldsize\[env\]"):
+        packages_install(scratch, source, ["a" * (1 << 20)], {**os.environ, "PYTHONPATH": str(tmp_path)})

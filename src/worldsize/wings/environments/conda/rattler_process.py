@@ -38,6 +38,7 @@ try:
     import rattler
     from rattler import exceptions
 except ImportError as missing:
+    sys.stdin.read()  # who still writes it would be told of a broken pipe
     print_message(f"py-rattler cannot be imported: {missing}")
     print_result({"error": "no rattler"})
     sys.exit(1)
@@ -52,7 +53,8 @@ _ERRORS: dict[type[Exception], str] = {
     exceptions.FetchRepoDataError: "not installed",
     OSError: "not installed",
 }
-"""What no package fits together for, what a channel that cannot be read raises, …"""
+"""Kinds of errors: a spec is none, no packages fit together, a channel cannot be read, a package cannot be fetched or
+linked."""
 
 _RECORD_KEYS = (
     "name",

@@ -52,7 +52,7 @@ ConflictQuery = Callable[[Sequence[str]], str | None]
 
 def read_list(path: str) -> list[RequirementLine]:
     """The lines of a requirements file, and of those that it includes. NotFound, UsageError."""
-    lines = list_lines(["-r " + os.path.abspath(path)], "-r")
+    lines = list_lines(["-r " + os.path.abspath(path)], ("-r",))
     return [parse_requirement(line) for line in lines if not _is_include(line)]
 
 

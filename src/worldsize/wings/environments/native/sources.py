@@ -23,7 +23,7 @@ from worldsize.wings.environments.inspect.machine import is_condition_met
 from worldsize.wings.environments.native import steps
 from worldsize.wings.environments.pip.install import pins, write_input
 from worldsize.wings.environments.pip.requirements import locked_packages
-from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
+from worldsize.wings.environments.pip.uv import Uv, install
 from worldsize.wings.environments.workspace.builder import Build
 
 _WHEEL = ".whl"
@@ -80,7 +80,6 @@ def _resolve_packages(
     python = os.path.join(work.prefix, "bin", "python")
     words = ["pip", "compile", "--format", "pylock.toml", "--quiet", "--python", python]
     words += [word for name in sorted(names) for word in ("--no-binary", name)]
-    refuse_logins_in_options(step.options)
     uv = Uv(work, environ)
     text = uv(f"{step.title}: looking up sources", *words, *step.options, "--constraints", constraints, path)
     return locked_packages(text)

@@ -19,7 +19,7 @@ from worldsize.snapshot.object_store import digest_of
 from worldsize.wings.environments.inspect import machine
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
 from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
-from worldsize.wings.environments.pip.uv import Uv, install, refuse_logins_in_options
+from worldsize.wings.environments.pip.uv import Uv, install
 from worldsize.wings.environments.workspace.builder import STEPS_DIRECTORY, Build
 from worldsize.wings.environments.workspace.programs import environ_after, run_bash
 
@@ -118,7 +118,6 @@ def _compile(
             built.append(line.strip().split(" ")[1])
         work.report_progress(f"{step.title}: {_masked_line(work, line)}")
 
-    refuse_logins_in_options(step.options)
     options = [*(word for name in names for word in ("--no-binary", name)), *step.options]
     lines = [*index_lines(work), *wanted]
     if sources is not None:

@@ -10,6 +10,7 @@ import os
 import re
 from ast import literal_eval
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
 from worldsize.common.atomic_files import write_text
@@ -25,9 +26,9 @@ _VARIABLES = {
     "find-links": "PIP_FIND_LINKS",
     "proxy": "PIP_PROXY",
 }
-"""Settings of pip's, and the variable for each."""
+"""Settings of pip's, and the variable for each; two are one option."""
 
-_SETTING = re.compile(r"(global|wheel|:env:)\.([a-z-]+)=(.+)")
+_SETTING = re.compile(r"(global|wheel)\.([a-z-]+)=(.+)")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 
@@ -45,10 +46,11 @@ class IndexLogins:
 
     def environ(self, environ: Mapping[str, str], directory: str, configured: str) -> dict[str, str]:
         """The environment of pip, once all lines are stripped: without logins in its variables, and with the file, in
-        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints, its files
-        and its variables, however these are spelled. OSError; UsageError for what pip would show, or send to another
-        server."""
-        of_files, of_variables = _parse_settings(configured, "global", "wheel"), _parse_settings(configured, ":env:")
+        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints of its files.
+        OSError; UsageError for what pip would show, or send to another server."""
+        settings = {name: _setting_of(name) for name, text in environ.items() if text}
+        of_variables = {_VARIABLES[each]: environ[name] for name, each in settings.items() if each in _VARIABLES}
+        of_files = _parse_settings(configured)
         found = _proxy_variables(of_files.pop("PIP_PROXY", ""), of_variables.pop("PIP_PROXY", ""))
         for name, text in {**of_files, **of_variables}.items():
             self._note_servers(text)
@@ -91,13 +93,14 @@ class IndexLogins:
         return start + rest
 
 
-def _parse_settings(text: str, *sections: str) -> dict[str, str]:
-    """What of pip's settings says where packages are, by pip's variables: what is said in the last section goes
-    first."""
+def _parse_settings(text: str) -> dict[str, str]:
+    """What of pip's files says where packages are, by pip's variables: what is said for `wheel` goes first."""
     found: dict[str, str] = {}
-    lines = [match for match in map(_SETTING.fullmatch, text.splitlines()) if match and match[2] in _VARIABLES]
-    for section in sections:
-        found.update({_VARIABLES[line[2]]: str(literal_eval(line[3])) for line in lines if line[1] == section})
+    for section in ("global", "wheel"):
+        for line in map(_SETTING.fullmatch, text.splitlines()):
+            if line and line[1] == section and line[2] in _VARIABLES:
+                with suppress(ValueError, SyntaxError):
+                    found[_VARIABLES[line[2]]] = str(literal_eval(line[3]))
     return found
 
 

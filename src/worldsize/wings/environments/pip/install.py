@@ -215,4 +215,4 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
 
 def index_options(lines: Iterable[str]) -> list[str]:
     """The lines that say where packages are, those of included files too."""
-    return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, "-r"))))
+    return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, ("-r",)))))

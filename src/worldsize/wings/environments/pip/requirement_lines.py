@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from worldsize.common.atomic_files import printable_text, write_text
 from worldsize.errors import UsageError
@@ -31,7 +31,7 @@ _MARKS = (
 """Longer marks before those that they begin with."""
 
 
-def list_lines(lines: Iterable[str], kinds: str = "-r -c", depth: int = 0) -> Iterator[str]:
+def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), depth: int = 0) -> Iterator[str]:
     """Each line, without its comment; behind one that includes another list, by one of these `kinds` of options, the
     lines of that, with absolute paths. NotFound, UsageError as `require_list` and `lines_of`."""
     for text in filter(None, map(without_comment, lines)):

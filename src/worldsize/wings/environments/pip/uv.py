@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
 from worldsize.environment.existing import ExistingEnvironment
-from worldsize.errors import BuildError
+from worldsize.errors import BuildError, NotFound
 from worldsize.extras import missing_package_error
+from worldsize.jobspec.paths import is_remote
 from worldsize.trust.secrets import mask_channel
 from worldsize.wings.environments.inspect.installed import site_packages
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords, refuse_passwords_of_trees
-from worldsize.wings.environments.pip.requirement_lines import lines_of, list_lines, parse_include
+from worldsize.wings.environments.pip.requirement_lines import lines_of
 from worldsize.wings.environments.pip.requirements import local_directories, local_sources, reachable_trees
+from worldsize.wings.environments.pip.uv_words import (
+    LIST_OPTIONS,
+    named_paths,
+    split_short_options,
+    without_index_logins,
+)
 from worldsize.wings.environments.pip.uv_workspaces import (
     has_settings,
     is_search_exposed,
@@ -26,6 +34,7 @@ from worldsize.wings.environments.pip.uv_workspaces import (
     settings_files,
     write_isolated_copy,
 )
+from worldsize.wings.environments.sources import is_project
 from worldsize.wings.environments.workspace.builder import Build
 from worldsize.wings.environments.workspace.programs import LineCallback, run, without_active_environment
 
@@ -33,6 +42,9 @@ _PROGRESS_LINE = re.compile(
     r"\s*(Resolved|Prepared|Installed|Downloading|Building|Downloaded|Built|Bytecode compiled)\b"
 )
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
+_NO_LISTS = (".py", ".toml", ".cfg")
+"""What an option of a list takes, too: a script with its requirements in comments, a lock."""
+
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
 _NO_PROJECT = "does not appear to be a Python project"
@@ -83,32 +95,56 @@ class Uv:
     ) -> str:
         """Its standard output; each line that it tells people is `heard`, or else told of where it says how far it is.
         `what` is being done, for people. BuildError, also for a word that would show a login."""
-        inputs = self._work.inputs
-        files = [word for word in words if word.startswith(inputs + os.sep) and os.path.isfile(word)]
+        words = tuple(split_short_options(words))
+        directory = cwd or self._directory
+        files = [word for word in words if word.startswith(self._work.inputs + os.sep) and os.path.isfile(word)]
         trees = _source_trees([*files, *(word for word in words if os.path.basename(word) == "pyproject.toml")])
-        refuse_passwords_of_trees(trees, _override_lines(words))
+        others = [path for path in named_paths(words, directory) if path not in files]
+        refuse_passwords_of_trees([*trees, *_source_trees(others)], _override_lines(words))
         looked_at = [*reachable_trees(trees), *([cwd] if cwd else [self._project] if self._project else [])]
-        for directory in looked_at:
-            refuse_settings_above(directory, self._environ)
-        for path in settings_files(cwd or self._directory, self._environ):
+        for tree in looked_at:
+            refuse_settings_above(tree, self._environ)
+        for path in settings_files(directory, self._environ):
             refuse_passwords(path)
-        given = [self._logins.strip_file(word, inputs) if word in files else word for word in words]
+        given, indexes = without_index_logins(self._without_git_logins(words, files, directory))
         if may_omit_sources(trees, self._environ):
             given.append("--no-sources")
         for word in given:
             if mask_channel(word) != word:
                 hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
                 raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
-        environ = {**self._environ, **(variables or {}), **self._logins.variables()}
+        environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         argv = [self.program, *given, *_COMMON]
         heard = heard or partial(self._report_progress, what)
         try:
-            said = run(self._work, argv, environ, what, heard, cwd or self._directory)
+            said = run(self._work, argv, environ, what, heard, directory)
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
-        for directory in looked_at:
-            refuse_settings_above(directory, self._environ)  # they may have come since
+        for tree in looked_at:
+            refuse_settings_above(tree, self._environ)  # they may have come since
         return said
+
+    def _without_git_logins(self, words: Sequence[str], files: Sequence[str], directory: str) -> list[str]:
+        """Also without those in a requirement that is a word, and in lists that options of a build step name."""
+        given: list[str] = []
+        for before, word in pairwise(("", *words)):
+            option, sign, value = word.partition("=")
+            if word in files or (before in LIST_OPTIONS and not is_project(word)):
+                word = self._strip_list(word, directory)
+            elif sign and option in LIST_OPTIONS:
+                word = f"{option}={self._strip_list(value, directory)}"
+            given.append(self._logins.strip_line(word))
+        return given
+
+    def _strip_list(self, path: str, directory: str) -> str:
+        """A list of requirements without git's logins. BuildError for a login in a file of another format."""
+        if is_remote(path):
+            return path
+        path = os.path.join(directory, path)
+        if not path.endswith(_NO_LISTS):
+            return self._logins.strip_file(path, self._work.inputs)
+        refuse_passwords(path)
+        return path
 
     def export(self, what: str, directory: str, *words: str) -> str:
         """What `uv export` says of the project in this directory. BuildError; UsageError, OSError."""
@@ -142,29 +178,13 @@ class Uv:
         return error.hint
 
 
-def refuse_logins_in_options(options: Iterable[str]) -> None:
-    """BuildError where somebody's options of uv name a list, a project or a tree with the address of a git repository
-    that holds a password: it would stand in command lines."""
-    paths = sorted({path for option in options for path in _named_paths(option)})
-    refuse_passwords_of_trees(_source_trees(paths))
-    for line in list_lines("-r " + path for path in paths if os.path.isfile(path)):
-        include = parse_include(line)
-        if include:
-            refuse_passwords(include[1])
-
-
-def _named_paths(option: str) -> list[str]:
-    """What is there, however an option names it: -rFILE, --editable=TREE, pyproject.toml:GROUP; uv is started in /."""
-    ends = [option[at:] for at in range(len(option))]
-    named = [os.path.join(os.sep, each) for end in ends for each in (end, end.rpartition(":")[0]) if each]
-    return [path for path in named if os.path.exists(path)]
-
-
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. UsageError, OSError."""
+    """The source trees of requirements files, projects and directories. What is not there, uv tells of. UsageError,
+    OSError."""
     found: list[str] = []
     for path in paths:
-        found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
+        with suppress(NotFound):
+            found += [path] if os.path.isdir(path) else local_directories(["-r " + path])
     return reachable_trees(found, workspaces=False)
 
 

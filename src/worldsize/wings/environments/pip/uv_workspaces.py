@@ -93,7 +93,7 @@ def write_isolated_copy(directory: str, place: str) -> str:
     UsageError, OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)
-    write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n")
+    write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n", private=True)
     for name in ("pyproject.toml", "uv.lock"):
-        write_bytes(os.path.join(copy, name), read_named_file(os.path.join(directory, name)))
+        write_bytes(os.path.join(copy, name), read_named_file(os.path.join(directory, name)), private=True)
     return copy

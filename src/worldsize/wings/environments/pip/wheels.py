@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.errors import UsageError
 from worldsize.store.content_store import ContentStore
+from worldsize.trust.keys import user_home
 from worldsize.trust.secrets import mask_text, mask_values
 from worldsize.wings.environments.pip.git_logins import GitLogins, refuse_passwords_of_trees
 from worldsize.wings.environments.pip.index_logins import IndexLogins
 from worldsize.wings.environments.pip.requirement_lines import list_lines, write_lines
-from worldsize.wings.environments.pip.requirements import local_directories
+from worldsize.wings.environments.pip.requirements import local_directories, text_of
 
+_LOGIN = re.compile(r"://[^\s/?#]+@")
 _MAX_MESSAGE_LENGTH = 600
 # Python imports modules from its working directory: no process here is started in the user's, which may be another's.
 _TAGS_PROGRAM = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
@@ -90,13 +93,34 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """What pip's own files and variables say. UsageError where it does not tell: they may hold logins."""
-    done = subprocess.run(
-        [*pip, "config", "list"], env=environ, capture_output=True, text=True, check=False, cwd=os.sep
-    )
-    if done.returncode:
-        raise UsageError(f"pip does not tell its settings:\n{mask_text(done.stderr)}", "stage.pip", "mend them")
-    return done.stdout
+    """What pip's own files say, whatever its variables make it print; nothing of a pip that does not tell. UsageError
+    where that has a file with a login, which it would show."""
+    kept = {name: value for name, value in environ.items() if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")}
+    asked = {**kept, "PIP_QUIET": "0", "PIP_USER": "0"}
+    done = subprocess.run([*pip, "config", "list"], env=asked, capture_output=True, text=True, check=False, cwd=os.sep)
+    if done.returncode == 0:
+        return done.stdout
+    for path in _configuration_files(pip, environ):
+        if _LOGIN.search(text_of(path)):
+            what = "holds a login, and this pip does not tell its settings: everybody could read it"
+            raise UsageError(what, path, "install a newer pip; or leave it out there, and use ~/.netrc")
+    return ""
+
+
+def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str]:
+    """Where pip may have settings."""
+    home = user_home(environ)
+    own = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    shared = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
+    directories = [own, *shared.split(os.pathsep)]
+    prefixes = [os.path.dirname(os.path.dirname(each)) for each in pip if os.path.isabs(each)]
+    return [
+        environ.get("PIP_CONFIG_FILE", ""),
+        "/etc/pip.conf",
+        os.path.join(home, ".pip", "pip.conf"),
+        *(os.path.join(each, "pip", "pip.conf") for each in directories),
+        *(os.path.join(each, "pip.conf") for each in prefixes),
+    ]
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:

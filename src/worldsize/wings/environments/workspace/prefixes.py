@@ -11,16 +11,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
 from worldsize.environment.existing import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
-from worldsize.service.environments.lookup import Recipe
 from worldsize.trust.directories import is_reliable_directory
 from worldsize.trust.trees import remove_tree
+
+if TYPE_CHECKING:
+    from worldsize.service.environments.lookup import Recipe
 
 DESCRIPTION_VERSION = 1
 _TRASH = ".trash-"

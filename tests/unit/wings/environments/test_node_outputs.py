@@ -1,0 +1,52 @@
+"""What a command's stream tells of each node."""
+
+from __future__ import annotations
+
+import pytest
+
+from worldsize.compute.capabilities import NodeEvent
+from worldsize.wings.environments.nodes import NodeOutput, _read_outputs
+
+NOTES = [NodeEvent(-1, "note", b"waits for nodes"), NodeEvent(-1, "note", b"srun: no such node")]
+
+
+class Stream:
+    """One that has all of it to say at once."""
+
+    def __init__(self, events: list[NodeEvent]) -> None:
+        self._left = [events]
+        self.closed = False
+
+    def read_events(self, timeout: float) -> list[NodeEvent] | None:
+        return self._left.pop() if self._left else None
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    "events, found",
+    [
+        ([], NodeOutput("0", None, "", "it was lost: it told no end")),
+        (NOTES, NodeOutput("0", None, "", "it was lost: srun: no such node")),
+        ([*NOTES, NodeEvent(0, "lost", b"it fell")], NodeOutput("0", None, "", "it was lost: it fell")),
+        ([*NOTES, NodeEvent(0, "end", code=7)], NodeOutput("0", 7, "", "srun: no such node")),
+        (
+            [
+                NodeEvent(0, "up", b"n1"),
+                NodeEvent(0, "out", b"a\xc3"),
+                NodeEvent(0, "err", b"e"),
+                *NOTES,
+                NodeEvent(0, "out", b"\xa4"),
+                NodeEvent(0, "end", code=1),
+            ],
+            NodeOutput("n1", 1, "aä", "e"),
+        ),
+    ],
+)
+def test_what_is_told_of_a_node(events: list[NodeEvent], found: NodeOutput) -> None:
+    stream = Stream(events)
+    assert _read_outputs(stream, 1) == [found] and stream.closed
