@@ -14,7 +14,7 @@ from worldsize.wings.batch_scripts.script.check import check_script, script_laun
 from worldsize.wings.batch_scripts.script.job import effective_script, script_origin
 from worldsize.wings.batch_scripts.script.launches import Launch
 from worldsize.wings.batch_scripts.script.parse import BatchScript, option_hint
-from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN
+from worldsize.wings.batch_scripts.script.shell_values import UNKNOWN, expanded_commands
 from worldsize.wings.batch_scripts.script.size import parse_allocation_request
 
 _HONOURED = frozenset((
@@ -50,6 +50,7 @@ def check(job: Job, plan: Plan) -> list[CheckResult]:
     ]
     found += _missing_programs(job, script_launches(script, size), script.text)
     if plan.batch is not None and plan.batch.virtual:
+        found += _missing_sources(job, script)
         found += _ignored_option_notices(job, script)
     return found
 
@@ -99,3 +100,22 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
             what = f"script not found: {name} (looked in {job.code})"
             hint = "run it from the directory that it is submitted in, or name that with --code"
             yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
+
+
+def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
+    """Files that the script reads with `source` and that are not on this machine."""
+    if not script.is_shell:
+        return
+    home, strict = os.environ.get("HOME", ""), False
+    for seen in expanded_commands(script.text, {"HOME": home, "USER": os.path.basename(home)}):
+        if not seen.certain:
+            continue
+        if seen.words[0] == "set":
+            strict = strict or any(word.startswith("-") and "e" in word for word in seen.words[1:])
+        elif seen.words[0] in ("source", ".") and len(seen.words) > 1:
+            path = os.path.expanduser(seen.words[1])
+            known = os.sep in path and UNKNOWN not in path
+            if known and not os.path.exists(os.path.join(job.code or "", path)):
+                what = f"no such file on this machine: {seen.words[1]}"
+                hint = "`set -e` ends the script there" if strict else "the script goes on"
+                yield CheckResult("notice", what, _line_origin(job, seen.line), hint)

@@ -147,8 +147,14 @@ class HpcPackCompute:
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         from worldsize.wings.hpcpack.observe import observations
 
-        with self.head(OBSERVE_PATIENCE, idle) as head:
-            return observations(head, handles)
+        ours = [handle for handle in handles if has_account_of(self._settings, handle)]
+        try:
+            with self.head(OBSERVE_PATIENCE, idle) as head:
+                found = iter(observations(head, ours))
+        except WorldsizeError as error:
+            found = iter([Observation("unknown", message=f"HPC Pack: {error.what}")] * len(ours))
+        other = Observation("unknown", message="HPC Pack: it is a job of another head node, or account")
+        return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
         """A head answers for one job in milliseconds, and for a thousand in a second."""
@@ -249,7 +255,7 @@ class HpcPackCompute:
 
 class UnreachableCompute(HpcPackCompute):
     """One that is not asked: of a run that somebody else made, or whose head node no configuration here names. Of its
-    runs nothing is known but what their files say; whatever else is wanted is a UsageError that tells `why`."""
+    runs nothing is known but what their files say; whatever asks a head node is a UsageError that tells `why`."""
 
     capabilities = frozenset()
 

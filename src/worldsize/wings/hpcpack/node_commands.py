@@ -49,7 +49,7 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
         made = _requests(command, asked, directory)
         with heads(PATIENCE) as head:
             (job,) = submit_all(head, [made], lambda jobs: (), lambda jobs: None)
-        return CommandJob(heads(NODE_COMMAND_PATIENCE), job, command.nodes, share)
+        return CommandJob(heads, job, command.nodes, share)
 
     commands = provider("node_commands")
     stream: NodeCommandStream = commands.execute_by_job(command, str(share.local), share.to_node_path, submit)
@@ -57,10 +57,12 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
 
 
 class CommandJob:
-    """The job whose tasks are the nodes of a command, in their order."""
+    """The job whose tasks are the nodes of a command, in their order. `release` may be called while another thread is
+    in `start_status`: each has a client of its own."""
 
-    def __init__(self, head: HeadNodeClient, job: int, nodes: Sequence[int], share: Share) -> None:
-        self._head = head
+    def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
+        self._heads = heads
+        self._head = heads(NODE_COMMAND_PATIENCE)
         self._job = job
         self._nodes = nodes
         self._share = share
@@ -86,7 +88,8 @@ class CommandJob:
         """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
         if not ended:
             try:
-                self._head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
+                with self._heads(NODE_COMMAND_PATIENCE) as head:
+                    head.post(f"/jobs/{self._job}/cancel", "worldsize exec has ended", forced=True)
             except WorldsizeError:
                 pass
 

@@ -16,6 +16,7 @@ from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.hpcpack.head.certificate_notice import CERTIFICATE_HINT, KEY, take_certificate_notice
 from worldsize.wings.hpcpack.head.client import PATIENCE, HeadNodeClient
 from worldsize.wings.hpcpack.head.wire import items_of
 from worldsize.wings.hpcpack.render import RequestSettings, command_lines, meeting_node
@@ -32,6 +33,9 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
     one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
+            unverified = take_certificate_notice(head.access)
+            if unverified is not None:
+                yield CheckResult("notice", unverified, KEY, CERTIFICATE_HINT)
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
                 known = head.get("/jobs/templates")

@@ -150,8 +150,8 @@ class ConfinedDirectory:
                 for part in wanted:
                     above, found = found, self._open_one(found, part, name, make)
                     os.close(above)
-                os.close(kept)
                 self._last = (wanted, os.dup(found))
+                os.close(kept)
             yield found
         except OSError as error:
             raise self._with_path(error, name) from None

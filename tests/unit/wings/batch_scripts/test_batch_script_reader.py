@@ -256,3 +256,13 @@ def test_another_script_on_the_command_line(place: pathlib.Path) -> None:
     (place / "other.slurm").write_text("#!/bin/bash\nsrun ./other\n")
     found = apply_overrides(job(), ["batch_script=other.slurm"])
     assert (found.batch_script, found.batch_source) == ("#!/bin/bash\nsrun ./other\n", "other.slurm")
+
+
+def test_a_file_that_the_script_sources_and_that_is_not_there() -> None:
+    """Only one that is known by its path, in a command that is executed in any case."""
+    body = "source /no/such/activate\n. $SOMEWHERE/activate\nsource activate\nif true; then . /no/such/file; fi\n"
+    for first, hint in (("set -u", "the script goes on"), ("set -eu", "`set -e` ends the script there")):
+        found = job("", "#!/bin/bash\n%s\n%s" % (first, body))
+        (notice,) = check_batch(found, local(found))
+        assert (notice.where, notice.hint) == ("jobs/job.slurm:3", hint)
+        assert notice.what == "no such file on this machine: /no/such/activate"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hpcpack_server import LOST, Asked, Reply, props, serving, several
 
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.wings.hpcpack.compute import HpcPackCompute
 from worldsize.wings.hpcpack.failure_cause import find_failure_cause
 from worldsize.wings.hpcpack.head.wire import properties
 from worldsize.wings.hpcpack.observe import observation, observations
@@ -255,3 +257,21 @@ def test_ranks_that_exit_with_130_were_cancelled_by_nobody():
 def test_a_task_that_was_told_to_end_at_its_limit_was_cancelled_by_nobody():
     late = task(exitcode="130", errormessage="The task ran for longer than its limit of 60 seconds.", output="")
     assert find_failure_cause(FAILED, [late], "/app").reason == "TIME_LIMIT"
+
+
+def test_a_job_of_another_head_or_account_is_not_asked_for() -> None:
+    """Its number is that of another job there, which says nothing of the run."""
+    with serving([]) as server:
+        mine = {"url": server.url, "user": "CORP\\me"}
+        compute = HpcPackCompute(ComputeSettings("hpc", "hpcpack", options=mine), {})
+        others = [{**handle(), **mine, **other} for other in ({"url": "https://other"}, {"user": "CORP\\you"})]
+        found = compute.observe(others)
+        assert [each.phase for each in found] == ["unknown"] * 2 and "another head node" in found[0].message
+        assert server.asked == []
+
+
+def test_a_head_that_cannot_be_asked_leaves_its_jobs_unknown() -> None:
+    mine = {"url": "http://head", "user": "CORP\\me"}
+    compute = HpcPackCompute(ComputeSettings("hpc", "hpcpack", options=mine), {})
+    (found,) = compute.observe([{**handle(), **mine}])
+    assert found.phase == "unknown" and "in the clear" in found.message

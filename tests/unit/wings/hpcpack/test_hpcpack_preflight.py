@@ -190,6 +190,18 @@ def test_one_request_where_no_template_is_named() -> None:
         assert server.lines() == ["GET /hpc/cluster/nodes"]
 
 
+def test_a_certificate_that_is_not_looked_at_is_spoken_of() -> None:
+    (result,) = head_checks(lambda asked: Reply(body=[typed("N1")]), {}, verify=False)
+    assert result.level == "notice" and "not verified" in result.what and result.where == "verify"
+
+
+def test_an_answer_of_either_generation_that_says_nothing_of_nodes_is_an_error() -> None:
+    for generation in ("2016", "2019"):
+        for body in ({"Name": "N1"}, [{"Properties": "N1"}], ["N1"]):
+            (result,) = head_checks(lambda asked, body=body: Reply(body=body), {}, generation=generation)
+            assert result.level == "error" and "HPC Pack: " in result.what, (generation, body)
+
+
 def test_a_template_that_does_not_exist() -> None:
     def answer(asked: Asked) -> Reply:
         return Reply(body=["Default", "Gold"] if asked.path.endswith("/templates") else [typed("N1")])
@@ -280,7 +292,7 @@ def test_tasks_that_are_none_of_the_command(task: dict[str, str], tmp_path: Path
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
         with pytest.raises(SubmitAgain, match="the head node's answer is not understood"):
             backend.start_status()
 
@@ -292,7 +304,7 @@ def test_tasks_of_the_command(tmp_path: Path) -> None:
         return Reply(body=props(State="Running", StartTime="11/21/2026 5:20:00 PM"))
 
     with serving(answer) as server:
-        backend = CommandJob(server.head(), 14, (3, 5), Share("", "/share", str(tmp_path)))
+        backend = CommandJob(lambda patience: server.head(patience), 14, (3, 5), Share("", "/share", str(tmp_path)))
         assert list(backend.start_status().gone) == [5]
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from binascii import a2b_base64
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from clocks import Clock
@@ -208,6 +209,29 @@ def test_what_cannot_be_executed_is_told() -> None:
     order = {"argv": ["no-such-command"], "cwd": "/", "plan": None, "set": {}, "grace": GRACE}
     NodeCommandRun(order, [0], listener, listener.clock).run()  # type: ignore[arg-type]
     assert (listener.err, listener.codes) == ("worldsize: no-such-command: command not found\n", {0: 127})
+
+
+def test_a_command_is_found_and_refused_as_a_shell_does(tmp_path: Path) -> None:
+    """By the first of its PATH that may be executed; a directory of that name, or a file on PATH, is no command."""
+    plain, found = tmp_path / "plain", tmp_path / "found"
+    for directory, mode in ((plain, 0o644), (found, 0o755)):
+        directory.mkdir()
+        (directory / "tool").write_text("#!/bin/sh\necho here\n")
+        (directory / "tool").chmod(mode)
+    (plain / "folder").mkdir()
+    file = str(plain / "tool")
+    refused = "worldsize: %s: Permission denied\n"
+    for path, name, expected in (
+        (f"{plain}:{found}", "tool", ("", {0: 0})),
+        (f"{plain}", "tool", (refused % "tool", {0: 126})),
+        (f"{plain}", file, (refused % file, {0: 126})),
+        (f"{plain}", "folder", ("worldsize: folder: command not found\n", {0: 127})),
+        (f"{file}:{plain}", "no-tool", ("worldsize: no-tool: command not found\n", {0: 127})),
+    ):
+        listener = Listener(lambda listener: "")
+        order = {"argv": [name], "cwd": "/", "plan": None, "set": {"PATH": path}, "grace": GRACE}
+        NodeCommandRun(order, [0], listener, listener.clock).run()  # type: ignore[arg-type]
+        assert (listener.err, listener.codes) == expected, (path, name)
 
 
 def test_a_shell_is_bash_where_there_is_one() -> None:

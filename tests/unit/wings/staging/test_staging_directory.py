@@ -368,7 +368,7 @@ def test_what_pip_cannot_find(place: Place) -> None:
     with pytest.raises(UsageError, match=r"pip could not fetch them(?s:.*)no-such-thing") as refused:
         place.stage(pip=["--no-index", "no-such-thing==1"])
     assert refused.value.where == "stage.pip"
-    with pytest.raises(UsageError, match="no such file or directory: /no/such/file"):
+    with pytest.raises(UsageError, match=r"no such file or directory: /no/such/file\.txt"):
         place.stage(pip=["-r /no/such/file.txt"])
 
 

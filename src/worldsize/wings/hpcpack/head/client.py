@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from worldsize.common.atomic_files import printable_text
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
+from worldsize.wings.hpcpack.head.certificate_notice import print_certificate_notice
 from worldsize.wings.hpcpack.head.errors import LostAnswer, connection_error, response_error
 from worldsize.wings.hpcpack.head.wire import Properties, message_of, properties, rows
 from worldsize.wings.hpcpack.settings import HeadAccess
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
-
-T = TypeVar("T")
 
 PATIENCE = 75.0
 """Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in
@@ -106,16 +103,22 @@ class HeadNodeClient:
     def read_job(self, job: int) -> Properties:
         """A job's properties: which of them a head has beside those that are documented differs. As `get`; SubmitAgain
         for an answer that is not understood."""
-        return self._parse(properties, self._send_with_retries("GET", f"/jobs/{job}", None, {}))
+        try:
+            return properties(self.get(f"/jobs/{job}"))
+        except ValueError as error:
+            raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
         """The properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the head
-        says that there is more. As `read_job`."""
+        says that there is more. As `get`; SubmitRejected also for an answer that is not understood."""
         query: str | None = None
         before: set[str] = set()
         while True:
             answer = self._send_with_retries("GET", path, None, {**params, "rowsPerRead": ROWS, "queryId": query})
-            page = self._parse(rows, answer)
+            try:
+                page = rows(self._value(answer))
+            except ValueError as error:
+                raise SubmitRejected(f"the head node's answer is not understood: {error}", "GET " + path) from None
             yield from page
             query = answer.headers.get(_CONTINUATION_HEADER)
             if not page or not query or query in before:
@@ -123,12 +126,6 @@ class HeadNodeClient:
             before.add(query)
             if len(before) > _MOST_PAGES:
                 raise SubmitRejected("the list has no end", "GET " + path)
-
-    def _parse(self, read: Callable[[Any], T], answer: httpx.Response) -> T:
-        try:
-            return read(self._value(answer))
-        except ValueError as error:
-            raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def _value(self, answer: httpx.Response) -> Any:
         if not answer.content:
@@ -165,9 +162,10 @@ class HeadNodeClient:
         http = self._open()
         self.sent += 1
         given = {name: value for name, value in params.items() if value is not None}
+        content = None if body is None else json.dumps(body).encode()
         try:
             answer = self._send_in_thread(
-                lambda: self._read_response(http.stream(method, path, params=given, json=body))
+                lambda: self._read_response(http.stream(method, path, params=given, content=content))
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise connection_error(error, False, self.access) from None
@@ -220,8 +218,7 @@ class HeadNodeClient:
             import httpx
 
             access = self.access
-            if not access.verify:
-                print_certificate_notice(access.url)
+            print_certificate_notice(access)
             headers = {"accept": "application/json", "content-type": "application/json"}
             if access.as_user:
                 headers["x-ms-as-user"] = access.as_user
@@ -235,22 +232,15 @@ class HeadNodeClient:
         return self._http
 
 
-@cache
-def print_certificate_notice(url: str) -> None:
-    """Tells on standard error of a head node whose certificate nobody looks at, before a password is asked for or sent:
-    once in the life of this process."""
-    what = f"(verify = false): whoever answers as {printable_text(url)} gets the password"
-    hint = "name its authority's certificate instead: ca_file"
-    sys.stderr.write(f"notice: verify: the head's certificate is not verified {what} ({hint})\n")
-    sys.stderr.flush()
-
-
-def tls_context(access: HeadAccess) -> ssl.SSLContext | bool:
-    """How the head's certificate is looked at; False: not at all. ConfigError for a ca_file that holds none."""
+def tls_context(access: HeadAccess) -> ssl.SSLContext:
+    """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
     import ssl
 
     if not access.verify:
-        return False
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
     try:
         return ssl.create_default_context(cafile=access.ca_file)
     except ssl.SSLError:

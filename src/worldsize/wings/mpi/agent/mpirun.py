@@ -115,10 +115,13 @@ class MpirunLauncher(HeadLauncher):
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
         """The one that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
-        cause = first_cause(end.ended.process.log, end.ended.code)
-        ranks = [rank.rank for node in end.plan.nodes for rank in node.ranks] if cause is None else []
+        code = end.ended.code
+        cause = first_cause(end.ended.process.log, code)
+        if cause is not None:
+            return cause
+        ranks = [rank.rank for node in end.plan.nodes for rank in node.ranks]
         aborted = (rank for rank in ranks if _ABORTS in read_tail(end.paths.rank_log(rank), _LAST))
-        return cause or next((FailedRank(rank, end.ended.code) for rank in aborted), None)
+        return next((FailedRank(rank, code) for rank in aborted), None)
 
 
 LAUNCHER = MpirunLauncher()

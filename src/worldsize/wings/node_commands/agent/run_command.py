@@ -73,12 +73,12 @@ class CommandProcess:
                 return
 
 
-def start_process(order: Mapping[str, Any], node: int) -> subprocess.Popen[bytes]:
+def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """The command, found as a shell finds it: by its own PATH, and from its own directory. OSError."""
     return subprocess.Popen(
         order["argv"],
         cwd=_directory(order),
-        env=node_environment(order, node, os.environ),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -86,9 +86,13 @@ def start_process(order: Mapping[str, Any], node: int) -> subprocess.Popen[bytes
     )
 
 
-def start_failure(error: OSError, name: str) -> Tuple[str, int]:
-    """What a shell says of a command `name` that could not be started, and its exit code."""
-    if isinstance(error, FileNotFoundError) and error.filename == name and os.sep not in name:
+def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> Tuple[str, int]:
+    """What a shell says of a command `name` that could not be started, and its exit code. A directory of PATH that may
+    not be searched is a PermissionError, too: it says nothing of the command."""
+    from shutil import which
+
+    is_on_path = os.sep in name or which(name, os.F_OK, environment.get("PATH", os.defpath))
+    if error.filename == name and not is_on_path:
         return f"worldsize: {name}: command not found\n", 127
     code = 126 if isinstance(error, (PermissionError, NotADirectoryError)) else 127
     return f"worldsize: {error.filename or name}: {error.strerror}\n", code
@@ -149,10 +153,11 @@ class NodeCommandRun:
 
     def _start(self, node: int) -> None:
         self._report(node, "up", socket.gethostname().encode())
+        environment = node_environment(self._order, node, os.environ)
         try:
-            process = start_process(self._order, node)
+            process = start_process(self._order, environment)
         except OSError as error:
-            text, code = start_failure(error, self._order["argv"][0])
+            text, code = start_failure(error, self._order["argv"][0], environment)
             self._report(node, "err", text.encode(errors="replace"))
             self._report_end(node, code)
             return

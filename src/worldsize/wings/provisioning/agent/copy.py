@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Files = Iterator[tuple["_Folder", str, str]]
 
-_CHUNK = 1 << 20
+_CHUNK = 8 << 20
 _WORKERS = 8
 """A shared file system answers many requests at once, and one at a time slowly."""
 
@@ -58,7 +58,9 @@ def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError:
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
                 if stopped():
                     raise PreparationStopped from None
                 time.sleep(_PAUSE)
@@ -170,7 +172,13 @@ def _copy_bytes(source: int, target: int, stopped: Callable[[], bool]) -> None:
     while True:
         if stopped():
             raise PreparationStopped
-        data = os.read(source, _CHUNK)
-        if not data:
+        try:
+            moved = os.sendfile(target, source, None, _CHUNK)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            data = os.read(source, _CHUNK)
+            write_all(target, data)
+            moved = len(data)
+        if not moved:
             return
-        write_all(target, data)

@@ -1,0 +1,33 @@
+"""What is said of a head node whose certificate nobody looks at: once in the life of this process, by whoever is first.
+
+Preflight says it with what else it finds; every other command that asks the head, on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from worldsize.common.atomic_files import printable_text
+from worldsize.wings.hpcpack.settings import HeadAccess
+
+KEY = "verify"
+CERTIFICATE_HINT = "name its authority's certificate instead: ca_file"
+_reported_urls: set[str] = set()
+
+
+def take_certificate_notice(access: HeadAccess) -> str | None:
+    """None for a head that is verified. It counts as told from now on."""
+    if access.verify:
+        return None
+    _reported_urls.add(access.url)
+    who = printable_text(access.url)
+    return f"the head's certificate is not verified (verify = false): whoever answers as {who} gets the password"
+
+
+def print_certificate_notice(access: HeadAccess) -> None:
+    """Before a password is asked for or sent."""
+    if access.url not in _reported_urls:
+        what = take_certificate_notice(access)
+        if what is not None:
+            sys.stderr.write(f"notice: {KEY}: {what} ({CERTIFICATE_HINT})\n")
+            sys.stderr.flush()
