@@ -89,7 +89,7 @@ class Communicator:
 
     def value_from_first(self, value: Any) -> Any:
         """What rank 0 has, of values that JSON knows."""
-        data = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
