@@ -103,7 +103,7 @@ def test_a_directory_without_scripts(cli: Cli) -> None:
 
 def test_slurm_is_found(cli: Cli) -> None:
     kinds = [("cpu", "(null)"), ("gpu*", "gpu:a100:4(S:0-1)"), ("gpu*", "gpu:2"), ("odd name", "x")]
-    rows = [(name, "up", "1:00", "1:00", "1", "1", "1", "1", gres, "all", "") for name, gres in kinds]
+    rows = [(name, "up", "1:00", "1", "1", gres, "") for name, gres in kinds]
     path = fake(cli, "sinfo", "\n".join(map("\x1f".join, rows)))
     cli.write("train.py", "")
     cli.ok("init", "-y", PATH=path)
