@@ -100,7 +100,7 @@ def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str)
 def test_completion_of_a_verb_reads_no_jobs_and_asks_no_compute(verb: str) -> None:
     """Each press of the key builds the parser of every verb."""
     loaded = modules_of([verb], PARSER_PROGRAM)
-    heavy = ("worldsize.jobspec.reading", "worldsize.jobspec.dump", "worldsize.compute.slurm", "worldsize.compute.local")
+    heavy = tuple("worldsize." + name for name in ("jobspec.reading", "jobspec.dump", "compute.slurm", "compute.local"))
     assert "worldsize.wings" in loaded and [name for name in loaded if name.startswith(heavy)] == []
 
 

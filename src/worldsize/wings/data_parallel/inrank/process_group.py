@@ -99,8 +99,8 @@ class Communicator:
         return bool(self.add_up(torch.tensor([float(true)])).item())
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
-        """Whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and that part
-        of it. NaN on both is no difference. All ranks must come here, with as many tensors."""
+        """Whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and that
+        part of it. NaN on both is no difference. All ranks must come here, with as many tensors."""
         mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
         first = self.broadcast_from_first(mine.clone())
         close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)
