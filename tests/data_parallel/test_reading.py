@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from worldsize.wings.data_parallel.inrank.batch_slices import size_of, slice_of  # noqa: E402
+from worldsize.wings.data_parallel.inrank.batch_slices import rank_batches, size_of, slice_of  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loop_counts import printed_sizes  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loss_graph import LossReading  # noqa: E402
@@ -136,7 +136,15 @@ def test_what_a_loop_is_for() -> None:
     step = functools.partial(functools.lru_cache(owner.step))
     for batch in loader:
         step(batch)
-    assert loader.read == [ALWAYS, NEVER, NEVER, ALWAYS, NEVER, UNKNOWN, NEVER, ALWAYS, ALWAYS, ALWAYS]
+    for batch in loader:
+        if 1:
+            owner.step(batch)
+    for batch in loader:
+        if 0:
+            owner.step(batch)
+    assert loader.read == [
+        ALWAYS, NEVER, NEVER, ALWAYS, NEVER, UNKNOWN, NEVER, ALWAYS, ALWAYS, ALWAYS, ALWAYS, NEVER,
+    ]  # fmt: skip
 
 
 def test_slices_of_whatever_a_batch_is() -> None:
@@ -146,6 +154,38 @@ def test_slices_of_whatever_a_batch_is() -> None:
     assert half["x"].tolist() == [[4, 5], [6, 7]] and half["names"] == ["c", "d"]
     assert half["rest"][0].tolist() == [2, 3] and half["rest"][1] == 3
     assert size_of((torch.zeros(3, 2), torch.zeros(2, 3))) is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "drop_last", "expected"),
+    [(10, False, [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]), (10, True, [[0, 4], [1, 5], [2, 6], [3, 7]]),
+     (1, False, [[0], [0], [0], [0]]), (0, False, [[], [], [], []])],
+)  # fmt: skip
+def test_what_a_sampler_draws_is_shared_out_and_no_sooner_than_it_is_asked_for(
+    samples: int, drop_last: bool, expected: list[list[int]]
+) -> None:
+    drawn: list[int] = []
+
+    class Sampler(torch.utils.data.Sampler):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return samples
+
+        def __iter__(self) -> Any:
+            drawn.append(samples)
+            return iter(range(samples))
+
+    loader = torch.utils.data.DataLoader(range(samples), sampler=Sampler(), batch_size=2, drop_last=drop_last)
+    for rank in range(4):
+        batches = rank_batches(loader, iter(loader.batch_sampler), rank, 4)
+        assert len(drawn) == rank
+        assert [index for batch in batches for index in batch] == expected[rank]
+
+
+def test_of_a_batch_sampler_of_the_scripts_own_each_rank_takes_a_batch() -> None:
+    own = [[0], [1, 2], [3], [4, 5], [6]]
+    loader = torch.utils.data.DataLoader(range(7), batch_sampler=own)
+    shares = [list(rank_batches(loader, iter(own), rank, 2)) for rank in range(2)]
+    assert shares == [[[0], [3]], [[1, 2], [4, 5]]]
 
 
 def test_what_a_loop_says_with_the_size_of_a_slice() -> None:

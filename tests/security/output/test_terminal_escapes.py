@@ -261,4 +261,4 @@ def writes(call: ast.Call) -> bool:
     if re.match(r"sys\.(__)?(stdout|stderr)(__)?\.", text):
         return text.split(".")[-1] not in ("flush", "isatty", "reconfigure")
     streams = [each for each in handed if re.fullmatch(r"sys\.(__)?(stdout|stderr)(__)?(\.buffer)?", each)]
-    return bool(streams) and text not in ("state_text", "states_text", "paint", "paint_state")
+    return bool(streams) and text not in ("state_text", "states_text")

@@ -31,6 +31,12 @@ except SystemExit as error:
 print("LOADED", *(name for name, module in sys.modules.items() if module), file=sys.stderr)
 sys.exit(code)
 """
+PARSER_PROGRAM = """\
+import sys
+from worldsize.cli.main import build_parser
+build_parser(sys.argv[1:])
+print("LOADED", *(name for name, module in sys.modules.items() if module), file=sys.stderr)
+"""
 
 
 def plan(paths: RunPaths, array: ArrayElement | None = None) -> Plan:
@@ -62,8 +68,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return home
 
 
-def modules_of(words: Sequence[str]) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=60)
+def modules_of(words: Sequence[str], program: str = PROGRAM) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stderr.rpartition("LOADED")[2].split()
 
@@ -88,6 +94,14 @@ def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str)
     loaded = modules_of(words)
     assert "worldsize.compute.local.compute" in loaded or verb == "logs", "the run's compute was asked"
     assert [name for name in loaded if name.startswith(SUPERVISOR)] == []
+
+
+@pytest.mark.parametrize("verb", ["init", "schema", "diff", "convert", "prune"])
+def test_completion_of_a_verb_reads_no_jobs_and_asks_no_compute(verb: str) -> None:
+    """Each press of the key builds the parser of every verb."""
+    loaded = modules_of([verb], PARSER_PROGRAM)
+    heavy = tuple("worldsize." + name for name in ("jobspec.reading", "jobspec.dump", "compute.slurm", "compute.local"))
+    assert "worldsize.wings" in loaded and [name for name in loaded if name.startswith(heavy)] == []
 
 
 @pytest.mark.parametrize(

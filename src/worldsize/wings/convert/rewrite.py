@@ -179,7 +179,7 @@ class _Rewriter(cst.CSTTransformer):
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
         body = list(updated_node.body)
         cut = _imports_end(body)
-        present = [code(each).strip() for each in body]
+        present = [code(each).strip() for each in body[:cut]]
         head = [each for each in _statements(_HEAD) if code(each).strip() not in present]
         begin, end = ([], []) if self._found.has_main else (_statements(_BEGIN), _statements(_END))
         return updated_node.with_changes(body=[*body[:cut], *head, *begin, *body[cut:], *end])

@@ -10,9 +10,7 @@ from collections.abc import Callable
 
 from worldsize.cli.console import current_directory
 from worldsize.cli.output import report, show_json, show_question
-from worldsize.compute.local.reports import gpu_models
 from worldsize.errors import JobError, NotFound, UsageError
-from worldsize.jobspec.reading.job_file import parse_job
 from worldsize.trust.decisions import try_write_decision
 from worldsize.trust.documents import open_document, write_document
 from worldsize.wings.project.detect import (
@@ -23,8 +21,10 @@ from worldsize.wings.project.detect import (
     find_slurm_cluster,
     read_script,
 )
-from worldsize.wings.project.files import InitAnswers, config_text, job_text
-from worldsize.wings.project.schema import job_schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.wings.project.files import InitAnswers
 
 JOB = "job.yml"
 CONFIG = "worldsize.toml"
@@ -54,11 +54,16 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_schema(options: argparse.Namespace) -> int:
+    from worldsize.wings.project.schema import job_schema
+
     show_json(job_schema())
     return 0
 
 
 def init(options: argparse.Namespace) -> int:
+    from worldsize.wings.project.files import config_text, job_text
+    from worldsize.wings.project.schema import job_schema
+
     directory = os.path.join(current_directory(), options.directory)
     if not os.path.isdir(directory):
         raise NotFound("no such directory", options.directory, "init describes a project that is there")
@@ -80,6 +85,9 @@ def init(options: argparse.Namespace) -> int:
 
 
 def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool) -> InitAnswers:
+    from worldsize.compute.local.reports import gpu_models
+    from worldsize.wings.project.files import InitAnswers
+
     scripts, gpus = find_scripts(directory), len(gpu_models())
     path = scripts[0] if scripts else ""
     if asking:
@@ -137,6 +145,8 @@ def _required_options(script: TrainingScript | None) -> list[ScriptOption]:
 
 
 def _check(text: str, path: str) -> None:
+    from worldsize.jobspec.reading.job_file import parse_job
+
     try:
         parse_job(text, path)
     except JobError as error:

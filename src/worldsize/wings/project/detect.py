@@ -13,8 +13,6 @@ from functools import partial
 from glob import glob
 from typing import NamedTuple
 
-from worldsize.compute.slurm.cluster import partitions
-from worldsize.compute.slurm.commands import run_slurm
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 _SCRIPTS = ("*.py", "src/*.py")
@@ -127,6 +125,9 @@ def find_slurm_cluster() -> SlurmCluster | None:
     """The Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
     if shutil.which("sinfo") is None:
         return None
+    from worldsize.compute.slurm.cluster import partitions
+    from worldsize.compute.slurm.commands import run_slurm
+
     try:
         rows = partitions(partial(run_slurm, environ=os.environ, timeout=_PATIENCE))
     except (ConfigError, SubmitAgain, SubmitRejected):

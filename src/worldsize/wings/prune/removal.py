@@ -147,6 +147,8 @@ def _sweep_objects(path: str, now: float) -> None:
             folders[:] = [name for name in folders if place == "." and _OBJECT_DIRECTORY.fullmatch(name)]
             for name in names:
                 _sweep_file(folder, name, now, stored=place != ".")
+    except OSError:
+        pass  # what is left is swept the next time
     finally:
         os.close(directory)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import msgspec
@@ -106,6 +107,37 @@ def test_what_a_broken_snapshot_left_goes_after_a_while(home):
     assert os.listdir(objects) == ["index-0123"]
     removal.prune(home, now=now + 31 * 86400)
     assert os.listdir(objects) == []
+
+
+def test_links_among_stored_code_lead_nowhere(home, tmp_path):
+    objects = runs.objects_dir(os.path.dirname(make(home).root))
+    os.makedirs(os.path.join(objects, "ab"))
+    name = "0" * 40 + "-400"
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for path in (os.path.join(objects, "ab", name), str(precious / name), str(precious / "tmp-0123")):
+        atomic_files.write_text(path, "")
+    os.symlink(precious, os.path.join(objects, "cd"))
+    os.symlink(precious, os.path.join(objects, "ab", "ef"))
+    removal.prune(home, now=NOW + 31 * 86400)
+    assert os.listdir(os.path.join(objects, "ab")) == ["ef"]
+    assert sorted(os.listdir(precious)) == [name, "tmp-0123"]
+
+
+def test_stored_code_that_cannot_be_listed_is_left_to_the_next_time(home, monkeypatch):
+    paths = make(home)
+    finish(paths)
+    objects = runs.objects_dir(os.path.dirname(paths.root))
+    os.makedirs(objects)
+    scan, stored_code = os.scandir, os.stat(objects)
+
+    def scan_unless_stale(place):
+        if isinstance(place, int) and os.path.samestat(os.fstat(place), stored_code):
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scan_unless_stale)
+    assert [run for run, _ in removal.prune(home, now=NOW)] == [paths.run_id]
 
 
 def test_prune_finishes_what_was_interrupted_and_leaves_strangers_alone(home, tmp_path):

@@ -49,15 +49,16 @@ def _is_array(data: Any) -> bool:
 
 def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
     """`scale`: the lists of indices of one rank, whose batch size the loader's is: what the sampler draws is shared out
-    as with a DistributedSampler, whose epoch is set.
+    as with a DistributedSampler, whose epoch is set. Nothing is drawn before the first of them is asked for.
 
     A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. What is left at
     the end is left out, since not every rank would have one.
     """
     whole = loader.batch_sampler
     if type(whole) is not torch.utils.data.BatchSampler:
-        return (each[rank] for each in zip(*[batches] * size))
+        yield from (each[rank] for each in zip(*[batches] * size))
+        return
     drawn = list(whole.sampler)
     share = torch.utils.data.DistributedSampler(drawn, size, rank, shuffle=False, drop_last=whole.drop_last)
     own = [drawn[place] for place in share]
-    return (batch for batch in torch.utils.data.BatchSampler(own, whole.batch_size, whole.drop_last))
+    yield from torch.utils.data.BatchSampler(own, whole.batch_size, whole.drop_last)

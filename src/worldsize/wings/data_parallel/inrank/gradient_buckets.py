@@ -58,7 +58,7 @@ class GradientBucket:
 
 
 def _copy(pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Each second one into the first."""
+    """Copies the second tensor of each pair into the first."""
     if pairs:
         with torch.no_grad():
             torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])

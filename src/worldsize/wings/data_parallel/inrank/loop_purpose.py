@@ -110,6 +110,8 @@ class _BackwardFinder:
 
     def _condition_value(self, test: ast.expr) -> bool | None:
         """What a condition of plain names is now; None where it cannot be told without executing anything."""
+        if isinstance(test, ast.Constant):
+            return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self._condition_value(test.operand)
             return None if inner is None else not inner

@@ -89,7 +89,7 @@ class Communicator:
 
     def value_from_first(self, value: Any) -> Any:
         """What rank 0 has, of values that JSON knows."""
-        data = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
@@ -99,7 +99,8 @@ class Communicator:
         return bool(self.add_up(torch.tensor([float(true)])).item())
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
-        """Whether tensors are not on all ranks those of rank 0, by their sums, which may differ by so much of them."""
+        """Whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and that
+        part of it. NaN on both is no difference. All ranks must come here, with as many tensors."""
         mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
         first = self.broadcast_from_first(mine.clone())
         close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)

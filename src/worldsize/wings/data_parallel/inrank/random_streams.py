@@ -35,9 +35,11 @@ def _python_state() -> tuple[Any, Any]:
 
 
 def _set_python_state(python: Any, numpy: Any) -> None:
+    """Numpy's where both have it: a library may load it on one rank and not on another."""
     random.setstate(python)
-    if numpy is not None:
-        sys.modules["numpy.random"].set_state(numpy)
+    loaded = sys.modules.get("numpy.random")
+    if loaded is not None and numpy is not None:
+        loaded.set_state(numpy)
 
 
 class RandomStreams:
