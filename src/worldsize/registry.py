@@ -1,7 +1,7 @@
 """What is found by its name below `worldsize`: files, and modules that the core knows by name alone, those of wings
 (`worldsize.wings`), any of which may be missing.
 
-The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/config.py`,
+The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/compute_types.py`,
 launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
 `agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
 `service/submission/rank_packages.py`, commands on nodes in `compute/base.py`, what a job or another wing needs

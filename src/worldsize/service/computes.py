@@ -11,7 +11,8 @@ from types import ModuleType
 from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, Config
+from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
+from worldsize.jobspec.config.config import Config
 from worldsize.registry import load_module
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.named_tuple import Any
 from worldsize.plan.array import Array, element_id
 from worldsize.state.records import RunState, Status
-from worldsize.state.result import summary_of
+from worldsize.state.summary import summary_of
 
 _ORDER = (RunState.FAILED, RunState.LOST, RunState.CANCELLED, RunState.SUCCEEDED)
 _SEARCH_ORDER = (RunState.CANCELLED, RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)

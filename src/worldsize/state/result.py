@@ -7,32 +7,9 @@ from __future__ import annotations
 
 from worldsize.common.json_values import check_fields, tuple_of
 from worldsize.common.named_tuple import Any
-from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import RunState, Status
-
-
-def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
-    """What a list shows of a run, of an array as one, or of an element. `size`: the nodes and ranks of each run. The
-    client reads it as `store.summaries.Summary`."""
-    return {
-        "id": common.run_id,
-        "name": common.name,
-        "state": status.state,
-        "reason": status.reason,
-        "compute": common.compute,
-        "nodes": size[0],
-        "ranks": size[1],
-        "created": common.created,
-        "started": status.started,
-        "ended": status.ended,
-        "exit_code": status.exit_code,
-    }
-
-
-def run_summary(plan: Plan, status: Status) -> dict[str, Any]:
-    rehearsal = {"virtual_gpus": plan.rehearsal.gpus} if plan.rehearsal else {}
-    return {**summary_of(plan, (len(plan.nodes), plan.world_size), status), **rehearsal}
+from worldsize.state.summary import run_summary
 
 
 def result(plan: Plan, status: Status) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _REWRITTEN_FROM = 100
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """What a list shows of a run, of an array or of an element, as `state.result.summary_of` and its callers write it;
+    """What a list shows of a run, of an array or of an element, as `state.summary.summary_of` and its callers write it;
     times in Unix seconds, `exit_code` None until it is final.
 
     states  of an array: how many elements are in each state

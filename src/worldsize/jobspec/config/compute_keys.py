@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings
+from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.keys.job import MAX_SECONDS
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.keys.slurm import SETUP, SLURM

@@ -17,7 +17,8 @@ from worldsize.jobspec.config.compute_keys import (
     keys_of_type,
     type_key,
 )
-from worldsize.jobspec.config.config import COMPUTE_TYPES, LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems

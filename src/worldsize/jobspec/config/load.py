@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.trust.keys import config_home, user_home
 from worldsize.trust.links import with_parents
 

@@ -10,7 +10,8 @@ from worldsize.common.atomic_files import read_json, write_json
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.existing import ExistingEnvironment, find_existing
 from worldsize.environment.resolve import resolve_environment
-from worldsize.jobspec.config.config import LOCAL, Config
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import EnvironmentSpec, is_packed_name
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.environments.location import envs_dir

@@ -18,7 +18,7 @@ from worldsize.service.computes import compute_of_run
 from worldsize.service.runs import status as run_status
 from worldsize.service.runs.submitted import SubmittedRuns
 from worldsize.state.records import Observation, RunState, Status
-from worldsize.state.result import run_summary
+from worldsize.state.summary import run_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

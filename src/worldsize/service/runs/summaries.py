@@ -15,7 +15,7 @@ from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.runs.status import damaged_status, unasked_status
 from worldsize.state.records import Observation, Status
-from worldsize.state.result import summary_of
+from worldsize.state.summary import summary_of
 from worldsize.store.find import run_paths
 from worldsize.store.summaries import Summary
 

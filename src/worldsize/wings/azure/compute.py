@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
-from worldsize.jobspec.config.config import COMPUTE_TYPES, ComputeSettings
+from worldsize.jobspec.config.compute_types import COMPUTE_TYPES
+from worldsize.jobspec.config.config import ComputeSettings
 
 _TYPE = "azureml"
 

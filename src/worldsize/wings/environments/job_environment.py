@@ -10,7 +10,8 @@ from typing import Any
 from worldsize.common.atomic_files import read_object, write_json
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
 from worldsize.errors import BuildError, UsageError, WorldsizeError
-from worldsize.jobspec.config.config import LOCAL, ComputeSettings, Config
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import python_path

@@ -5,7 +5,8 @@ from __future__ import annotations
 from worldsize.common.numbers import parse_digits
 from worldsize.jobspec.batch_script import script_reader
 from worldsize.jobspec.config.compute_keys import call_settings
-from worldsize.jobspec.config.config import LOCAL, Config
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
 from worldsize.service.submission.make_plan import with_client_paths

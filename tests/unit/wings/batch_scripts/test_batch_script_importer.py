@@ -18,8 +18,9 @@ from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
-from worldsize.wings.batch_scripts.command import import_script, job_text
+from worldsize.wings.batch_scripts.command import job_text
 from worldsize.wings.batch_scripts.preflight import check as check_batch
+from worldsize.wings.batch_scripts.script.importer import import_script
 from worldsize.wings.batch_scripts.script.job import load_script, read_script
 
 SCRIPTS = {path.name: path for path in pathlib.Path(__file__).with_name("public_styles").glob("*/*.slurm")}

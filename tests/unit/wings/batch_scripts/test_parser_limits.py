@@ -31,8 +31,9 @@ from worldsize.wings.batch_scripts.agent.srun_options import SrunError, parse_sr
 from worldsize.wings.batch_scripts.agent.step_size import MAX_STEP_TASKS, Allocation, step_size, task_node_indexes
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask, task_environment
 from worldsize.wings.batch_scripts.agent.task_streams import OutputFiles, file_name, output_target
-from worldsize.wings.batch_scripts.command import import_script, job_text
+from worldsize.wings.batch_scripts.command import job_text
 from worldsize.wings.batch_scripts.script.check import check_script
+from worldsize.wings.batch_scripts.script.importer import import_script
 from worldsize.wings.batch_scripts.script.launches import find_launches
 from worldsize.wings.batch_scripts.script.parse import BatchScript, parse_script, split_words
 from worldsize.wings.batch_scripts.script.shell_values import expanded_commands

@@ -15,7 +15,7 @@ from worldsize.common.atomic_files import write_json
 from worldsize.plan.array import Array, element_root
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState, Status
-from worldsize.state.result import summary_of
+from worldsize.state.summary import summary_of
 from worldsize.wings.trials.agent.record import (
     base_configuration,
     read_results,

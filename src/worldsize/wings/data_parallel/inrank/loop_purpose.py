@@ -32,7 +32,10 @@ def training_verdict(frame: Any) -> int:
         if not body:
             return UNKNOWN
         if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for part in body for node in ast.walk(part)):
-            return _BackwardFinder(frame).surest(body, 0)
+            try:
+                return _BackwardFinder(frame).surest(body, 0)
+            except RecursionError:  # an expression of some hundred terms
+                return UNKNOWN
         frame = nearest_user_frame(frame.f_back)
     return UNKNOWN
 
@@ -60,7 +63,7 @@ def _parse_file(filename: str) -> Any:
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
 
 

@@ -1,0 +1,80 @@
+"""The keys of a job file for a Slurm batch script: what it says exactly in their words."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from worldsize.jobspec.distribution import processes_per_instance
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.paths import is_remote
+from worldsize.wings.batch_scripts.script.job import job_of_script, script_job_name
+from worldsize.wings.batch_scripts.script.parse import BatchScript, SbatchOption
+from worldsize.wings.batch_scripts.script.size import (
+    AllocationRequest,
+    SbatchArray,
+    parse_allocation_request,
+    parse_sbatch_array,
+)
+from worldsize.wings.batch_scripts.script.slurm_keys import equivalent_keys
+
+_IGNORED_OPTIONS = frozenset(("verbose", "quiet", "parsable"))
+
+
+class ImportedJob(NamedTuple):
+    """The keys of the job file, and the options that none of them says, in the order of the script."""
+
+    tree: dict[str, Any]
+    left: tuple[SbatchOption, ...]
+
+
+def import_script(script: BatchScript, source: str, path: str | None) -> ImportedJob:
+    """The job that does what the script does when it is submitted in the current directory. `path`: the script's,
+    relative to that; None: its text stands in the job file. Raises JobError with the line of a value that is none."""
+    tree: dict[str, Any] = {
+        "type": "command",
+        "batch_script": _explicit_path(path) if path else script.text,
+        "code": _explicit_path(os.path.normpath(script.value("chdir") or ".")),
+    }
+    name = script.value("job-name") or (script_job_name(path) if path else None)
+    if name:
+        tree["display_name"] = name
+    own = job_of_script(script, source)
+    said = {"job-name", "chdir"} | _add_size(tree, script, parse_allocation_request(script, source), own)
+    said |= _add_array(tree, parse_sbatch_array(script, source), own)
+    slurm = equivalent_keys(script)
+    if slurm:
+        tree["slurm"] = slurm
+        said |= slurm.keys() | {"no-requeue"}
+    counting = [option for option in script.options if script.option(option.name) is option]
+    return ImportedJob(tree, tuple(each for each in counting if each.name not in said | _IGNORED_OPTIONS))
+
+
+def _explicit_path(path: str) -> str:
+    """A path that a job file takes for nothing else: for no script, no address, and no directory of a user's."""
+    plain = path[:1].isalnum() and not is_remote(path) and not path.startswith("file:")
+    return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
+
+
+def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest, own: Job) -> set[str]:
+    """Only what the script says as a plain number that counts as it stands; the names of those options."""
+    said = set()
+    if script.value("nodes") == str(size.nodes):
+        tree["resources"] = {"instance_count": size.nodes}
+        said.add("nodes")
+    per_node = processes_per_instance(own.distribution)
+    exact = {script.value("ntasks-per-node")} == {str(tasks) for tasks in (*size.tasks, per_node)}
+    if exact and not script.has_option("ntasks"):
+        tree["distribution"] = {"type": "none", "process_count_per_instance": per_node}
+        said.add("ntasks-per-node")
+    return said
+
+
+def _add_array(tree: dict[str, Any], array: SbatchArray | None, own: Job) -> set[str]:
+    """An array that counts from 0, as runs are counted."""
+    if array is None or array.indices != tuple(range(len(array.indices))):
+        return set()
+    tree["count"] = own.count
+    if own.at_once:
+        tree["at_once"] = own.at_once
+    return {"array"}
