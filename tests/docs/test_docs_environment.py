@@ -22,3 +22,5 @@ def test_every_variable_has_its_row() -> None:
         assert "| `%s` | %s |" % (variable.name, variable.meaning) in _PAGE
     for convention in CONVENTIONS:
         assert "### `%s`" % convention in _PAGE
+    page = (ROOT / "docs" / "job-file.md").read_text(encoding="utf-8")
+    assert "| `conventions` | a list of %s |" % ", ".join("`%s`" % each for each in CONVENTIONS) in page

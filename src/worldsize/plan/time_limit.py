@@ -1,4 +1,4 @@
-"""Time limits as Slurm writes them.
+"""Time limits: as Slurm writes them, and what a scheduler is asked for.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -6,6 +6,9 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.numbers import parse_digits
+from worldsize.plan.plan import Plan
+
+_MARGIN = 60.0
 
 
 def limit_seconds(text: str | None) -> float | None:
@@ -30,3 +33,9 @@ def known_limit_seconds(text: str | None) -> float | None:
         return limit_seconds(text)
     except ValueError:
         return None
+
+
+def scheduler_seconds(plan: Plan) -> float | None:
+    """The limit that a scheduler gets for a run; None for none. It comes so long after the run's own that it is the
+    agent who ends the run in time, and says so."""
+    return None if plan.timeout is None else plan.timeout + plan.grace + _MARGIN

@@ -12,9 +12,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-
-LIMIT_MARGIN = 60.0
-"""Seconds that Slurm's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
+from worldsize.plan.time_limit import scheduler_seconds
 
 GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 
@@ -133,9 +131,8 @@ def _comma_list(value: Any) -> str:
 
 def _time_of(plan: Plan) -> str | None:
     """Whole minutes, as Slurm counts them."""
-    if plan.timeout is None:
-        return None
-    return str(math.ceil((plan.timeout + plan.grace + LIMIT_MARGIN) / 60))
+    seconds = scheduler_seconds(plan)
+    return None if seconds is None else str(math.ceil(seconds / 60))
 
 
 def _extra_options(given: Mapping[str, str]) -> Iterator[Option]:

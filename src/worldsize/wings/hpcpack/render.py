@@ -13,6 +13,7 @@ from worldsize.errors import ConfigError, JobError
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.plan.time_limit import scheduler_seconds
 from worldsize.trust.secrets import mask_tree, mask_values
 from worldsize.wings.hpcpack.head.wire import Properties, items_of
 from worldsize.wings.hpcpack.settings import Share
@@ -34,9 +35,6 @@ which is never so below a root with the sticky bit. What is executed then lies i
 
 ATTEMPT = "WORLDSIZE_ATTEMPT"
 """The job's variable that says which attempt is to begin; agents without it find that out."""
-
-LIMIT_MARGIN = 60.0
-"""Seconds that HPC Pack's limit comes after ours, so that it is the agent who ends a run in time, and says so."""
 
 _LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
 _TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
@@ -162,8 +160,9 @@ def _job(asked: RequestSettings, plan: Plan) -> Properties:
         found["IsExclusive"] = str(bool(said["exclusive"]))
     found.update({name: ",".join(items_of(said[key])) for key, name in _LISTS.items() if key in said})
     found.update({name: said[key] for key, name in _TEXTS.items() if key in said})
-    if plan.timeout is not None:
-        found["RuntimeSeconds"] = str(math.ceil(plan.timeout + plan.grace + LIMIT_MARGIN))
+    seconds = scheduler_seconds(plan)
+    if seconds is not None:
+        found["RuntimeSeconds"] = str(math.ceil(seconds))
     return {**found, **dict(_extra_properties(said.get("job_properties", {})))}
 
 
