@@ -14,6 +14,8 @@ pytest.importorskip("libcst")
 
 from trainings import Trainings, numbers
 
+from worldsize.wings.convert.rewrite import convert_source
+
 SMALL = '''\
 """Documentation."""
 import torch
@@ -120,3 +122,23 @@ def test_a_script_that_cannot_be_written_stays_what_it_was(trainings: Trainings)
     with open(script) as file:
         assert "DistributedDataParallel" in file.read()
     assert os.stat(script).st_mode & 0o777 == 0o755
+
+
+LATE_IMPORT = """\
+import torch
+
+def accuracy(model):
+    return 1
+
+import os
+%s
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+LOCAL_RANK = 'LOCAL_RANK = int(os.environ.get("LOCAL_RANK", 0))'
+
+
+def test_what_the_script_itself_has_too_late_is_there_before_it_is_used() -> None:
+    lines = convert_source(LATE_IMPORT % LOCAL_RANK).text.splitlines()
+    assert lines.count("import torch") == 1
+    assert lines.index("import os") < lines.index(LOCAL_RANK) < lines.index("    torch.cuda.set_device(LOCAL_RANK)")
