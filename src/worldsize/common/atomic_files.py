@@ -112,32 +112,6 @@ def write_once(path: str, value: Any, reserved: str = "") -> bool:
     return True
 
 
-def own_umask() -> int:
-    """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
-    for line in read_if_possible("/proc/self/status").splitlines():
-        if line.startswith(b"Umask:"):
-            return int(line.split()[1], 8)
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-class Umask:
-    """A context: what this process makes or starts inside has the umask `mask`; None changes nothing. All threads share
-    one umask, so no other thread may make files meanwhile."""
-
-    def __init__(self, mask: int | None) -> None:
-        self._mask = mask
-
-    def __enter__(self) -> None:
-        if self._mask is not None:
-            self._before = os.umask(self._mask)
-
-    def __exit__(self, *_: object) -> None:
-        if self._mask is not None:
-            os.umask(self._before)
-
-
 class Descriptor:
     """A context that closes a descriptor at its end."""
 

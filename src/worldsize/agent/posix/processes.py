@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
-from worldsize.common.atomic_files import Umask, open_log, read_if_possible
+from worldsize.common.atomic_files import open_log, read_if_possible
 from worldsize.common.named_tuple import Any
+from worldsize.common.umask import Umask
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

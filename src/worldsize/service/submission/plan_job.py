@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from worldsize.common.atomic_files import own_umask
 from worldsize.common.named_tuple import Any
+from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job

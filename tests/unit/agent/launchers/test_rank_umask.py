@@ -18,7 +18,8 @@ from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.posix import processes
 from worldsize.agent.startup.setup_script import environment_after_setup
-from worldsize.common.atomic_files import Umask, open_log, own_umask
+from worldsize.common.atomic_files import open_log
+from worldsize.common.umask import Umask, own_umask
 from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan, node_major_layout

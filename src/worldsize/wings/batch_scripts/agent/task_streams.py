@@ -12,9 +12,10 @@ import os
 import re
 import stat
 
-from worldsize.common.atomic_files import Umask, open_log, write_all
+from worldsize.common.atomic_files import open_log, write_all
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.common.umask import Umask
 from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.owners import is_believed
 from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask

@@ -1,0 +1,36 @@
+"""The umask of this process: read, and changed for a while.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.common.atomic_files import read_if_possible
+
+
+def own_umask() -> int:
+    """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
+    for line in read_if_possible("/proc/self/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return int(line.split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+class Umask:
+    """A context: what this process makes or starts inside has the umask `mask`; None changes nothing. All threads share
+    one umask, so no other thread may make files meanwhile."""
+
+    def __init__(self, mask: int | None) -> None:
+        self._mask = mask
+
+    def __enter__(self) -> None:
+        if self._mask is not None:
+            self._before = os.umask(self._mask)
+
+    def __exit__(self, *_: object) -> None:
+        if self._mask is not None:
+            os.umask(self._before)
