@@ -60,7 +60,7 @@ class ArrayElements:
         return len(self._final) == self._array.elements
 
     def statuses(self) -> list[Status]:
-        """Every element's. The final state of all is settled."""
+        """The status of every element. The final state of all is settled."""
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
             return [_lost_status("its run directory was deleted")] * number
@@ -120,7 +120,7 @@ class ArrayElements:
         try:
             handle = read_own_handle(paths)
         except (OSError, DamagedRun):
-            handle = None
+            handle = None  # what its array was given for it counts
         handle = handle or (given[element] if given else None)
         return PendingElement(element, paths, handle) if handle else None
 
@@ -151,7 +151,7 @@ class ArrayElements:
         try:
             told = run_status.status_from_records(pending.paths, self._plan_of(pending.paths), pending.handle)
         except (OSError, *PARSE_ERRORS):
-            return False
+            return False  # the compute is asked
         self._remember_final(pending.element, told)
         return told is not None
 
@@ -165,19 +165,20 @@ class ArrayElements:
         return status
 
     def _unstarted_status(self, pending: PendingElement, observation: Observation) -> Status:
-        """Those of which the compute says the same have ended alike, and are settled together."""
+        """The status of an element that ended before it was started. Those of which the compute says the same have
+        ended alike, and are settled together."""
         if observation in self._alike:
             known = self._alike[observation]
             known.elements.append(pending.paths)
             return known.status
 
-        def settled_by(paths: RunPaths, plan: Plan, status: Status) -> None:
+        def record(paths: RunPaths, plan: Plan, status: Status) -> None:
             self._alike[observation] = AlikeElements([paths], plan, status)
 
-        return self._fold_status(pending, observation, settled_by)
+        return self._fold_status(pending, observation, record)
 
     def _fold_status(
-        self, pending: PendingElement, observation: Observation, settled_by: run_status.RecordResult
+        self, pending: PendingElement, observation: Observation, record: run_status.RecordResult
     ) -> Status:
         _, paths, handle = pending
         compute = self.compute_of([handle])
@@ -185,13 +186,14 @@ class ArrayElements:
         remains = "local" in compute.capabilities and "queue" not in handle
         try:
             return run_status.fold_observation(
-                paths, compute, self._plan_of(paths), handle, observation, remains, settled_by
+                paths, compute, self._plan_of(paths), handle, observation, remains, record
             )
         except (OSError, *PARSE_ERRORS) as error:
             return run_status.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
-        """Of one element's plan the others' differ in nothing that their state depends on."""
+        """The plan of an element. Every element's is made from that of one of them: they differ in nothing that their
+        state depends on. ValueError where there is none."""
         if self._plan is None:
             self._plan = run_status.read_plan(paths)
         if self._plan is None:
@@ -204,11 +206,11 @@ class ArrayElements:
         try:
             write_search_outputs(self._paths.root, self._array)
         except (OSError, WorldsizeError):
-            pass
+            pass  # what the search found stays unwritten; how its array ended does not depend on it
         try:
             write_result(self._paths, array_result(self._array, statuses))
         except OSError:
-            pass  # read-only for us, or full: everybody who looks comes to the same conclusion
+            pass  # read-only for this user, or full: everybody who looks comes to the same conclusion
 
 
 def _lost_status(what: str) -> Status:

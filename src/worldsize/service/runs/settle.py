@@ -19,16 +19,17 @@ from worldsize.state.result import result
 def record_result(
     paths: RunPaths, plan: Plan, status: Status, write: Callable[[RunPaths, Any], object] = write_result
 ) -> None:
-    """Of this user's own runs: a file of root's in another's directory would be one that its owner cannot read."""
+    """Write the result of a run of this user's own; nothing of another's run: a file of root's in another's directory
+    would be one that its owner cannot read."""
     try:
         if is_own(paths):
             write(paths, result(plan, status))
     except OSError:
-        return  # read-only for us, or full: everybody who looks comes to the same conclusion
+        return  # read-only for this user, or full: everybody who looks comes to the same conclusion
 
 
 def replace_result(paths: RunPaths, plan: Plan, status: Status) -> None:
-    """The end that this user's own run had after all, in place of one that was LOST."""
+    """Write the end that this user's own run had after all, in place of one that was LOST."""
     record_result(paths, plan, status, lambda paths, end: write_json(paths.result, end))
 
 
@@ -65,16 +66,17 @@ def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> boo
 
 
 def request_end(paths: RunPaths, tell: Callable[[], None]) -> None:
-    """`tell` whoever runs it. Where that fails, or is interrupted, the run is not marked as cancelled by us: it goes
-    on, and its state says so. A compute that was told all the same says that it was cancelled."""
-    ours = False
+    """Mark the run as cancelled, then `tell` whoever runs it. Where that fails, or is interrupted, the mark that this
+    call made is removed: the run goes on, and its state says so. A compute that was told all the same says that the run
+    was cancelled."""
+    marked = False
     try:
-        ours = write_once(paths.cancel, {"time": time.time(), "pid": os.getpid()})
+        marked = write_once(paths.cancel, {"time": time.time(), "pid": os.getpid()})
     except OSError:
         pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
     try:
         tell()
     except BaseException:
-        if ours and os.path.exists(paths.cancel):
+        if marked and os.path.exists(paths.cancel):
             os.unlink(paths.cancel)
         raise

@@ -62,11 +62,11 @@ def read_native_handle(paths: RunPaths) -> Handle | None:
 def refresh_status(
     paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: IdleCallback | None = None
 ) -> Status:
-    """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of ours is ended,
-    and result.json written. LOST is settled as long as the nodes' records do not tell another end.
+    """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of this user's
+    own is ended, and result.json written. LOST is settled as long as the nodes' records do not tell another end.
 
-    The compute is asked where the nodes have not told everything, and before the directory is read: who has ended by
-    then has written what it had to say. `idle` is called while it thinks.
+    The compute is asked where the nodes have not told everything, and before the directory is read: a rank that has
+    ended by then has written what it had to say. `idle` is called while the compute thinks.
     """
     settled = read_result(paths)
     if settled is not None:
@@ -114,10 +114,10 @@ def fold_observation(
     handle: Handle | None,
     observation: Observation,
     remains: bool = True,
-    settled_by: RecordResult = record_result,
+    record: RecordResult = record_result,
 ) -> Status:
     """`refresh_status`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is
-    left. `settled_by` is given an end that nobody has written down."""
+    left. `record` is given an end that nobody has written down."""
     current = observed_attempt(paths, observation)
     if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
         paths = current
@@ -138,7 +138,7 @@ def fold_observation(
                 compute.end_remains(handle)
             else:
                 compute.cancel([handle])  # what started the agents may wait for ever for the lost one's end
-        return _conclude(paths, plan, status, settled_by)
+        return _conclude(paths, plan, status, record)
     if observation.ending:
         from worldsize.service.runs.start_failures import with_ending_cause
 
@@ -155,13 +155,13 @@ def _is_recent(directory: str) -> bool:
     return time.time() - os.stat(directory).st_mtime < _REQUEUEING
 
 
-def _conclude(paths: RunPaths, plan: Plan, status: Status, settled_by: RecordResult = record_result) -> Status:
-    """The status with what else is known of a failure, written down."""
+def _conclude(paths: RunPaths, plan: Plan, status: Status, record: RecordResult = record_result) -> Status:
+    """Add to the status what else is known of a failure, and write it down. Returns it."""
     if os.path.exists(paths.batch_log):
         from worldsize.service.runs.start_failures import with_cause
 
         status = with_cause(paths, status, is_cancelled(paths))
-    settled_by(paths, plan, status)
+    record(paths, plan, status)
     return status
 
 
@@ -190,7 +190,7 @@ def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation:
         try:
             newest = max(newest, os.stat(path).st_mtime)
         except OSError:
-            continue
+            continue  # not made yet, or gone
     if handle is None:
         return _is_interrupted(paths, time.time() - newest)
     patience = plan.grace + _LAG
@@ -203,7 +203,7 @@ def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation:
 
 def _server_time(paths: RunPaths) -> float:
     """The time by which the run's files are dated, which is not this machine's where a file server dates them; this
-    machine's where nothing of ours can be written."""
+    machine's where this process can write none of them."""
     try:
         return file_server_time(paths.logs_dir) if is_own(paths) else time.time()
     except OSError:

@@ -71,17 +71,17 @@ def _create_and_submit(
     request: SubmissionRequest, planned: PlannedJob, progress: Progress, submitting: Callable[[RunPaths], None]
 ) -> RunPaths:
     home, runs_dir = request.config.home, request.config.computes[planned.plan.compute].own_runs_dir
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
+    former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     try:
         paths = create_run(home, runs_dir, array=planned.is_array)
         mark_preparing(paths)
-        submissions = _fill_or_discard(request, planned, paths, progress, submitting, heard)
+        submissions = _fill_or_discard(request, planned, paths, progress, submitting, former_mask)
         try:
             _submit(planned.compute, submissions, home, paths)
         finally:
             unmark_preparing(paths)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, former_mask)
     return paths
 
 
@@ -91,13 +91,16 @@ def _fill_or_discard(
     paths: RunPaths,
     progress: Progress,
     submitting: Callable[[RunPaths], None],
-    heard: set[int | signal.Signals],
+    former_mask: set[int | signal.Signals],
 ) -> list[Submission]:
-    """What a terminal sends is `heard` meanwhile. Before it waits until the directory can go again, and after it until
-    the run's processes are known and have left the terminal."""
+    """Write the run's directory; discard the run where that fails or is interrupted. OSError becomes StorageError.
+
+    Meanwhile signals of a terminal are delivered as before, by the signal mask `former_mask`. Before it they wait until
+    the directory can be discarded; after it, until the run's processes are known and have left the terminal.
+    """
     try:
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+            signal.pthread_sigmask(signal.SIG_SETMASK, former_mask)
             submissions = _fill(request, plan_at(planned, request, paths), paths, progress)
             submitting(paths)
             return submissions
@@ -119,7 +122,7 @@ def refuse_array_rehearsal(job: Job) -> None:
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
-    """Of an array."""
+    """Notices about those outputs of an array to which every element writes; none of a run of its own."""
     return [
         f"outputs.{name}.path: every element writes to {output.path}"
         for name, output in planned.job.outputs.items()
@@ -128,7 +131,7 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
-    """The whole directory: what its runs have in common, then the plan of each, and its secrets."""
+    """Write the whole directory: what its runs have in common, then the plan of each, and its secrets."""
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
     write_launchers(plan, paths)
@@ -172,7 +175,8 @@ def _write_plan(submission: Submission) -> None:
 
 
 def _submit(compute: Compute, submissions: Sequence[Submission], home: str, paths: RunPaths) -> None:
-    """Whoever cancels meanwhile writes cancel.json, then looks for the handles; we do it the other way round."""
+    """Submit the runs, or conclude them as cancelled. Whoever cancels meanwhile writes cancel.json, then looks for the
+    handles; a submission writes the handles, then looks for cancel.json."""
     if os.path.exists(paths.cancel):
         what = "cancelled before it was submitted"
         _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
