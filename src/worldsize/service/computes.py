@@ -17,7 +17,8 @@ from worldsize.registry import load_module
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """The name to use: the command line's, else the job's, else the configured default. NotFound for an unknown one."""
+    """The name of the compute to use: the command line's, else the job's, else the configured default. NotFound for an
+    unknown one."""
     name = (asked or in_job or config.default_compute).removeprefix("azureml:")
     where = "--compute" if asked else "compute" if in_job else config.default_origin
     return config.compute(name, where).name
@@ -25,10 +26,10 @@ def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str
 
 def python_path(config: Config, compute: str, environ: Mapping[str, str], script: bool = False) -> tuple[str, ...]:
     """Directories that decide what `python` means: the compute's `python`, else the activated environment's (already
-    first on PATH), else the one of the Python that runs us, unless that is a tool's private environment.
+    first on PATH), else the one of the Python that runs worldsize, unless that is a tool's private environment.
 
-    A batch script, `script`, has the PATH of the shell that submits it, as with sbatch; ours is for a PATH without any
-    `python`.
+    A batch script, `script`, has the PATH of the shell that submits it, as with sbatch; worldsize's own is for a PATH
+    without any `python`.
     """
     configured = config.computes[compute].python
     if configured:
@@ -50,7 +51,7 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """ConfigError for a type that this installation cannot use."""
+    """The configured compute `name`. ConfigError for a type that this installation cannot use."""
     settings = config.compute(name)
     module = _find_compute_module(settings.type)
     if module is None:

@@ -27,21 +27,21 @@ def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def rank_only_variables(job: Job) -> tuple[str, ...]:
-    """Those that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them, which a
-    shell may export, too."""
+    """Variables that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them,
+    which a shell may export, too."""
     own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
     return (*job.secrets, *(name for name in own if name not in job.secrets))
 
 
 def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """For what builds a job's environment."""
+    """The environment of programs that build a job's environment."""
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     return restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
 
 
 def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """For what fetches these requirements: without what `secrets:` names, but where one of them asks for it, as the
-    login of a repository."""
+    """The environment of programs that fetch the requirements `lines`: without what `secrets:` names, except where one
+    of them asks for it, as the login of a repository."""
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
     asked = variables_of_requirements(lines)
@@ -49,8 +49,8 @@ def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str
 
 
 def variables_of_requirements(lines: Sequence[str]) -> set[str]:
-    """The names of variables that requirements want, and the files that they include; none where nothing here could
-    install them."""
+    """The names of variables that requirements, and the files that they include, ask for; none where this installation
+    could not install them."""
     reader = find_module("wings.environments.pip.requirements")
     return set(reader.referenced_variables(lines)) if reader else set()
 

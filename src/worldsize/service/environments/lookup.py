@@ -137,7 +137,7 @@ def _existing_environment(
 
 
 def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
-    """What is to be said of the image that it names."""
+    """Notices about the container image that an environment names."""
     if spec.image is None:
         return ()
     if spec.needs_build or spec.existing_python:
@@ -146,15 +146,16 @@ def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
 
 
 def record_environment(environment: Environment, paths: RunPaths, secrets: Collection[str]) -> None:
-    """Writes down what the run runs in: of a built environment its lock, else what can be seen of it; without the texts
-    `secrets`. BuildError where it was removed meanwhile; OSError."""
+    """Write down what the run runs in: of a built environment its lock, else what can be seen of it; without the texts
+    `secrets`. BuildError where the environment was removed meanwhile; OSError."""
     built = environment.recipe is not None
     value = provider("environments").build_record(environment, secrets) if built else _record_of_existing(environment)
     write_json(paths.environment, value)
 
 
 def _record_of_existing(environment: Environment) -> dict[str, Any]:
-    """Its packages as far as this installation can look at them."""
+    """The record of an environment that exists: where it is, and its packages as far as this installation can look at
+    them."""
     found = environment.existing
     if found is None:
         return {"prefix": None, "kind": None}

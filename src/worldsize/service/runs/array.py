@@ -75,7 +75,8 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return self.array.values[element] if self.array.values else {}
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Every element's, from one query for all that have not ended. The final state of all is settled."""
+        """The status of every element, from one query for all that have not ended. The final state of all is
+        settled."""
         return self._elements.statuses()
 
     @property
@@ -96,7 +97,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return total_usage(used) if used else None
 
     def _has_begun(self, number: int) -> bool:
-        """An element's directories are made when it first starts."""
+        """Whether an element has been started: its directories are made when it first starts."""
         return os.path.exists(RunPaths(element_root(self.paths.root, number)).attempt_dir)
 
     def overall(self, statuses: Sequence[Status]) -> Status:

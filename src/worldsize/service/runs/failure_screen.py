@@ -68,7 +68,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 
 def _text_masker(plan: Plan, environ: Mapping[str, str]) -> Callable[[str], str]:
-    """Masks secrets in what ranks have written, before people see it."""
+    """A function that masks secrets in what ranks have written, before people see it."""
     names = (*plan.secrets, *masked_variables(plan))
     known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
     secrets = secret_values(known, names)
@@ -82,7 +82,8 @@ def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict
 
 
 def run_failure_lines(run: Run, status: Status) -> list[str]:
-    """The screen under the headline; the status's own message where no rank failed."""
+    """The screen under the headline; the status's own message where no rank failed; no lines where there is nothing to
+    say but that the run was cancelled."""
     if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
         return []
     data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
@@ -129,7 +130,7 @@ def _frame_text(frame: dict[str, Any], code: str) -> str:
 
 
 def _shown_lines(lines: Iterable[str], mask: Callable[[str], str]) -> list[str]:
-    """Long ones cut."""
+    """The lines as they are shown: masked, long ones cut."""
     return [_shorten(mask(line)) for line in lines]
 
 

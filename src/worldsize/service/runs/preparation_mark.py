@@ -15,8 +15,8 @@ _UNMARKED = 5.0
 
 
 def mark_preparing(paths: RunPaths) -> None:
-    """This process prepares the run. A link that leads nowhere: whole or not there, and one call to the system; a file
-    where there are no links."""
+    """Mark the run as being prepared by this process. The mark is a link that leads nowhere: whole or not there, and
+    one call to the system; a file where there are no links."""
     pid = os.getpid()
     mark = f"{pid}:{processes.start_time(pid)}:{os.uname().nodename}"
     try:
@@ -55,6 +55,6 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 
 def _mark_path(paths: RunPaths) -> str:
-    """Elements are prepared with their array."""
+    """The path of the mark. Elements are prepared with their array, and have its mark."""
     place = array_of(paths)
     return RunPaths(place[0]).preparing if place else paths.preparing

@@ -205,9 +205,10 @@ class Run(SubmittedRuns):
             self.compute.cancel([handle], now)
 
     def end_remains(self) -> int:
-        """End at once what a run that is final may have left; how many processes that were. One whose directory was
-        damaged, or deleted since it was looked at first, is searched for on this machine. None of another user's, who
-        may name any process there, nor of one that was not there: it may be another's a moment later."""
+        """End at once what a run that is final may have left; how many processes that were. What is left of a run whose
+        directory was damaged, or deleted since it was looked at first, is searched for on this machine. Nothing is
+        ended of another user's run, whose files may name any process there, nor of one that was not there: it may be
+        another's a moment later."""
         if not self._own:
             return 0
         try:
@@ -215,13 +216,14 @@ class Run(SubmittedRuns):
             if handle is not None:
                 return self.compute.end_remains(handle)
         except (WorldsizeError, OSError, *PARSE_ERRORS):
-            pass
+            pass  # neither its compute nor its files help: its processes are looked for here
         from worldsize.compute.local.leftovers import kill_leftovers
 
         return kill_leftovers(self.id, self.paths.root)
 
     def end_deleted(self) -> int:
-        """The same for a run of which only its id is known, by the user: its directory is gone."""
+        """End at once what is left of a run whose directory is gone, and of which only the id is known, by the user;
+        how many processes that were."""
         from worldsize.compute.local.leftovers import kill_leftovers
 
         return 0 if self._foreign else kill_leftovers(self.id, None)
@@ -230,7 +232,8 @@ class Run(SubmittedRuns):
         return run_summary(self.plan, statuses[0] if statuses else self.look())
 
     def wait_explanation(self, status: Status, seconds: float) -> WaitExplanation | None:
-        """Why it waits in a queue, found out in about `seconds`; None where it does not, or nobody can tell now."""
+        """Why the run waits in a queue, found out in about `seconds`; None where it does not wait, or nobody can tell
+        now."""
         handle = self.native() if status.state == RunState.QUEUED else None
         if handle is None or "explain" not in self.compute.capabilities:
             return None
@@ -242,7 +245,7 @@ class Run(SubmittedRuns):
             return None
 
     def _submission_text(self) -> str:
-        """An element's submission is its array's."""
+        """What was submitted, for an element with its array; "" where it cannot be read."""
         place = array_of(self.paths)
         try:
             return read_file(RunPaths(place[0]).submission if place else self.paths.submission).decode("utf-8")

@@ -52,6 +52,7 @@ class SubmittedRuns(ABC):
     def common(self) -> Plan | Array: ...
 
     def has_plan(self) -> bool:
+        """Whether what its runs have in common is there, and can be read."""
         try:
             return bool(self.common)
         except WorldsizeError:

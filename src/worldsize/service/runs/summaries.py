@@ -47,7 +47,7 @@ def _statuses(runs: Sequence[Run]) -> list[Status]:
 
 
 def _refresh_status(run: Run, seen: Observation | None) -> Status:
-    """What is wrong with one run is said in its place, and hides no other."""
+    """The status of one run now. What is wrong with a run is said in its own status, and hides no other run."""
     try:
         try:
             return run.look(seen)
@@ -58,13 +58,13 @@ def _refresh_status(run: Run, seen: Observation | None) -> Status:
 
 
 def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
-    """Who is asked for the run: another head node, or account, knows nothing of it. For somebody else's run nobody may
-    be who wants a password."""
+    """What identifies the scheduler that is asked for the run: another head node, or account, knows nothing of it. For
+    somebody else's run no scheduler that wants a password may be asked."""
     return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
 
 
 def _handle(run: Run) -> Handle | None:
-    """None where there is none, or none that can be used: `Run.look` says so."""
+    """The run's handle. None where there is none, or none that can be used: `Run.look` says so."""
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
@@ -73,6 +73,8 @@ def _handle(run: Run) -> Handle | None:
 
 
 def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
+    """What the compute says of the runs of one scheduler, by run id; nothing where it cannot be asked for all
+    together."""
     try:
         found = group[0][0].compute.observe([handle for _, handle in group])
     except (WorldsizeError, *PARSE_ERRORS):

@@ -33,25 +33,25 @@ class ScriptSubmission(Protocol):
         """Write the files of both into a run directory. OSError."""
 
     def link_left_out_paths(self, job: Job, paths: RunPaths) -> list[str]:
-        """Links, in the run's snapshot, to paths that the script names and that the snapshot leaves out: their names.
-        OSError."""
+        """Make links, in the run's snapshot, to paths that the script names and that the snapshot leaves out. Returns
+        their names. OSError."""
 
 
 class ScriptCheck(Protocol):
     """A module that looks at such jobs before anything is created."""
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
-        """What would go wrong with the script, each with its line."""
+        """What would go wrong with the script: findings, each with its line."""
 
     def option_origin(self, job: Job, key: str) -> str | None:
         """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
 
 
 def script_submission() -> ScriptSubmission:
-    """ConfigError where this installation knows no batch scripts."""
+    """The wing's functions for submitting batch scripts. ConfigError where this installation knows no batch scripts."""
     return cast(ScriptSubmission, load_module(_SUBMISSION, WHAT))
 
 
 def script_check() -> ScriptCheck:
-    """As `script_submission`."""
+    """The wing's functions for checking batch scripts. ConfigError as for `script_submission`."""
     return cast(ScriptCheck, load_module(_CHECK, WHAT))

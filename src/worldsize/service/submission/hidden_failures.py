@@ -29,7 +29,8 @@ _TRAINING_PROGRAM = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|
 
 
 def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Notices. Nothing is said of what only might train, nor where the command looks to it itself."""
+    """Notices about programs whose failure is hidden. There is none for a program that only might train, nor where the
+    command handles failures itself."""
     if job.argv or job.batch_script is not None or re.search(_HANDLED_BY_COMMAND, job.command):
         return []
     hidden = dict(_hidden_programs(job.command))

@@ -89,7 +89,8 @@ def make_plan(
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
-    """The user's. The group of a shared run reads what the ranks make, and nobody else writes to it."""
+    """The ranks' umask: the user's; with `share: group` one that lets the group read what the ranks make, and nobody
+    else write to it."""
     return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
 
 
@@ -112,8 +113,8 @@ def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = (
 
 
 def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str, ...]) -> Plan:
-    """`plan` with the directories `path` first on PATH; by a line of setup where there are others, which may put
-    another `python` first."""
+    """`plan` with the directories `path` first on PATH. Where there are other lines of setup, which may put another
+    `python` first, a line of setup does that."""
     setup = _setup_lines(job, facts)
     first = (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH",) if path else ()
     lines = (*first, *setup) if setup and plan.batch is None else ()
@@ -135,7 +136,8 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 
 
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
-    """As the distribution says, unless the command is a launcher that starts a node's ranks itself."""
+    """The arrangement that the distribution makes, unless the command is a launcher that starts a node's ranks
+    itself."""
     arrangement = distribution.arrange(job.resources.instance_count)
     for program, module in _PROGRAMS.items() if job.batch_script is None else ():
         if program in job.command and program_name(program, job.command, job.argv):
@@ -164,7 +166,7 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 
 
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
-    """The words as they are where the job has nothing that an expression could name."""
+    """The command's words; as they are where the job has nothing that an expression could name."""
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -177,7 +179,8 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """What the job asks for wins over what a shell left behind; a share of threads worked out by us does not."""
+    """The variables of the ranks. What the job asks for wins over what a shell left behind; a share of threads that
+    worldsize works out does not."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
@@ -192,7 +195,7 @@ def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
 
 
 def _variables(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """The job's own, with its expressions resolved."""
+    """The job's own variables, with their expressions resolved."""
     return {
         name: _resolve_text(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
         for name, text in job.environment_variables.items()
@@ -241,7 +244,8 @@ def _name(job: Job) -> str:
 
 
 def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
-    """The job's; else the cores of a shared host over all its ranks; else None, and each node shares out its own."""
+    """Threads of each rank: the job's; else the cores of a shared host over all its ranks; else None, and each node
+    shares out its own."""
     if job.threads:
         return job.threads
     if facts.cores_per_node is None:
@@ -252,8 +256,8 @@ def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int 
 
 
 def _bind(job: Job, facts: ComputeFacts) -> str:
-    """Not on a machine that other runs share, where two runs would land on the same cores: the kernel balances better.
-    A node of a run's own knows best which CPUs it was given."""
+    """How ranks are bound to CPUs: not at all on a machine that other runs share, where two runs would land on the same
+    cores, since the kernel balances better. A node that is the run's alone knows best which CPUs it was given."""
     return "none" if job.bind == "none" or facts.shared_host else "node"
 
 

@@ -126,7 +126,7 @@ def _require_providers(job: Job, plan: Plan) -> None:
 
 
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
-    """The same in the directory `paths` of a run, or of an array."""
+    """The planned job in the directory `paths` of a run, or of an array."""
     plan, first = planned.plan, paths
     if plan.array is not None:
         first = RunPaths(element_root(paths.root, 0))
@@ -188,7 +188,7 @@ def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
 
 
 def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
-    """The same, as the first of several runs, of which at most `at_once` run at the same time."""
+    """The planned job as the first of several runs, of which at most `at_once` run at the same time."""
     number, plan, facts = len(planned.elements), planned.plan, planned.facts
     at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
@@ -270,7 +270,8 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 
 
 def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
-    """On nodes that share no more than a directory with this machine, only what is configured for them counts."""
+    """The directories that decide what `python` means. On nodes that share no more than a directory with this machine,
+    only what is configured for them counts."""
     if not facts.mapped:
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)

@@ -19,8 +19,9 @@ def provide(
     progress: Progress,
     start: Callable[[SubmissionRequest, Progress], RunPaths],
 ) -> tuple[SubmissionRequest, PlannedJob]:
-    """With what the job needs, built and fetched; planned once more where anything was. `start` starts runs that build.
-    UsageError, WorldsizeError: what cannot be had."""
+    """Build and fetch what the job needs. Returns the request and the plan with that; the job is planned once more
+    where anything was built or fetched. `start` starts runs that build. UsageError, WorldsizeError: what cannot be
+    had."""
     built = planned.environment is not None and not planned.environment.ready
     if planned.environment is not None and planned.environment.recipe is not None:
         provider("environments").ensure_ready(planned.environment, progress, start)

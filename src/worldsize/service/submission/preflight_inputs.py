@@ -64,7 +64,7 @@ def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[
 
 
 def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """What is said of data that is fetched: its checksum, and its size."""
+    """Findings about data that is fetched: its checksum, and its size."""
     at = origins.of(f"inputs.{name}.sha256")
     if value.sha256 is not None and not _SHA256.fullmatch(value.sha256):
         yield CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")

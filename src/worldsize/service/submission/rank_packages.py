@@ -25,12 +25,12 @@ HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
 PROGRAMS = "inrank/bin"
-"""Where a run has programs of ours for its ranks."""
+"""Where a run has worldsize's programs for its ranks."""
 
 
 def packages_of(job: Job) -> tuple[str, ...]:
-    """Those that the job asks for, in the order in which torch is changed. ConfigError for one that this installation
-    is without."""
+    """The packages that the job asks for, in the order in which torch is changed. ConfigError for one that this
+    installation is without."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
@@ -44,8 +44,8 @@ def _folder(package: str) -> str:
 
 
 def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Where each module comes from that ranks find in their run, by its name there: the exception hook, and those of
-    packages."""
+    """The sources of the modules that ranks find in their run, by their names there: the exception hook, and the
+    modules of packages."""
     found = {HOOK: source_file(*HOOK.split("/"))}
     if packages:
         found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
@@ -59,8 +59,8 @@ def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
-    """Each of `rank_modules` with bytecode beside it, since compiling them would cost each rank more than reading; and
-    the packages' programs. OSError."""
+    """Write each of `rank_modules`, with bytecode beside it, since compiling them would cost each rank more than
+    reading; and the packages' programs. OSError."""
     from worldsize.snapshot.agent_bundle import ensure_bytecode
 
     for name, source in rank_modules(packages).items():
@@ -88,7 +88,7 @@ def _programs(packages: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
-    """`plan` of a rehearsal with the programs in `paths` before everything else on PATH, and no more with those in
+    """The `plan` of a rehearsal with the programs in `paths` before everything else on PATH, and without those in
     `former`; the job's own lines of setup come later, and may put others first."""
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:

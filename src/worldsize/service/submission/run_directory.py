@@ -27,7 +27,7 @@ _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
 def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
-    """What the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
+    """Write what the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
     from worldsize.snapshot.git import start_git_diff
 
@@ -55,7 +55,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
 def write_record(
     request: SubmissionRequest, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
 ) -> None:
-    """`also`: texts that are secrets, besides those of the plan."""
+    """Write the run's record, with secrets masked. `also`: texts that are secrets, besides those of the plan."""
     from worldsize.jobspec.dump import job_tree
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.snapshot.run_record import make_record
@@ -103,7 +103,7 @@ def _launcher_files(plan: Plan) -> Mapping[str, bytes]:
 
 
 def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
-    """What it waits for, with the directories as the nodes call them."""
+    """Write down what the run waits for, with the directories as the nodes call them."""
     from worldsize.plan.array import after_file
 
     rows = [
@@ -114,7 +114,7 @@ def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapp
 
 
 def _share_with_group(paths: RunPaths, progress: Progress) -> None:
-    """The group may enter the run's directories. What is written there from now on is readable to it."""
+    """Let the group enter the run's directories. What is written there from now on is readable to the group."""
     for path in (paths.root, *paths.directories()):
         if os.path.isdir(path):
             _allow(path, _ENTER)
@@ -133,7 +133,7 @@ def _own_directories(config: Config) -> list[str]:
 
 
 def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
-    """The digest of the code as it is now in the run, None for no code."""
+    """Take a snapshot of the code into the run. Returns its digest, None for no code."""
     if job.code is None:
         return None
     from worldsize.snapshot.snapshot import take_snapshot
@@ -164,7 +164,8 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
 
 
 def _make_output(path: str, kind: str, outputs: str) -> None:
-    """One below the run's `outputs` has the mode of that; any other is made as the user's own `mkdir` would make it."""
+    """Make an output's directory. One below the run's `outputs` gets the mode of that; any other is made as the user's
+    own `mkdir` would make it."""
     directory = os.path.dirname(path) if kind == "uri_file" else path
     if os.path.commonpath((directory, outputs)) != outputs:
         os.makedirs(directory, exist_ok=True)
@@ -194,7 +195,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
 
 def share_code(paths: RunPaths) -> None:
-    """The group may read the snapshot."""
+    """Let the group read the snapshot."""
     for directory, names, files in os.walk(paths.code):
         for name in names:
             path = os.path.join(directory, name)
