@@ -103,7 +103,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_age(text: str, where: str = "--older-than") -> float:
-    """Seconds. UsageError for what is no age."""
+    """An age in seconds. UsageError for what is no age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
@@ -111,7 +111,7 @@ def parse_age(text: str, where: str = "--older-than") -> float:
 
 
 def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
-    """The shell offers what `complete` returns."""
+    """Let the shell offer what `complete` returns for the argument."""
     argument.completer = complete  # type: ignore[attr-defined]
 
 
@@ -130,7 +130,7 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
 
 
 def find_run(text: str | None) -> Run:
-    """UsageError for an array: whoever asks for one run can do nothing with many."""
+    """The run of that name. UsageError for an array: whoever asks for one run can do nothing with many."""
     from worldsize.service.runs.run import Run
 
     found = find_runs(text)

@@ -92,7 +92,7 @@ def _columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our exit code and a pointer to the verb's help; `verbs` holds the parsers of the verbs."""
+    """argparse with worldsize's exit code and a pointer to the verb's help; `verbs` holds the parsers of the verbs."""
 
     verbs: Mapping[str, argparse.ArgumentParser] = {}
 
@@ -125,7 +125,7 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
 
 
 def split_words(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """Our own words, and those after the first `--`: a command of the user's, exactly as typed."""
+    """worldsize's own words, and those after the first `--`: a command of the user's, exactly as typed."""
     words = list(argv)
     if "--" not in words:
         return words, None
@@ -155,7 +155,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: OSError) -> str:
-    """What is written to a file of ours is caught where that is done: without a name it is our output."""
+    """The error in words. An error about a file that worldsize writes is caught where it is written; so one without a
+    name is about the output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"cannot write the output: {error.strerror}"
     if error.filename is not None and error.strerror:
@@ -218,12 +219,14 @@ def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], ext
 
 
 def _discard_stream(descriptor: int) -> None:
-    """Whoever read us has gone, or its disk is full: nothing more may be written, not even by a last flush."""
+    """Lead the stream nowhere. Whoever read it has gone, or its disk is full: nothing more may be written, not even by
+    a last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _open_streams() -> None:
-    """Whatever we were started with, printing works: closed streams go nowhere, odd characters are escaped."""
+    """Make printing work, whatever this process was started with: closed streams go nowhere, odd characters are
+    escaped."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         while os.open(os.devnull, os.O_RDWR) <= 2:
             pass
@@ -255,7 +258,7 @@ def _run_main() -> int:
         return main()
     except SystemExit as end:  # argparse: help was printed, or a mistake
         return end.code if isinstance(end.code, int) else 0
-    except Exception:  # noqa: BLE001  (a mistake of ours, said in words that may be those of others)
+    except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may hold words of others)
         from traceback import format_exc
 
         from worldsize.cli.output import report_message

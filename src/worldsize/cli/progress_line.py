@@ -49,6 +49,7 @@ class ProgressLine(NoticePrinter):
         show_transient_line(mask_text(text))
 
     def clear(self) -> None:
+        """Take away what was shown for the moment."""
         if self._shown:
             self._shown = False
             show_transient_line()

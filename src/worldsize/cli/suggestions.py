@@ -21,7 +21,7 @@ _FILE_SIMILARITY = 0.75
 
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
-    """`verb` is the first of `words` that is no option, and none of ours."""
+    """The error for `verb`, the first of `words` that is no option, and none of worldsize's verbs."""
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
@@ -39,7 +39,8 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
 def unknown_words_error(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
-    """The words that are left over after the verb's own, such as a misspelt option, or a command without `--`."""
+    """The error for words that are left over after the verb's own, such as a misspelt option, or a command without
+    `--`."""
     parser, verb = _innermost_parser(parser, verb, words)
     if verb in STARTING and not extra[0].startswith("-"):
         return _missing_dashes_error(words[words.index(verb) + 1 :], verb, extra)
@@ -53,7 +54,7 @@ def unknown_words_error(
 def _innermost_parser(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, str]:
-    """Of a verb with actions of its own, the action's parser."""
+    """The parser of the verb, or of its action where it has actions of its own; and what it is called."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             chosen = next((word for word in words if word in action.choices), None)
@@ -81,7 +82,7 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
-    """For a script or a program that stands where a job file should; None where it may well be a job file."""
+    """The error for a script or a program that stands where a job file should; None where it may well be a job file."""
     if name.endswith(_SCRIPTS):
         what = f"{_shortened_text(name)} is a script, not a job file"
     elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not shutil.which(name):
@@ -93,7 +94,7 @@ def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
 
 
 def missing_file_error(name: str) -> NotFound:
-    """With the job file that is there under nearly the same name."""
+    """The error for a missing job file, with the one that is there under nearly the same name."""
     directory = os.path.dirname(name) or "."
     try:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))

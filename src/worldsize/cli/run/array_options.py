@@ -53,7 +53,7 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
 
 
 def _check_sets(job: Job, sets: Sequence[str]) -> None:
-    """A value that is set for an input that varies would be without effect."""
+    """Check `--set`: a value that is set for an input that varies would be without effect. JobError."""
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")
         if section == "inputs" and name in job.matrix:

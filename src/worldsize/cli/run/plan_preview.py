@@ -75,12 +75,12 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
 
 
 def _command(argv: Sequence[str]) -> str:
-    """As a line for bash, secrets masked."""
+    """The words as a line for bash, secrets masked."""
     return " ".join(map(_quote, mask_argv(argv)))
 
 
 def _quote(word: str) -> str:
-    """For bash, in one line."""
+    """A word for bash, in one line."""
     if word.isprintable():
         return shlex.quote(word)
     from worldsize.logs.text import escape
@@ -125,7 +125,7 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
 
 
 def _with_placeholders(text: str) -> str:
-    """With words where the port and a node's cores are not known yet."""
+    """The text with words in place of the port and a node's cores, which are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"
     return text.replace(f":{_UNKNOWN}", ":<port>").replace(f"> {_UNKNOWN}", "> <cores>")

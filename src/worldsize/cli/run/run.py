@@ -238,7 +238,7 @@ def _print_id(run_id: str) -> None:
 
 
 def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
-    """With notices; and at a terminal, with a line about how far it is."""
+    """Start the run, showing notices; and at a terminal, a line about how far it is."""
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return start(request, told, submitting)

@@ -73,7 +73,7 @@ class ArrayView:
         return lines
 
     def _waiting_lines(self, statuses: Sequence[Status]) -> list[str]:
-        """Why the first one that waits does."""
+        """Why the first element that waits does so."""
         first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
         if first is None:
             return []

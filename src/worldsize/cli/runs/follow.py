@@ -30,7 +30,7 @@ _ACCOUNTING_SHARE = 0.2
 
 
 class DetachRequest(Exception):
-    """The user leaves; the run goes on. `code` is what we exit with."""
+    """The user leaves; the run goes on. `code` is the exit code of this process."""
 
     def __init__(self, code: int) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class DetachRequest(Exception):
 class FollowSignals:
     """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
 
-    As long as there is no run (`run` is None), each of them just ends us. Signals that were ignored when we were
-    started (nohup, a background job) stay so.
+    As long as there is no run (`run` is None), each of them just ends this process. Signals that were ignored when it
+    was started (nohup, a background job) stay so.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress
 
 
 def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
-    """What they used, where their compute counts that."""
+    """What the runs used, where their compute counts that."""
     status = runs.overall(statuses)
     took = (status.ended or 0.0) - (status.started or 0.0)
     used = runs.usage(statuses, min(_ACCOUNTING_SHARE * took * len(statuses), _ACCOUNTING_LAG))

@@ -28,7 +28,7 @@ class JsonPrinter:
         self._begun: dict[int, str] = {}
 
     def show(self, groups: Sequence[Group]) -> None:
-        """A long line comes in pieces, and is one object all the same."""
+        """Show the lines, one object each: a long line that comes in pieces is one object all the same."""
         rows = []
         for (rank,), pieces in groups:
             for piece in pieces:

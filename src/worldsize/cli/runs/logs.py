@@ -92,13 +92,14 @@ def _open_log(run: Run, options: argparse.Namespace, write: Callable[[str], obje
 
 
 def _await_plan(run: Run) -> None:
-    """A run that is still being prepared has no ranks to follow yet."""
+    """Wait for the plan of a run that is still being prepared: until then it has no ranks to follow."""
     while not os.path.exists(run.paths.plan) and not run.look().final:
         time.sleep(_PAUSE)
 
 
 def _choose_attempt(run: Run, options: argparse.Namespace) -> None:
-    """Raises UsageError for one that there was not."""
+    """Turn `run` to the attempt that was asked for. UsageError for one that there was not, and for following one that
+    is over."""
     last = run.paths.attempt
     if options.attempt > last:
         attempts = "attempt 0 only" if last == 0 else f"attempts 0 to {last}"
@@ -129,7 +130,7 @@ def _open_reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: 
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises UsageError for options of which one would be without effect."""
+    """Check the options. UsageError for one that would be without effect."""
     for one, other in (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold")):
         if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}

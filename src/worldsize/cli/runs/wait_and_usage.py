@@ -9,7 +9,7 @@ from worldsize.state.records import Status
 
 
 def warning_lines(status: Status) -> list[str]:
-    """All but the first, each as a line."""
+    """All warnings but the first, each as a line."""
     return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
 
 
