@@ -147,4 +147,5 @@ class Compute(Protocol):
         on a run that has ended."""
 
     def end_remains(self, handle: Handle) -> int:
-        """End at once what a run that is over may have left where we can reach it; how many processes that were."""
+        """End at once what a run that is over may have left where this process can reach it; how many processes that
+        were."""

@@ -51,7 +51,7 @@ class ComputeNode(NamedTuple):
 class NodeCommand(NamedTuple):
     """A command, to be executed once on each of some nodes.
 
-    argv       executed as it is, without a shell of ours
+    argv       executed as it is, without a shell in between
     nodes      their numbers, ascending: those of the run's plan, or of an allocation of its own, from 0
     cwd        where; a node of its own that lacks it takes the home instead
     plan       of the run beside whose ranks it is executed, in their environment, with its `paths`; None: nodes of its
@@ -128,19 +128,20 @@ class CanExecute(Protocol):
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
         """Start the command: on nodes of a running run, whose ranks it neither waits for nor disturbs; with None on as
-        many nodes of its own. Ends when we do. UsageError for a run that cannot be reached from here."""
+        many nodes of its own. The command ends when this process does. UsageError for a run that cannot be reached from
+        here."""
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        """An interactive shell on the command's one node, at our terminal; its exit code, unless this process becomes
-        the shell itself. UsageError as above."""
+        """Open an interactive shell on the command's one node, at the terminal of this process. Returns the shell's
+        exit code, unless this process becomes the shell itself. UsageError as above."""
 
 
 class CanRequeue(Protocol):
     """Capability "requeue"."""
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        """Put it back into the queue, as attempt `attempt`: one that has failed or was cancelled, or one that runs,
-        which is ended first. SubmitRejected where it cannot be (any more); SubmitAgain."""
+        """Put the run back into the queue, as attempt `attempt`: one that has failed or was cancelled, or one that
+        runs, which is ended first. SubmitRejected where it cannot be (any more); SubmitAgain."""
 
 
 class Change(NamedTuple):

@@ -31,7 +31,8 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
 
 
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
-    """Of a run that had not been started when its handle was read. `said` keeps what was found out of each queue."""
+    """What is seen of a run that had not been started when its handle was read. `said` keeps what was found out of each
+    queue."""
     if handle["host"] != processes.host_name():
         return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):

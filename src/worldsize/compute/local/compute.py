@@ -50,10 +50,10 @@ class LocalCompute:
         self._settings = settings or ComputeSettings(name)
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours = self._settings.options
+        own = self._settings.options
         cores = len(os.sched_getaffinity(0))
         return ComputeFacts(
-            self._requested_gpus(job), cores, True, modules=ours.get("modules", ()), setup=ours.get("setup", ())
+            self._requested_gpus(job), cores, True, modules=own.get("modules", ()), setup=own.get("setup", ())
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
@@ -180,7 +180,7 @@ class LocalCompute:
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
-    """What this machine, or this user on it, may not start at all."""
+    """Errors for what this machine, or this user on it, may not start at all."""
     import resource
 
     from worldsize.agent.control.rendezvous import OPEN_FILES
@@ -202,7 +202,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
 
 def _pid_max() -> int:
-    """-1 where the system does not tell."""
+    """The system's limit of process numbers; -1 where the system does not tell."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())

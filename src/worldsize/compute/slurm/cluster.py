@@ -1,7 +1,7 @@
 """What a cluster has and what of it is free: nodes and partitions, from one sinfo each.
 
-Columns are asked for with width 0 and our own separator, as in `queue`. The state is sinfo's StateLong, whose last
-character is a mark (sinfo's manual, "NODE STATE CODES").
+Columns are asked for with width 0 and the separator of `job_rows`, as in `queue`. The state is sinfo's StateLong, whose
+last character is a mark (sinfo's manual, "NODE STATE CODES").
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
 
 
 def node_rows(text: str) -> list[ComputeNode]:
-    """sinfo --Node prints a node once for each of its partitions."""
+    """The nodes in sinfo's answer, each once: sinfo --Node prints a node once for each of its partitions."""
     found: dict[str, ComputeNode] = {}
     for value in values_of(text, _NODE_COLUMNS):
         node = _node(value)
@@ -80,7 +80,7 @@ def node_rows(text: str) -> list[ComputeNode]:
 
 
 def partition_rows(text: str) -> list[PartitionRow]:
-    """sinfo prints a partition once for each kind of node in it."""
+    """The partitions in sinfo's answer, each once: sinfo prints a partition once for each kind of node in it."""
     found: dict[str, PartitionRow] = {}
     for value in values_of(text, _PARTITION_COLUMNS):
         row = _partition(value)

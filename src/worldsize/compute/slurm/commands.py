@@ -85,7 +85,7 @@ def call(
         _kill(process)
         what = f"Slurm's {program} gave no answer within {timeout:g} s"
         raise SubmitAgain(what, program, "the cluster's controller may be busy or away; try again") from None
-    except BaseException:
+    except BaseException:  # what `idle` raises, an interrupt too: no program stays behind
         _kill(process)
         raise
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode

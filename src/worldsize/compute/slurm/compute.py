@@ -80,9 +80,9 @@ class SlurmCompute:
         self._run = partial(run_slurm, environ=environ)
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours = self._settings.options
+        own = self._settings.options
         gpus = options.gpus_per_node(self._merged_options(job))
-        modules, setup = ours.get("modules", ()), ours.get("setup", ())
+        modules, setup = own.get("modules", ()), own.get("setup", ())
         return ComputeFacts(gpus, kept=KEPT, modules=modules, setup=setup)
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
@@ -103,10 +103,10 @@ class SlurmCompute:
         ]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """The compute's own table, where it said what the job did not."""
+        """The finding; about the key of the compute's own table where that said what the job did not."""
         _, _, key = (found.where or "").partition("slurm.")
-        ours = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
-        return found._replace(where=f"compute.{self.name}.{key}") if ours and key not in job.slurm else found
+        is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
+        return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found
 
     def check_locations(self, job: Job) -> list[CheckResult]:
         """Whether the nodes will see what the run needs."""
@@ -255,7 +255,7 @@ class SlurmCompute:
 
 
 def _dependency_option(submission: Submission) -> list[str]:
-    """Dependencies on other runs, beside those that the job names itself."""
+    """sbatch's option for dependencies on other runs, besides those that the job names itself."""
     waits = [
         "{}:{}".format("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
         for after in submission.after

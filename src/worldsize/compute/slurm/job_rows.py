@@ -84,7 +84,7 @@ class JobRow(NamedTuple):
 
 
 def format_option(columns: Iterable[str]) -> str:
-    """Columns for squeue and sinfo, of any width, each followed by our separator."""
+    """The option with columns for squeue and sinfo, of any width, each followed by `SEPARATOR`."""
     return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)
 
 
@@ -189,7 +189,7 @@ def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
-    """All of them, in lists that have at most so many characters once they are joined."""
+    """All words, in lists that have at most `most` characters once they are joined."""
     some: list[str] = []
     length = 0
     for word in words:

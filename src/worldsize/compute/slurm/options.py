@@ -46,7 +46,8 @@ _PROTECTED: Mapping[str, str] = {
     "quiet": "nothing",
     "verbose": "nothing",
 }
-"""Options that decide how ranks are laid out, where they write or how we find them: key → what to say instead."""
+"""Options that decide how ranks are laid out, where they write or how worldsize finds them: key → what to say
+instead."""
 
 _PLAIN = re.compile(r"[\w@%+=:,./\[\]*&|!()<>~^-]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -78,7 +79,7 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
-    """In the order of the script. Raises JobError for what is not to be said this way."""
+    """The options of a batch script, in the script's order. Raises JobError for what is not to be said this way."""
     # True: an option without a value; None and False: none.
     exclusive = asked.get("exclusive", "false")
     said = {
@@ -130,7 +131,7 @@ def _comma_list(value: Any) -> str:
 
 
 def _time_of(plan: Plan) -> str | None:
-    """Whole minutes, as Slurm counts them."""
+    """The time limit in whole minutes, as Slurm counts them; None without one."""
     seconds = scheduler_seconds(plan)
     return None if seconds is None else str(math.ceil(seconds / 60))
 

@@ -102,7 +102,7 @@ def check_slurm(
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
-    """Whether srun can start MPI ranks."""
+    """Whether srun can start MPI ranks; nothing is found where srun does not tell."""
     try:
         said = run(["srun", "--mpi=list"])
     except WorldsizeError:
@@ -113,6 +113,7 @@ def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[PartitionRow]:
+    """The partitions that the job may get; none where sinfo does not tell."""
     try:
         return candidate_partitions(options, partitions(run))
     except WorldsizeError:
@@ -120,8 +121,8 @@ def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[Partit
 
 
 def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
-    """The nodes of these partitions that are down, drained or reserved. --test-only leaves them out, and so calls a job
-    impossible that only has to wait."""
+    """The nodes of these partitions that are down, drained or reserved; "" where sinfo does not tell. --test-only
+    leaves them out, and so calls a job impossible that only has to wait."""
     names = {row.name for row in rows}
     try:
         return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
@@ -173,7 +174,8 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _file_system_type(path: str) -> str:
-    """The type of the file system that holds `path`, or its nearest parent that exists."""
+    """The type of the file system that holds `path`, or its nearest parent that exists; "" where the system does not
+    tell."""
     try:
         with open("/proc/self/mounts") as file:
             mounts = [line.split()[1:3] for line in file]

@@ -1,7 +1,7 @@
 """The batch script: plain, readable, and complete. Pure.
 
-It is what we submit and what `--dry-run` prints, byte for byte. Submitted by us it finds its run directory ready;
-submitted by hand it makes one first, from what travels at its end.
+The script that worldsize submits is what `--dry-run` prints, byte for byte. Submitted by worldsize it finds its run
+directory ready; submitted by hand it makes one first, from what travels at its end.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ def _path_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _array_check_lines(plan: Plan) -> list[str]:
-    """The elements of an array are no script of their own: each has a run directory, whose code the agent links from
-    the array's, or we, where setup lines want it earlier. Where the array was removed, somebody else may have made one
-    of its name."""
+    """Lines that check an element's run directory, since the elements of an array are no scripts of their own. The code
+    in it is linked from the array's by the agent; or by these lines, where setup lines want it earlier. Where the array
+    was removed, somebody else may have made one of its name."""
     lines = [
         'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
@@ -148,9 +148,9 @@ def _array_check_lines(plan: Plan) -> list[str]:
 
 
 def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
-    """What makes the run directory where there is none, or where it is another job's: the same script can be submitted
-    many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of ours, whatever
-    lies in it: job numbers can be guessed, and others may write to some runs_dir."""
+    """Lines that make the run directory where there is none, or where it is another job's: the same script can be
+    submitted many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of this
+    user's, whatever lies in it: job numbers can be guessed, and others may write to some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',

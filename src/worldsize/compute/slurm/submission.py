@@ -27,8 +27,8 @@ def submit_once(
     environ: Mapping[str, str],
     umask: int,
 ) -> str:
-    """The job's number; `umask` is the job's. After an answer that was lost the job is looked for by its name, twice,
-    before it is tried again: slurmctld may still be making it.
+    """Submit the script once. Returns the job's number; `umask` is the job's. After an answer that was lost the job is
+    looked for by its name, twice, before it is submitted again: slurmctld may still be making it.
 
     SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
     """
