@@ -47,7 +47,7 @@ class ExternalPart(NamedTuple):
             raise self.error(what, self.where, "uninstall one")
         try:
             loaded = found[0].load()
-        except BaseException as cause:
+        except BaseException as cause:  # whatever a package raises, SystemExit too, is an error of that package
             raise self._failure("cannot be loaded", cause) from cause
         missing = [each for each in needed if not hasattr(loaded, each)]
         if missing:
@@ -64,7 +64,7 @@ class ExternalPart(NamedTuple):
             right = is_right is None or is_right(made)
         except WorldsizeError:
             raise
-        except BaseException as cause:
+        except BaseException as cause:  # as in `load`; `_failure` lets an interrupt through
             raise self._failure(f"failed in {function}", cause) from cause
         if not right:
             raise self.problem(f"failed: {function} returned {_value_text(made)}, which is not {wanted}")
@@ -94,7 +94,7 @@ def entry_point_names(group: str) -> tuple[str, ...]:
 def _value_text(value: object) -> str:
     try:
         return " ".join(f"{value!r:.80}".split())
-    except Exception:  # noqa: BLE001  the author's own __repr__ may raise anything
+    except Exception:  # noqa: BLE001  the __repr__ of a package's object may raise anything
         return f"a {type(value).__name__}"
 
 

@@ -35,12 +35,12 @@ class ScriptReader(Protocol):
 
 
 def looks_like_batch_script(name: str, head: str) -> bool:
-    """Whether a file is to be taken for one, from its name and its beginning."""
+    """Whether a file is to be taken for a batch script, from its name and its beginning."""
     if name.endswith((".slurm", ".sbatch")):
         return True
     return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
 
 
 def script_reader() -> ScriptReader:
-    """ConfigError where this installation knows no batch scripts."""
+    """The wing's reader of batch scripts. ConfigError where this installation knows no batch scripts."""
     return cast(ScriptReader, load_module(_READER, WHAT))

@@ -58,13 +58,13 @@ _HOMES = {
     "ray": ("wings.frameworks.ray", "RayDistribution"),
     "none": ("jobspec.distributions.plain", "PlainDistribution"),
 }
-"""The module and the class of each kind of our own; loaded when it is first used."""
+"""The module and the class of each kind that is worldsize's own; loaded when it is first used."""
 
 
 class _DistributionKinds(Mapping[str, "type[Distribution]"]):
-    """Every kind by its type's name: our own, then those of other packages, which are looked for only where ours do not
-    answer, since that takes longer than a whole short run. ConfigError for one of ours whose wing is not installed;
-    whoever goes through all sees the others."""
+    """Every kind by its type's name: worldsize's own, then those of other packages, which are looked for only where the
+    own ones do not answer, since that takes longer than a whole short run. ConfigError for an own kind whose wing is
+    not installed; whoever goes through all sees the others."""
 
     def __getitem__(self, name: str) -> type[Distribution]:
         if name not in _HOMES:

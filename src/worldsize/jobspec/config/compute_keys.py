@@ -98,7 +98,8 @@ def _find_settings(kind: str) -> ModuleType | None:
 
 
 def find_external_type(kind: str) -> ModuleType | None:
-    """The module that another package has for this type; None where none has. ConfigError where it cannot be used."""
+    """The module that another package has for this type; None where no package has one. ConfigError where it cannot be
+    used."""
     part = external_part(kind)
     module: ModuleType | None = part.load(_NEEDED)
     if module is None:
@@ -124,7 +125,8 @@ def keys_of_type(kind: str) -> Keys | None:
 
 
 def type_key(said: object) -> Key:
-    """The key `type`, whose choices are our own types, or all that are installed where `said` is none of ours."""
+    """The key `type`, whose choices are worldsize's own types, or all that are installed where `said` is none of
+    these."""
     key = COMPUTE_KEYS["type"]
     if not isinstance(said, str) or said.lower() in COMPUTE_TYPES:
         return key

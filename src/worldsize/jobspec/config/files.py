@@ -216,7 +216,8 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
 
 
 def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
-    """What the code of another package has against it goes to `unusable`, and stops no other compute."""
+    """The settings of one compute. What the code of another package has against them goes to `unusable`, and stops no
+    other compute."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}

@@ -24,7 +24,8 @@ _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.typ
 
 
 def config_directory() -> str:
-    """Whose configuration holds: the current directory; the root, above which there is no project, where it is gone."""
+    """The directory whose configuration holds: the current one; where that is gone, the root, above which there is no
+    project."""
     try:
         return os.getcwd()
     except OSError:

@@ -38,7 +38,7 @@ class Arrangement(NamedTuple):
 
 
 def ignore_unknown_keywords(kind: Kind) -> Kind:
-    """Keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
+    """Make keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
     exact: Any = kind.__new__
 
     @functools.wraps(exact)

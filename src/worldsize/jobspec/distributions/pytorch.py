@@ -47,7 +47,7 @@ class PyTorchDistribution(NamedTuple):
         return Arrangement(nodes, self.launcher, self._options(instances))
 
     def _options(self, instances: int) -> dict[str, Any]:
-        """What is said of torchrun, where it differs from what it does by itself."""
+        """Options of torchrun that differ from what it does by itself. PlanError for those that do not fit."""
         said: dict[str, Any] = {}
         if self.nodes is not None:
             said["min_nodes"] = _min_nodes(self.nodes, instances)
@@ -65,7 +65,8 @@ class PyTorchDistribution(NamedTuple):
 
 
 def _min_nodes(nodes: str, instances: int) -> int:
-    """MIN of "MIN:MAX", or of one number for both."""
+    """MIN of `nodes`, which is "MIN:MAX", or one number for both. PlanError for anything else, and where the run starts
+    on fewer nodes or more."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
         raise PlanError(f"{nodes!r:.40} is no range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")

@@ -64,7 +64,7 @@ def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
 
 
 def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """Relative paths of the pip section start at the job file, as all its paths do."""
+    """The conda dependencies. Relative paths of the pip section start at the job file, as all its paths do."""
     if not content.get("dependencies"):
         return {}
     found = [

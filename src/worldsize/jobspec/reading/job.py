@@ -88,7 +88,8 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
 
 
 def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
-    """Keys that the kind does not know only warn; a wrong type or size is a problem."""
+    """The distribution that a job file names. A key that the kind does not know only warns; a wrong type or size is a
+    problem."""
     if node.value is None:
         return None
     nodes = mapping_of(node, path, report)

@@ -35,7 +35,7 @@ def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Litera
 
 
 def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> None:
-    """Problems of `matrix` and `count` that are none of a single value."""
+    """Report problems of `matrix` and `count` that are not those of a single value."""
     for name in job.matrix:
         for what, hint in _find_input_problems(job, name):
             report.add(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
@@ -104,7 +104,7 @@ def _read_value_list(text: str, where: str) -> YamlNode:
 
 
 def with_count(job: Job, count: int, where: str = "--count") -> Job:
-    """JobError for none, for too many, and beside a matrix."""
+    """`job` as so many equal runs. JobError for a count of none, for too many, and beside a matrix."""
     if not 1 <= count <= MAX_ELEMENTS:
         raise JobError(f"is {count}, must be 1 to {MAX_ELEMENTS}", where)
     if job.matrix:

@@ -73,7 +73,8 @@ def _split_key(name: str, where: str) -> list[str]:
 
 
 def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
-    """Inputs and outputs must exist already: a new one that the command does not use would be a slip."""
+    """Check that an input or output exists already: a new one that the command does not use would be a slip.
+    JobError."""
     if path[0] not in _DECLARED or len(path) < 2:
         return
     section = root.value.get(path[0])

@@ -139,7 +139,7 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 
 
 def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
-    """The entries of a mapping; none of what is no mapping, which the report tells."""
+    """The entries of a mapping; for what is no mapping none, and a problem in `report`."""
     if isinstance(node.value, dict):
         return node.value
     report.add(node, path, f"expected a mapping of keys, found {value_description(node)}")

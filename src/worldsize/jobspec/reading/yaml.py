@@ -71,7 +71,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
 
 
 class _TreeBuilder:
-    """Turns composed YAML nodes into ours, counting them as aliases expand."""
+    """Turns composed YAML nodes into `YamlNode`s, counting them as aliases expand."""
 
     def __init__(self, loader: _Loader, origin: str, loose: bool) -> None:
         self.loader = loader
