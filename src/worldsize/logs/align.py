@@ -117,8 +117,8 @@ def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -> None:
-    """Gives out the next `gaps[i]` lines of each lane, as `find_common` tells them; None: as many of each as a block
-    has."""
+    """Gives out the next `gaps[i]` lines of each lane, as `find_common` tells them; for None, as many of each as a
+    block has, or as the shortest lane has left."""
     if gaps is None:
         gaps = [min(BLOCK, min([lane.lines_left for lane in lanes]))] * len(lanes)
     parts = [lane.part(gap) for lane, gap in zip(lanes, gaps, strict=True) if gap]

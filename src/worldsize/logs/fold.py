@@ -76,7 +76,7 @@ class LineFolder:
         self._out: list[Group] = []
 
     def push_lines(self, rank: int, lines: list[str], now: float) -> None:
-        """Lines that a rank wrote next; `now` must not go backwards."""
+        """Take lines that a rank wrote next; `now` must not go backwards."""
         if not lines:
             return
         if self._mode == "off":
@@ -85,7 +85,7 @@ class LineFolder:
             self._lanes[rank].push(lines, now)
 
     def close(self, rank: int) -> None:
-        """The rank will say no more."""
+        """Note that the rank will say no more."""
         self._lanes[rank].closed = True
 
     def pending_count(self, rank: int) -> int:
@@ -93,7 +93,7 @@ class LineFolder:
         return self._lanes[rank].lines_left
 
     def pop(self, now: float, drain: bool = False) -> list[Group]:
-        """What can be given out now; with `drain` everything."""
+        """Give out what can be given out now; with `drain` everything."""
         out, self._out = self._out, []
         if self._mode == "off":
             return out

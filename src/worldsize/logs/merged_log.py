@@ -62,7 +62,7 @@ class Printer:
         return (f"[{format_ranges(ranks)}] ×{len(ranks)}: ",)
 
     def show(self, groups: list[Group]) -> None:
-        """One write for all of them; what the writer raises goes to the caller."""
+        """Show the groups with one write for all of them; what the writer raises goes to the caller."""
         texts: list[str] = []
         for ranks, lines in groups:
             prefixes = self._prefixes(ranks)
@@ -131,7 +131,7 @@ class LogFollower:
         self._logs = open_logs(paths, ranks, tail)
 
     def poll(self) -> bool:
-        """Reads what is new, a bounded amount, and prints what is due. Whether there was something new."""
+        """Reads what is new, a bounded amount, and shows what is due. Returns whether there was something new."""
         now = self._now()
         limit = read_size(len(self._logs))
         new = False
@@ -143,7 +143,7 @@ class LogFollower:
         return new
 
     def finish(self) -> None:
-        """Prints everything up to the last byte of every file. Nothing is to be called after it."""
+        """Shows everything up to the last byte of every file. Nothing is to be called after it."""
         ranks = list(self._logs)
         if self._fold == "off":
             for rank in ranks:
@@ -189,7 +189,7 @@ class RawLogFollower:
         self._kept = [b""] * len(self._logs)
 
     def poll(self) -> bool:
-        """Passes on what is new, a bounded amount. Whether there was something."""
+        """Passes on what is new, a bounded amount. Returns whether there was something."""
         new = [self._pass_on(i) for i in range(len(self._logs))]
         return any(new)
 

@@ -82,7 +82,8 @@ class RankLog:
         return self._take(size, CHUNK) if size != self.offset else b""
 
     def close(self) -> list[str]:
-        """What stands without a newline, as the last line. What is written after it begins a new one."""
+        """What stands without a newline, as the last line, in pieces where it is long; nothing where it has been given
+        already. What is written after it begins a new line."""
         pieces, rest = cut_long(last_state(self._partial))
         lines = [*pieces, to_text(rest)] if self._partial else []
         if self._shown is not None and lines == [self._shown]:

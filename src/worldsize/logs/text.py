@@ -39,10 +39,8 @@ _COLOURS = r"\x1b\[[0-9;:]*m"
 
 
 def to_text(data: bytes) -> str:
-    """Decoded as UTF-8, a bad byte as U+FFFD, without what could drive a terminal.
-
-    Newlines, tabs and colours (SGR) are kept; other escape sequences and control characters are taken out.
-    """
+    """`data` decoded as UTF-8, a bad byte as U+FFFD, without what could drive a terminal. Newlines, tabs and colours
+    (SGR) are kept; other escape sequences and control characters are taken out."""
     text = data.decode("utf-8", "replace")
     turning = (b"\xe2" in data or b"\xd8\x9c" in data) and any(character in text for character in _TURNING)
     if not turning and b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
@@ -57,7 +55,7 @@ def without_colours(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """In one line, with nothing that drives a terminal: `\\n` for a newline, `\\x1b` for ESC. Tabs stay."""
+    """`text` in one line, with nothing that drives a terminal: `\\n` for a newline, `\\x1b` for ESC. Tabs stay."""
     return text if text.isprintable() else text.translate(_ESCAPED)
 
 

@@ -75,7 +75,7 @@ def read_git(path: str) -> dict[str, str | None] | None:
 
 
 def _common_dir(git_dir: str) -> str:
-    """Of all worktrees of the repository."""
+    """The git directory that all worktrees of the repository share."""
     common = _first_line(os.path.join(git_dir, "commondir"))
     return os.path.join(git_dir, common) if common else git_dir
 
@@ -87,7 +87,7 @@ def _reference(line: str) -> str | None:
 
 
 def _valid_commit(text: str) -> str | None:
-    """SHA-1 or SHA-256 in hexadecimal."""
+    """The commit's number, SHA-1 or SHA-256 in hexadecimal; None for anything else."""
     return text if len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text) else None
 
 
@@ -155,6 +155,8 @@ def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
 
 
 def _packed_commit(path: str, name: str) -> str | None:
+    """The commit of a name in the file of packed references; None without such a file or name, and where it cannot be
+    read."""
     try:
         with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
@@ -167,7 +169,7 @@ def _packed_commit(path: str, name: str) -> str | None:
 
 
 def _first_line(path: str) -> str | None:
-    """The first line of a small regular file, or None where there is none."""
+    """The first line of a small regular file, or None where there is none, or none that can be read."""
     try:
         text = os.fsdecode(read_file(path, 4096)).split("\n", 1)[0].rstrip("\r")
     except OSError:

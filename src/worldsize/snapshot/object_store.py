@@ -115,7 +115,7 @@ def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
 
 
 def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
-    """The digest and number of the bytes that were written."""
+    """Writes the pieces to the descriptor `target`. Returns the digest and number of the bytes that were written."""
     hasher = blake2b(digest_size=20)
     size = 0
     for piece in pieces:

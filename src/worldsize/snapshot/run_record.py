@@ -81,7 +81,7 @@ def installed_packages(path: Sequence[str]) -> dict[str, str]:
         try:
             names = os.listdir(place) if place.endswith(_SITES) else ()
         except OSError:
-            continue
+            continue  # a place that is not there, or not to be read
         for entry in names:
             if entry.endswith(".dist-info"):
                 name, _, version = entry[: -len(".dist-info")].partition("-")

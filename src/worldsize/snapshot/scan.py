@@ -49,7 +49,7 @@ Tick = Callable[[int, int], None]
 
 
 def no_tick(done: int, total: int) -> None:
-    """For nobody who watches."""
+    """The `Tick` for nobody who watches."""
 
 
 def scan(code_dir: str, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
@@ -259,7 +259,7 @@ def _target_in_run(root: str, link: str, real: str) -> str:
 
 
 def _resolved_path(path: str) -> str:
-    """Where it leads, for people; itself if a link on the way is replaced meanwhile."""
+    """Where the path leads, for people; the path itself if a link on the way is replaced meanwhile."""
     try:
         return os.path.realpath(path)
     except OSError:

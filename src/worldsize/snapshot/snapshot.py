@@ -49,7 +49,7 @@ def take_snapshot(
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
 ) -> Snapshot:
-    """`scan`, then `materialize`."""
+    """Take a snapshot of the code: `scan`, then `materialize`."""
     return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
 
 
@@ -106,7 +106,8 @@ class _Materializer:
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
 
     def store(self, relative: str, status: os.stat_result, index: FileIndex | None) -> tuple[int, str] | None:
-        """The size and digest of what the run has now of a file; None where it is gone."""
+        """Puts a file into the run. Returns the size and digest of what the run has now of it; None where it is
+        gone."""
         executable = is_executable(status)
         target = f"{self.paths.code}/{relative}"
         own = relative.startswith(("outputs/", "logs/"))
@@ -158,7 +159,7 @@ class FileIndex:
         try:
             write_json(self.path, self.new)
         except OSError:
-            pass
+            pass  # a cache: the files are read again the next time
 
 
 def _read_index(path: str) -> dict[str, _Entry]:

@@ -49,7 +49,7 @@ class ContentStore:
         self._news.notice(text)
 
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
-        """The directory `path`, whole or not at all; made by one, waited for by others."""
+        """Make the directory `path`, whole or not at all: one process makes it, others wait for it."""
         if os.path.isdir(path):
             return
         with self.hold_lock(path, what):
@@ -68,7 +68,7 @@ class ContentStore:
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
-        """One process at a time fetches the same."""
+        """Hold the lock of `path`: one process at a time fetches the same."""
         lock = acquire(path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize fetches it", 0, 0))
         assert lock is not None
         try:

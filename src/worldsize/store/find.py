@@ -16,7 +16,7 @@ _NEAREST_LIMIT = 200
 
 
 def list_ids(home: str, limit: int | None = None) -> list[str]:
-    """Run ids, newest first. One directory read, whatever the number of old runs."""
+    """Run ids, newest first; at the cost of one directory read, whatever the number of old runs."""
     directory = runs_link_dir(home)
     try:
         ids = [name for name in os.listdir(directory) if is_run_id(name)]

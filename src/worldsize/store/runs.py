@@ -17,7 +17,7 @@ _ATTEMPTS = 20
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
-    """Absolute: WORLDSIZE_HOME, or ~/.worldsize."""
+    """The home, absolute: WORLDSIZE_HOME, or ~/.worldsize."""
     return os.path.abspath(os.path.expanduser(environ.get("WORLDSIZE_HOME") or "~/.worldsize"))
 
 
@@ -117,7 +117,7 @@ def _fill(paths: RunPaths, directories: list[str]) -> None:
 
 
 def _make_exclusively(path: str) -> bool:
-    """False where it exists."""
+    """Make the directory. False where it exists."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

@@ -93,15 +93,16 @@ def _may_have_late_result(directory: str, summary: Summary) -> bool:
 
 
 def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Summary | None:
-    """None of a run that has no result, and of one that was LOST and may have another by now."""
+    """The summary of a run that has a result; None of a run that has none, and of one that was LOST and may have
+    another by now."""
     summary = cached or final_summary(f"{directory}/{run_id}/result.json")
     usable = summary is not None and summary.id == run_id and not _may_have_late_result(directory, summary)
     return summary if usable else None
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """One for each id, in order; `live` is asked for all the runs without a result at once, and for those that were
-    LOST: their records may have shown up since.
+    """The summary of each id, in order; `live` is asked for all the runs without a result at once, and for those that
+    were LOST: their records may have shown up since.
 
     More than a few hundred ids are looked up in a cache of final summaries first, `<home>/runs/.summaries`, which
     anybody may delete: it is made anew when many are missing in it.

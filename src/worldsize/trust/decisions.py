@@ -107,15 +107,15 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
 
 
 def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes) -> None:
-    """`write_decision` about a file, where decisions can be kept."""
+    """Write a decision about a file down, as `write_decision` does, where decisions can be kept; nothing elsewhere."""
     try:
         write_decision(path, trusted, environ, data)
     except (OSError, UsageError):
-        pass
+        pass  # the question is asked again
 
 
 def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
-    """Whether there was a decision; there is none any more. UsageError where decisions cannot be kept."""
+    """Remove the decision about `path`. Returns whether there was one. UsageError where decisions cannot be kept."""
     entries, real = _read(environ), os.path.realpath(path)
     found = entries.pop(real, None) or entries.pop(os.path.abspath(path), None)
     if found is not None:
@@ -124,7 +124,7 @@ def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def read_decisions(environ: Mapping[str, str]) -> list[Decision]:
-    """All of them, by path."""
+    """All decisions, by path."""
     return [
         Decision(
             path, bool(entry.get("trusted")), _is_current(path, entry), "directory" if "access" in entry else "file"
@@ -147,8 +147,8 @@ def _file(environ: Mapping[str, str]) -> str:
 
 
 def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """By real path. Nothing from a file that somebody else could have written, or that is damaged: then all is
-    undecided."""
+    """The entries of the file of decisions, by real path. None of a file that somebody else could have written, or that
+    is damaged: then all is undecided."""
     path = _file(environ)
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -176,7 +176,8 @@ def _is_doubtful(path: str, status: os.stat_result) -> bool:
 
 
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """UsageError where the directory, or the one that it would be made in, is another's: HOME is not this user's."""
+    """Write the file of decisions. UsageError where its directory, or the one that this would be made in, is another's:
+    HOME is not this user's."""
     path = _file(environ)
     directory = os.path.dirname(os.path.abspath(path))
     existing = next(filter(os.path.exists, with_parents(directory)))
@@ -193,7 +194,7 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
 
 
 def _access(status: os.stat_result, path: str) -> list[Any]:
-    """Who may write there."""
+    """Who may write to what is at `path`, by its status and its access list."""
     said = access_list(path) if status.st_mode & stat.S_IWGRP else b""
     return [status.st_uid, status.st_gid, status.st_mode & _WRITERS, *([said.hex()] if said else [])]
 

@@ -145,8 +145,8 @@ def foreign_owner(path: str) -> str | None:
 
 
 def is_own_directory(path: str) -> bool:
-    """Whether a directory is there, and this user's own, or trusted. By one look: where nobody can move what is
-    another's, it stays what `path` names from then on."""
+    """Whether a directory is there, and this user's own, or trusted. It is looked at once: where nobody can move what
+    is another's, it stays what `path` names from then on."""
     try:
         with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             status = os.fstat(directory)

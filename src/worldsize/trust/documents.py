@@ -31,7 +31,7 @@ def write_document(path: str, data: bytes) -> None:
 
 
 def open_document(path: str, new: bool = False) -> TextIO:
-    """An empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
+    """Open an empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
     FileExistsError where something is there."""
     parent, name = _open_parent(path)
     with Descriptor(parent) as directory:
@@ -60,7 +60,8 @@ def _write(directory: int, name: str, data: bytes) -> None:
 
 
 def _open_parent(path: str) -> tuple[int, str]:
-    """A descriptor of the directory that `path` leads to, and the name in it, which was no link a moment ago."""
+    """Open the directory that `path` leads to. Returns its descriptor, and the name in it, which was no link a moment
+    ago."""
     for _ in range(MOST_LINKS):
         parent, name = os.path.split(os.path.abspath(path))
         real = _without_links(parent, path)

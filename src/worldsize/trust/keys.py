@@ -12,6 +12,7 @@ _LENGTH = 32
 
 
 def user_home(environ: Mapping[str, str]) -> str:
+    """The user's home directory: HOME of `environ`, or where that is missing `~` of this process."""
     return environ.get("HOME") or os.path.expanduser("~")
 
 

@@ -33,8 +33,9 @@ def with_parents(directory: str) -> Iterator[str]:
 
 
 def open_below(path: str, top: int | None = None) -> int:
-    """A descriptor of a directory, to look names up in; `path` is below that of `top`, or absolute, and none of its
-    names may be a link, as what was none a moment ago may have been exchanged for one. OSError."""
+    """Open a directory, to look names up in. Returns its descriptor. `path` is below the directory of the descriptor
+    `top`, or absolute; none of its names may be a link, as what was none a moment ago may have been exchanged for one.
+    OSError."""
     place = os.open(os.sep, THROUGH) if top is None else os.dup(top)
     for name in filter(None, path.split(os.sep)):
         with Descriptor(place) as above:
@@ -99,8 +100,8 @@ def unsafe_directory_error(path: str, danger: str, what: str = "what lies there 
 
 
 def read_link(name: str, directory: int | None = None) -> tuple[os.stat_result, str]:
-    """The status of what has this name, in the directory if there is a descriptor of it, and where it leads if it is a
-    link: of one and the same, whatever others put in its place meanwhile. OSError."""
+    """The status of what has this name, in the directory `directory` (a descriptor) if one is given, and where it leads
+    if it is a link. Both are of one and the same, whatever others put in its place meanwhile. OSError."""
     with Descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)) as found:
         status = os.fstat(found)
         return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""

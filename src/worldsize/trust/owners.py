@@ -29,7 +29,7 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
 
 
 def is_believed(uid: int) -> bool:
-    """Whether it is this user or root: the owner of / too, which need not be 0 in a user namespace."""
+    """Whether `uid` is this user or root: the owner of / too, which need not be 0 in a user namespace."""
     return uid in (0, os.geteuid(), _owner_of_root()) and not is_unknown(uid)
 
 
@@ -58,7 +58,7 @@ def _unmapped_uid() -> int | None:
 
 
 def access_list(place: str | int) -> bytes:
-    """Of a path or a descriptor, as the kernel has it; empty where the mode says all."""
+    """The access list of a path or a descriptor, as the kernel has it; empty where the mode says all."""
     try:
         return os.getxattr(place, _ACCESS_LIST)
     except (OSError, AttributeError):
@@ -66,7 +66,7 @@ def access_list(place: str | int) -> bytes:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Whether it is this user's; root's is not, but for root."""
+    """Whether what has this status is this user's; root's is not, but for root."""
     return status.st_uid == os.geteuid() and not is_unknown(status.st_uid)
 
 
@@ -113,7 +113,7 @@ def user_name(uid: int) -> str:
 
 
 def login_name(uid: int) -> str | None:
-    """None where this machine knows none."""
+    """The user's name; None where this machine knows none."""
     import pwd
 
     try:

@@ -73,8 +73,8 @@ def _foreign_owner(path: str) -> str | None:
 
 
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
-    """How others could have written it, or put another in its place: also a link of theirs that leads to one of ours,
-    whose relative paths would then be of their directory. None where they could not."""
+    """How others could have written the file, or put another in its place: also by a link of theirs that leads to a
+    file of this user's, whose relative paths would then be of their directory. None where they could not."""
     named = os.lstat(path) if os.path.lexists(path) else None
     others = _foreign_owner(path)
     if others:
@@ -92,7 +92,7 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
-    """The same of where a link of this user's, or root's, leads."""
+    """The danger of the file that a link of this user's, or root's, leads to."""
     replaced = replacement_danger(path)
     if replaced:
         return replaced
@@ -103,8 +103,8 @@ def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_of_directory(path: str) -> str | None:
-    """How others could put files into its directory. Even with the sticky bit they could move a file of this user's
-    there, whose relative paths would then start at that directory."""
+    """How others could put files into the file's directory. Even with the sticky bit they could move a file of this
+    user's there, whose relative paths would then start at that directory."""
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
     return danger and f"of its directory, {danger}"
