@@ -45,20 +45,20 @@ class Progress:
     """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
 
     def notice(self, text: str) -> None:
-        """Said once, without the secrets in it."""
+        """Say something once, without the secrets in it."""
         self.show_notice(mask_text(text))
 
     def show_notice(self, text: str) -> None:
-        """What a subclass does with a notice."""
+        """Show a notice; nothing unless a subclass does."""
 
     def step(self, what: str, done: int, total: int) -> None:
-        """How far it is with something that may take long; `total` 0: not known. Called often."""
+        """Note how far something is that may take long; `total` 0: not known. Called often."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """The same in bytes, for what is fetched."""
+        """Note how far it is in bytes, for what is fetched; otherwise as `step`."""
 
     def show_activity(self, what: str) -> None:
-        """What is being done that may take minutes. Called often."""
+        """Show what is being done that may take minutes. Called often."""
 
 
 class StagingDirectory(NamedTuple):

@@ -75,7 +75,7 @@ def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> 
 
 
 def varied_secrets(varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those of all elements of an array, by what varies in it: each element's files are without any of them."""
+    """The secrets of all elements of an array, by what varies in it: each element's files are without any of them."""
     texts = ({name: str(value) for name, value in each.items()} for each in varied)
     return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
 

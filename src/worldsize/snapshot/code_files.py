@@ -20,7 +20,8 @@ _MISSING_ERRORS = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 
 class CodeFiles:
-    """Those of the directory `root`, a real path; `followed`: by relative path, the real path of a file elsewhere."""
+    """The files of the directory `root`, a real path; `followed`: by relative path, the real path of a file
+    elsewhere."""
 
     def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
         self._root = root

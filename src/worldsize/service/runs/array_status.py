@@ -56,7 +56,7 @@ class ArrayElements:
 
     @property
     def has_ended(self) -> bool:
-        """As far as `statuses` has found out."""
+        """Whether all elements have ended, as far as `statuses` has found out."""
         return len(self._final) == self._array.elements
 
     def statuses(self) -> list[Status]:
@@ -79,7 +79,7 @@ class ArrayElements:
         return statuses
 
     def handles(self) -> list[Handle] | None:
-        """As they were given when all were submitted; None before."""
+        """The elements' handles, as they were given when all were submitted; None before."""
         try:
             return read_handles(self._paths.root, self._array.elements)
         except OSError as error:
@@ -87,7 +87,7 @@ class ArrayElements:
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending_elements(self) -> list[PendingElement]:
-        """Those that have not ended, as far as `statuses` has found out, and that a compute has."""
+        """The elements that have not ended, as far as `statuses` has found out, and that a compute has."""
         going_on = self._unfinished()
         given = self.handles() if going_on else None
         found = (self._pending_element(element, given) for element in going_on)
@@ -130,7 +130,7 @@ class ArrayElements:
         found: dict[int, Status] = {}
         if len(pending) < len(going_on):  # a state that is not kept: whoever submits them may be about to say so
             found = dict.fromkeys(going_on, run_status.preparing_status(self._paths))
-        pending = [each for each in pending if not self._is_recorded_by_nodes(each)]
+        pending = [each for each in pending if not self._remember_recorded_end(each)]
         if not pending:
             return found
         handles = [each.handle for each in pending]
@@ -144,8 +144,9 @@ class ArrayElements:
         self._alike = {}
         return found
 
-    def _is_recorded_by_nodes(self, pending: PendingElement) -> bool:
-        """Whether the nodes' own records tell how the element ended: its compute need not be asked."""
+    def _remember_recorded_end(self, pending: PendingElement) -> bool:
+        """Remember how the element ended, where the nodes' own records tell it. Returns whether they do: its compute
+        need not be asked then."""
         if pending.element in self._new:
             return False
         try:
@@ -158,13 +159,13 @@ class ArrayElements:
     def _fold_element(self, pending: PendingElement, observation: Observation) -> Status:
         element, paths, _ = pending
         if element in self._new and observation.phase == "ended" and is_untouched(paths.root):
-            status = self._unstarted_status(pending, observation)
+            status = self._fold_unstarted_element(pending, observation)
         else:
             status = self._fold_status(pending, observation, record_result)
         self._remember_final(element, status)
         return status
 
-    def _unstarted_status(self, pending: PendingElement, observation: Observation) -> Status:
+    def _fold_unstarted_element(self, pending: PendingElement, observation: Observation) -> Status:
         """The status of an element that ended before it was started. Those of which the compute says the same have
         ended alike, and are settled together."""
         if observation in self._alike:

@@ -79,7 +79,8 @@ class Run(SubmittedRuns):
 
     @property
     def plan(self) -> Plan:
-        """Raises NotFound while the run is being prepared, or when its directory is gone; DamagedRun."""
+        """The run's plan. Raises NotFound while the run is being prepared, or when its directory is gone;
+        DamagedRun."""
         if self._plan is None:
             try:
                 self._plan = run_status.read_plan(self.paths)

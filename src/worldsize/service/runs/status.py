@@ -37,7 +37,7 @@ _CLOCK_SLACK = 5.0
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """None where there is none (yet). DamagedRun for what is no plan, OSError."""
+    """The run's plan; None where there is none (yet). DamagedRun for what is no plan, OSError."""
     return read_record(paths.plan, _parse_plan)
 
 
@@ -50,7 +50,8 @@ def _parse_plan(value: Any) -> Plan:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    """None where there is none (yet). DamagedRun for one that tells no end, OSError."""
+    """The run's end as result.json tells it; None where there is none (yet). DamagedRun for one that tells no end,
+    OSError."""
     return read_record(paths.result, status_of)
 
 

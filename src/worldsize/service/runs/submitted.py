@@ -60,11 +60,12 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Of each run, now, from one query of their compute, during which `idle` is called; a final one is settled."""
+        """The status of each run now, from one query of their compute, during which `idle` is called; a final one is
+        settled."""
 
     @abstractmethod
     def overall(self, statuses: Sequence[Status]) -> Status:
-        """All as one: final once all are, and then as bad as the worst."""
+        """The status of all as one: final once all are, and then as bad as the worst."""
 
     @abstractmethod
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:
@@ -88,7 +89,7 @@ class SubmittedRuns(ABC):
         """End at once what is left of those of this user's own that are final; how many jobs or processes that were."""
 
     def look(self) -> Status:
-        """All as one, now."""
+        """The status of all as one, now."""
         return self.overall(self.statuses())
 
     @property

@@ -95,7 +95,8 @@ def _ranks_umask(job: Job, umask: int | None) -> int | None:
 
 
 def _rehearsal(job: Job) -> Rehearsal | None:
-    """What the job itself names by path is meant to be seen by all nodes."""
+    """How the job is rehearsed; None for no rehearsal. What the job itself names by path is meant to be seen by all
+    nodes."""
     if job.virtual_gpus is None:
         return None
     named = [

@@ -161,7 +161,7 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _azure_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Of what only Azure's service may honour; none where this installation is without its wing."""
+    """Notices about what only Azure's service may honour; none where this installation is without its wing."""
     keys = (job.properties, job.queue_settings, job.services, job.identity, job.parent_job_name, job.outputs)
     if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
         return []
