@@ -41,9 +41,10 @@ def current_directory() -> str:
 
 
 def load_current_config() -> Config:
-    """Where the current directory is no more, there is no project either: runs that exist can still be looked at.
+    """The configuration of the current directory. Where that is no more, there is no project either: runs that exist
+    can still be looked at.
 
-    At a terminal the person is asked about a project's file that could harm; what is to be said of files is said once.
+    At a terminal the person is asked about a project's file that could harm; each notice about files is shown once.
     """
     completing = "_ARGCOMPLETE" in os.environ
     config = load_config(config_directory(), os.environ, _ask if not completing and _can_ask() else None)

@@ -75,7 +75,8 @@ RUN is a run id, a unique beginning of it or of its last part; the latest when l
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """As wide as the terminal. argparse would ask shutil, which imports every compression library, for each option."""
+    """Help as wide as the terminal. argparse would ask shutil, which imports every compression library, for each
+    option."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)

@@ -18,7 +18,7 @@ class NoticePrinter(Progress):
         report_message("notice: " + text)
 
     def clear(self) -> None:
-        """Nothing of what was shown for the moment is left."""
+        """Take away what was shown for the moment: here, nothing."""
 
 
 class ProgressLine(NoticePrinter):

@@ -214,7 +214,7 @@ class HasUsage(Protocol):
     """Capability "usage"."""
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        """Of runs that have ended, in their order, from one request; None where it is not known (yet).
+        """What runs that have ended used, in their order, from one request; None where it is not known (yet).
 
         Accounting lags behind: for what may still come, it is waited at most `patience` seconds. Never raises for what
         the compute may do.

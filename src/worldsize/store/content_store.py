@@ -30,10 +30,10 @@ class TransferProgress(Protocol):
     """What a person may want to know meanwhile."""
 
     def notice(self, text: str) -> None:
-        """Said once."""
+        """Say something once."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """How many bytes are here; `total` 0: nobody knows of how many. Called often."""
+        """Note how many bytes are here; `total` 0: nobody knows of how many. Called often."""
 
 
 class ContentStore:

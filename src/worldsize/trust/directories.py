@@ -247,7 +247,7 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:
-    """Of a directory on the way that lies in /, where nobody but root makes any."""
+    """The status, with root as owner, of a directory on the way that lies in /, where nobody but root makes any."""
     return os.stat_result((*status[:4], 0, *status[5:10]))
 
 

@@ -96,7 +96,7 @@ class _Masking:
         return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
-        """Also by its name below an alias: t/TOKEN/NAME."""
+        """A channel of conda's, masked; a token is also found in its name below an alias: t/TOKEN/NAME."""
         return re.sub(r"^(t/+)[^/?#\s]+(?=/)", r"\1" + MASK, self.text(text))
 
     def argv(self, argv: Iterable[str]) -> list[str]:
@@ -192,7 +192,7 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
 
 
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
-    """Of these variables, or inputs, the values that are secrets: by their names, or because `also` names them. Not
+    """The values of these variables, or inputs, that are secrets: by their names, or because `also` names them. Not
     those that are harmless, or too short to be told from other text."""
     found = {name: value for name, value in named.items() if len(value) >= _DISTINCTIVE}
     return [

@@ -22,7 +22,7 @@ from worldsize.trust.secrets import mask_values
 
 
 def dry_run(request: SubmissionRequest) -> int:
-    """Of an array the first run, and which inputs the others have."""
+    """Show what would be submitted, and submit nothing; of an array the first run, and which inputs the others have."""
     created = time.time()
     planned = plan_job(request, created)
     for notice in planned.notices:

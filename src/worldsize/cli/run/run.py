@@ -121,7 +121,7 @@ def run_or_submit(options: argparse.Namespace) -> int:
 
 
 def _sort_out_data_parallel(options: argparse.Namespace) -> None:
-    """`--data-parallel job.yml` names no way, but the job file."""
+    """Take the value of `--data-parallel job.yml` for the job file, since it names no way."""
     value = options.data_parallel
     if options.job is None and options.words is None and value and value.endswith((".yml", ".yaml")):
         options.job, options.data_parallel = value, "split"

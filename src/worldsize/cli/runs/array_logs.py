@@ -74,7 +74,7 @@ class ElementReaders:
 
 
 def _started_elements(chosen: Sequence[int], statuses: Sequence[Status]) -> Iterator[tuple[int, Status]]:
-    """Those that have logs: an element that was never started has none."""
+    """The chosen elements that have logs, each with its status: an element that was never started has none."""
     for element in chosen:
         status = statuses[element]
         if status.state not in _NOT_STARTED and not (status.final and status.started is None):

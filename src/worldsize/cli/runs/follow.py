@@ -80,7 +80,7 @@ class FollowSignals:
                 raise DetachRequest(self._left)
 
     def follow(self) -> None:
-        """From now on leaving is raised as `DetachRequest`; at once when it was asked for before."""
+        """Raise leaving as `DetachRequest` from now on; at once when it was asked for before."""
         self._following = True
         if self._left is not None:
             raise DetachRequest(self._left)
@@ -122,7 +122,7 @@ def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunPr
 
 
 def state_reporter(runs: Run | RunArray) -> Callable[[Status], None]:
-    """Why nothing happens, on stderr."""
+    """A function that reports, on stderr, why nothing happens."""
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)
@@ -183,7 +183,7 @@ class AttemptReader:
         self._reader.finish()
 
     def _open_new_attempt(self) -> None:
-        """To an attempt that has begun since, and may have ended."""
+        """Turn to the log of an attempt that has begun since, and may have ended."""
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt

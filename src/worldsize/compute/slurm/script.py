@@ -191,7 +191,7 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _code_check_lines(code: str) -> list[str]:
-    """At each attempt: it may be on another node."""
+    """Lines that check the code's directory at each attempt, which may be on another node."""
     code = shlex.quote(code)
     return [
         'if [ "$ID" != "$FIRST" ]; then   # what it executes is not copied',
@@ -202,8 +202,8 @@ def _code_check_lines(code: str) -> list[str]:
 
 
 def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
-    """A directory of runs that is gone by now is not made again: others could, and then replace what lies in it. The
-    home's is, if nobody was sooner."""
+    """Lines that check the directory of runs. One that is gone by now is not made again: others could, and then replace
+    what lies in it. The home's is, if nobody was sooner."""
     array, above = script.plan.array is not None, runs_root(script.plan)
     return [
         "OWN=$EUID",
@@ -226,13 +226,13 @@ def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _handle_json(script: BatchScriptParts) -> str:
-    """As `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
+    """The handle as `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))
 
 
 def _node_loss_options(plan: Plan) -> tuple[str, ...]:
-    """Where the run can lose a node."""
+    """srun's options where the run can lose a node; none elsewhere."""
     return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
 
 
