@@ -78,7 +78,7 @@ class _ScriptParser:
         while self._at < len(self._text):
             self._skip(_BLANK)
             start = self._at
-            words = self._without_keywords(self._words())
+            words = self._without_keywords(self._read_words())
             if words:
                 line += self._text.count("\n", counted, start)
                 counted = start
@@ -91,7 +91,7 @@ class _ScriptParser:
             self._at = found.end()
         return found
 
-    def _words(self) -> list[ShellWord]:
+    def _read_words(self) -> list[ShellWord]:
         words: list[ShellWord] = []
         while True:
             self._skip(_BLANK)
@@ -99,11 +99,11 @@ class _ScriptParser:
             if here:
                 self._here.append(next(group for group in here.groups() if group is not None))
             elif self._skip(_REDIRECTION):
-                self._word()
+                self._read_word()
             elif self._at >= len(self._text) or self._text[self._at] in _ENDS:
                 return words
             else:
-                words.append(self._word())
+                words.append(self._read_word())
 
     def _skip_separator(self) -> bool:
         """Whether the next command depends on how this one ended."""
@@ -134,42 +134,42 @@ class _ScriptParser:
                 return words[at:]
         return []
 
-    def _word(self) -> ShellWord:
+    def _read_word(self) -> ShellWord:
         parts: list[WordPart] = []
         while self._skip(_CONTINUED) and self._at < len(self._text):
             character = self._text[self._at]
             if character == "(" and parts and parts[-1].text.endswith("="):
-                parts.append(self._bracketed(self._at, OTHER, 0))
+                parts.append(self._read_brackets(self._at, OTHER, 0))
             elif character in _WORD_ENDS:
                 break
             elif character == '"':
-                parts += self._quoted_parts()
+                parts += self._read_quoted_parts()
             else:
-                parts.append(self._part(_PIECE))
+                parts.append(self._read_part(_PIECE))
         return tuple(parts)
 
-    def _quoted_parts(self) -> Iterator[WordPart]:
+    def _read_quoted_parts(self) -> Iterator[WordPart]:
         self._at += 1
         while self._skip(_CONTINUED) and self._at < len(self._text):
             if self._text[self._at] == '"':
                 self._at += 1
                 yield WordPart(LITERAL, "")
                 return
-            yield self._part(_QUOTED_PIECE)._replace(quoted=True)
+            yield self._read_part(_QUOTED_PIECE)._replace(quoted=True)
 
-    def _part(self, pattern: re.Pattern[str]) -> WordPart:
+    def _read_part(self, pattern: re.Pattern[str]) -> WordPart:
         found = self._skip(pattern)
         if found:
             assert found.lastindex is not None
             return WordPart(_KINDS[found.lastindex - 1], found[found.lastindex])
         start = self._at + 1
         if self._text[start] == "{":
-            return self._bracketed(start, VARIABLE, 1)
+            return self._read_brackets(start, VARIABLE, 1)
         end = self._closing_position(start)
         arithmetic = self._text[start : start + 2] == "((" and self._text[end - 2 : end] == "))"
-        return self._bracketed(start, ARITHMETIC, 2) if arithmetic else self._bracketed(start, OTHER, 1)
+        return self._read_brackets(start, ARITHMETIC, 2) if arithmetic else self._read_brackets(start, OTHER, 1)
 
-    def _bracketed(self, start: int, kind: str, width: int) -> WordPart:
+    def _read_brackets(self, start: int, kind: str, width: int) -> WordPart:
         """What stands in the brackets at `start`, without so many of them at each end."""
         self._at = self._closing_position(start)
         return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
