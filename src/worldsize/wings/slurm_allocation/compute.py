@@ -99,7 +99,8 @@ class AllocationCompute(SlurmCompute):
             return False
 
     def _signal_step(self, handle: Handle, name: str) -> bool:
-        """Send the step a signal; again where slurmd takes none, since it has not reported the step's start yet."""
+        """Send the step a signal; again where slurmd takes none, since it has not reported the step's start yet. Return
+        whether there was a step."""
         deadline = time.monotonic() + _STARTS_WITHIN
         while (step := self._step(handle)) is not None:
             try:

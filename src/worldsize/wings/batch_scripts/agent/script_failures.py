@@ -101,6 +101,7 @@ def _node_names(plan: Plan) -> list[str]:
 
 
 def _nodes_of(nodes: str) -> list[str]:
+    """The names in a list of nodes; none for what is no such list."""
     try:
         return expand_hostlist(nodes)
     except ValueError:
@@ -108,7 +109,7 @@ def _nodes_of(nodes: str) -> list[str]:
 
 
 def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
-    """Each rank that has left an exception, with that exception."""
+    """Each rank that has left an exception, with that exception; none where the directory cannot be read."""
     found = []
     try:
         names = os.listdir(paths.errors_dir)

@@ -60,6 +60,7 @@ def innermost_loop(code: Any, line: int) -> Any:
 
 @lru_cache(maxsize=None)
 def _parse_file(filename: str) -> Any:
+    """The syntax tree of a file; None for one that is missing, too long or cannot be parsed."""
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
