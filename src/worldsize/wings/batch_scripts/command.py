@@ -1,4 +1,5 @@
-"""import: the job file of a Slurm batch script. It names that, and says with its own keys what they say exactly."""
+"""import: the job file of a Slurm batch script. The job file names the script, and repeats in its own keys those
+options that they express exactly."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def import_batch_script(options: argparse.Namespace) -> int:
 
 
 def job_text(imported: ImportedJob, source: str) -> str:
-    """The job file; in comments, what the script alone says."""
+    """The text of the job file; comments list what the script alone says."""
     from worldsize.jobspec.dump import dump_tree
 
     lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]

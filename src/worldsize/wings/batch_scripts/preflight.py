@@ -41,7 +41,7 @@ _PLAIN_NAME = re.compile(r"(?![/~-])[\w./+-]+")
 
 
 def check(job: Job, plan: Plan) -> list[CheckResult]:
-    """Notices, each with its line of the script."""
+    """Check the script. Return notices, each with its line of the script."""
     script = effective_script(job)
     size = parse_allocation_request(script, script_origin(job))
     found = [
@@ -82,13 +82,14 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
 
 
 def _line_origin(job: Job, line: int | None) -> str:
-    """A line of the script; without one, what is the job's word alone."""
+    """The place of a line of the script; without a line, the place of the job, which alone says it."""
     return f"{script_origin(job)}:{line}" if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
-    """Python scripts that are named relative to the code and are not there. Not where the batch script goes to another
-    directory, or may make files: where it names the file a second time, or has a program that brings some."""
+    """Notices of Python scripts that are named relative to the code and are not there. None where the batch script
+    changes the directory, or may create files: where it names the file a second time, or runs a program that may bring
+    files."""
     if job.code is None or _MAY_CREATE_FILES.search(text):
         return
     for launch in launches:
@@ -103,7 +104,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
-    """Files that the script reads with `source` and that are not on this machine."""
+    """Notices of files that the script reads with `source` and that are not on this machine."""
     if not script.is_shell:
         return
     home, strict = os.environ.get("HOME", ""), False

@@ -1,4 +1,4 @@
-"""Planning a batch script, and what its run directory holds for it (`ScriptSubmission` of the core's
+"""The plan of a batch script, and what its run directory holds for it (`ScriptSubmission` of the core's
 `service/submission/batch_script.py`)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VIRTUAL = {
 
 
 def argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
-    """As the kernel would start it, whether or not its file system lets files be executed."""
+    """The words that start the script as the kernel would, whether or not its file system lets files be executed."""
     return (*script_of_job(job).interpreter, paths.script)
 
 
@@ -61,7 +61,7 @@ def virtual_host(index: int) -> str:
 
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
-    """Of each node: what it asks for, or the machine's where it wants whole nodes."""
+    """The CPUs of each node: as many as the script asks for, or the machine's where it wants whole nodes."""
     return max(asked.cpus, facts.cores_per_node or 1) if script.has_option("exclusive") else asked.cpus
 
 
@@ -93,12 +93,12 @@ def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
 
 
 def write_files(job: Job, paths: RunPaths) -> None:
-    """Raises OSError."""
+    """Write these files into the run directory. Raises OSError."""
     mode = 0o750 if job.share == "group" else 0o700
     for name, data in files(job, None).items():
         path = os.path.join(paths.root, name)
         os.makedirs(os.path.dirname(path), mode=mode, exist_ok=True)
-        own = 0o700 if name == SCRIPT else mode  # the code holds it for others, unless the user leaves it out there
+        own = 0o700 if name == SCRIPT else mode  # others have it in the code, unless the user leaves it out there
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own), "wb") as file:
             file.write(data)
 
@@ -109,8 +109,8 @@ def _read(name: str) -> bytes:
 
 
 def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
-    """Paths that the script names and that the snapshot leaves out (environments, data, what is ignored): links to
-    where they are, which are returned. Raises OSError."""
+    """Link the paths that the script names and that the snapshot leaves out (environments, data, what is ignored) to
+    where they are. Return these paths. Raises OSError."""
     if job.code is None or not script_of_job(job).is_shell:
         return []
     from worldsize.wings.batch_scripts.script.shell_values import expanded_commands
@@ -141,8 +141,8 @@ def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
 
 
 def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
-    """Where a directory of the snapshot is in the run; None where a link leads out of that: another user may exchange
-    what lies there."""
+    """Where a directory of the snapshot is in the run; None where a link leads out of the run, to where another user
+    may exchange files."""
     from worldsize.trust.trees import path_within
 
     try:

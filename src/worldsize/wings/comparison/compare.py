@@ -23,7 +23,7 @@ _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
     """{"job": {key: [old, new]}, "environment": {…}, "code": {"added", "removed", "changed"}}
 
-    A secret that differs is told, masked on both sides. A run without a snapshot counts as one of no files.
+    A secret that differs is reported, masked on both sides. A run without a snapshot counts as one of no files.
     """
     return {
         "job": _changes(_job(old), _job(new)),
@@ -68,7 +68,7 @@ def _check_record(value: Any) -> Mapping[str, Any]:
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Paths, sorted, from one manifest to the other; `changed` in content, kind or target."""
+    """The paths, sorted, that differ from one manifest to the other; `changed` in content, kind or target."""
     before, after = old["files"], new["files"]
     return {
         "added": sorted(after.keys() - before.keys()),
@@ -78,7 +78,7 @@ def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    """Raises DamagedRun, NewerFormat, OSError; NotFound for what leads nowhere."""
+    """The manifest of a run's snapshot. Raises DamagedRun, NewerFormat, OSError; NotFound for what leads nowhere."""
     manifest = read_record(paths.manifest, _check_manifest)
     if manifest is not None:
         return manifest

@@ -47,7 +47,8 @@ _STATE_METHODS = ("state_dict", "load_state_dict")
 
 
 class Conversion(NamedTuple):
-    """`remarks`: what was left alone, as (line, text); `reason`: why nothing was changed, or None."""
+    """A script after conversion. `remarks`: what was left alone, as (line, text); `reason`: why nothing was changed, or
+    None."""
 
     text: str
     remarks: tuple[tuple[int, str], ...]
@@ -55,7 +56,7 @@ class Conversion(NamedTuple):
 
 
 def convert_source(source: str) -> Conversion:
-    """Raises cst.ParserSyntaxError for what is no Python."""
+    """Rewrite a script. Raises cst.ParserSyntaxError for what is no Python."""
     found = survey(source)
     if found.own is not None:
         return Conversion(source, (), f"it distributes itself already ({found.own})")
@@ -146,7 +147,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node
 
     def _wrap(self, model: str) -> str:
-        """With the names that it was given before."""
+        """The line that wraps the model, with the names that it was given before."""
         aliases = [alias for alias in self._found.aliases.get(model, ()) if alias.startswith("self.")]
         return _WRAP % (model, model) + "".join(f"{alias} = {model}\n" for alias in aliases)
 
@@ -186,7 +187,7 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _imports_end(body: Sequence[Any]) -> int:
-    """Behind the last import at the beginning, or the documentation."""
+    """The place after the last import at the beginning, or after the documentation."""
     last = 0
     for place, statement in enumerate(body):
         line = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
@@ -202,7 +203,7 @@ def _is_counting(node: cst.For) -> bool:
 
 
 def _with_named_dataset(statement: Any) -> Any:
-    """A data set that the loader and the sampler both need gets a name."""
+    """The statement, with a name for a data set that the loader and the sampler both need."""
     assign = statement.body[0]
     dataset = argument(assign.value, "dataset", 0)
     if not isinstance(dataset, cst.Call):
@@ -230,13 +231,13 @@ def _keyword(name: str, value: str) -> cst.Arg:
 
 
 def _with_commas(args: Sequence[cst.Arg]) -> list[cst.Arg]:
-    """With a comma behind each."""
+    """The arguments, with a comma after each."""
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     return [arg if isinstance(arg.comma, cst.Comma) else arg.with_changes(comma=comma) for arg in args]
 
 
 def _with_sampler(call: cst.Call) -> cst.Call:
-    """The same global batch, of which each rank loads its part."""
+    """The call that makes a loader, with a sampler: each rank loads its part of the same global batch."""
     dataset, batch = argument(call, "dataset", 0), argument(call, "batch_size", 1)
     shuffle, drop = argument(call, "shuffle", 2), argument(call, "drop_last")
     if dataset is None or shuffle is None:
@@ -262,6 +263,6 @@ def _parenthesize(value: cst.BaseExpression) -> str:
 
 
 def _methods(text: str, model: str) -> list[str]:
-    """Methods of a model's own that a line calls."""
+    """The model's own methods that a line calls."""
     words = re.findall(rf"(?<![\w.]){re.escape(model)}\.(\w+)\(", text)
     return [word for word in words if word not in (*_WRAPPER_ATTRIBUTES, *_STATE_METHODS)]

@@ -26,14 +26,14 @@ def code(node: cst.CSTNode) -> str:
 
 
 def last_name(function: cst.BaseExpression) -> str:
-    """`optim.Adam` and `Adam` are Adam."""
+    """The last part of a function's name: Adam of `optim.Adam` and of `Adam`."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExpression | None:
-    """By its name, or by its place among those without one."""
+    """An argument by its name, or by its place among those without a name."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
@@ -49,13 +49,14 @@ def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def _text(call: cst.Call, name: str, place: int | None = None) -> str:
-    """Of an argument; empty where it is not given."""
+    """The text of an argument; empty where it is not given."""
     value = argument(call, name, place)
     return "" if value is None else code(value)
 
 
 def trained_models(call: cst.Call) -> list[str]:
-    """Of `Adam(model.parameters())` the model, of any other call nothing."""
+    """The models whose parameters an optimizer gets: of `Adam(model.parameters())` the model, of any other call
+    none."""
     if last_name(call.func) not in OPTIMIZERS:
         return []
     functions = [inner.func for inner in _calls(call) if last_name(inner.func) in _GIVES_PARAMETERS]
@@ -73,7 +74,7 @@ def has_sampler(call: cst.Call) -> bool:
 
 
 def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Target and value, of `a, b = c, d` too."""
+    """Each target with its value; of `a, b = c, d`, too."""
     for target in node.targets:
         if isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
             for one, other in zip(target.target.elements, node.value.elements, strict=False):
@@ -84,8 +85,8 @@ def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpre
 
 class Survey(cst.CSTVisitor):
     """`models`: expressions whose parameters an optimizer gets; `loaders`: the names of loaders that shuffle;
-    `aliases`: a model's other names, which were given before;
-    `own`: what shows that it distributes itself; `has_main`: it begins at `if __name__ == "__main__"`;
+    `aliases`: a model's other names, which the script gave it before;
+    `own`: what shows that the script distributes itself; `has_main`: it begins at `if __name__ == "__main__"`;
     `remarks`: (line, what is left alone)."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
@@ -153,7 +154,7 @@ def is_main(node: cst.If) -> bool:
 
 
 def survey(source: str) -> Survey:
-    """Raises cst.ParserSyntaxError."""
+    """Survey a script. Raises cst.ParserSyntaxError for what is no Python."""
     found = Survey()
     MetadataWrapper(cst.parse_module(source)).visit(found)
     return found

@@ -1,4 +1,4 @@
-"""`type: deepspeed`: ranks that `deepspeed.init_distributed()` brings together; and what finds a configuration."""
+"""`type: deepspeed`: ranks that `deepspeed.init_distributed()` connects; and what finds a configuration."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def with_launcher(
     arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
 ) -> Arrangement:
     """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
-    other. Jobs that were written for it ask for one process per node, and mean all GPUs. Raises PlanError where it is
-    named by a path, so that nothing can tell it of the allocation."""
+    other. Jobs that were written for that launcher ask for one process per node, and mean all GPUs. Raises PlanError
+    where a path names it, so that nothing can tell it of the allocation."""
     asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
     named = program_name("deepspeed", command, argv)
     if asked or not named:

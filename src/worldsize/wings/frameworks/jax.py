@@ -1,4 +1,4 @@
-"""`type: jax`: ranks that `jax.distributed.initialize()` brings together."""
+"""`type: jax`: ranks that `jax.distributed.initialize()` connects."""
 
 from __future__ import annotations
 

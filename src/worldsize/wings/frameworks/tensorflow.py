@@ -14,7 +14,7 @@ from worldsize.plan.plan import NodePlan, RankPlan
 
 @ignore_unknown_keywords
 class TensorFlowDistribution(NamedTuple):
-    """`TF_CONFIG`; without a worker_count there is one worker per instance."""
+    """Roles in `TF_CONFIG`; without a worker_count there is one worker per instance."""
 
     parameter_server_count: int = 0
     worker_count: int | None = None
@@ -35,7 +35,8 @@ class TensorFlowDistribution(NamedTuple):
         return (self.worker_count or instances) + self.parameter_server_count + self.chief + self.evaluator
 
     def arrange(self, instances: int) -> Arrangement:
-        """Workers are spread evenly, the chief before them on the first node; the others go where the fewest tasks are.
+        """Spread workers evenly, with the chief before them on the first node; place the others where the fewest tasks
+        are.
 
         Parameter servers never end by themselves, nor do workers that a chief trains with, nor an evaluator.
         """
@@ -58,9 +59,9 @@ class TensorFlowDistribution(NamedTuple):
 
 
 def role_layout(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
-    """One rank for each role that is named, in this order on every node: those of `equal` in even, contiguous shares,
-    the first nodes getting one more; each of `others` then where the fewest ranks are. Ranks, and each role's own
-    indices, count node by node. With at least as many ranks as nodes no node stays empty."""
+    """Nodes with one rank for each role that is named, in this order on every node: those of `equal` in even,
+    contiguous shares, the first nodes getting one more; each of `others` then where the fewest ranks are. Ranks, and
+    each role's own indices, count node by node. With at least as many ranks as nodes no node stays empty."""
     each, more = divmod(len(equal), nodes)
     starts = [node * each + min(node, more) for node in range(nodes + 1)]
     placed = [list(equal[first:end]) for first, end in pairwise(starts)]

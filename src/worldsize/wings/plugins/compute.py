@@ -1,5 +1,5 @@
-"""A compute of another package: what its code raises, or returns in place of what was asked for, is one sentence that
-names the package. Loaded for such computes alone."""
+"""A compute of another package: if its code raises, or returns something else than was asked for, the error is one
+sentence that names the package. Loaded for such computes alone."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ _CLAIMED = {
     "explain": ("explain",),
     "usage": ("usage",),
 }
-"""What a compute has that claims these capabilities (compute/capabilities.py)."""
+"""The attributes of a compute that claims these capabilities (compute/capabilities.py)."""
 
 
 def make_external_compute(kind: str, function: str, make: Callable[[], Any], where: str | None) -> Compute:
-    """What `make`, a `function` of the package's module, returns. ConfigError where that is no compute."""
+    """The compute that `make`, a `function` of the package's module, returns. Raises ConfigError where it returns
+    none."""
     part = external_part(kind)._replace(where=where)
     made = part.call(function, make)
     owed = ("name", "capabilities", *_METHODS)
@@ -52,7 +53,7 @@ def make_external_compute(kind: str, function: str, make: Callable[[], Any], whe
 
 
 class _Callback:
-    """A function of ours that the compute calls; keeps what it raises, which is no failure of the compute's."""
+    """A function of worldsize's that the compute calls; keeps what it raises, which is no failure of the compute's."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -67,8 +68,8 @@ class _Callback:
 
 
 class ExternalCompute:
-    """Calls the compute of another package and checks what it returns. Besides what `Compute` says of it, each method
-    raises ConfigError, those that create or concern a native job WorldsizeError."""
+    """Calls the compute of another package and checks what it returns. Besides what `Compute` says, each method raises
+    ConfigError; those that create or concern a native job raise WorldsizeError."""
 
     def __init__(self, part: ExternalPart, compute: Any) -> None:
         self._part = part
@@ -86,7 +87,7 @@ class ExternalCompute:
         return frozenset(claimed)
 
     def __getattr__(self, name: str) -> Any:
-        """What only its capabilities have."""
+        """An attribute that only the compute's capabilities have."""
         found = getattr(self._compute, name)
         if not callable(found):
             return found
@@ -121,7 +122,7 @@ class ExternalCompute:
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:
-        """Whether the handle can be kept in a file, from where it names its job later."""
+        """Whether the handle can be kept in a file, and names its job when it is read from there."""
         try:
             kept = json.loads(json.dumps(dict(handle)))
             return bool(handle_of(RunPaths(submission.paths.root), kept)["type"] == self._part.name)

@@ -1,5 +1,5 @@
-"""A kind of distribution of another package: what its code raises, or returns in place of what was asked for, is one
-sentence that names the package."""
+"""A kind of distribution of another package: if its code raises, or returns something else than was asked for, the
+error is one sentence that names the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
 
 def load_external_kind(group: str, name: str) -> type[Distribution] | None:
     """The class that a package brings under this name, whose methods raise JobError besides what `Distribution` says;
-    None where no package does. JobError for what is none."""
+    None where no package does. Raises JobError for what is no such class."""
     part = ExternalPart(group, name, "the distribution", JobError, "distribution.type")
     kind = part.load(_NEEDED)
     if kind is None:

@@ -116,7 +116,8 @@ def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> li
 
 
 def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
-    """Asks until there is no `error` in the answer. KeyboardInterrupt when there is no more input."""
+    """Ask until there is no `error` in the answer, and return it. Raises KeyboardInterrupt when there is no more
+    input."""
     while True:
         show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
         line = sys.stdin.readline()
@@ -154,7 +155,7 @@ def _check(text: str, path: str) -> None:
 
 
 def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
-    """Whether it was written: never over what is there, unless `force`."""
+    """Write a file, never over what is there unless `force`. Return whether it was written."""
     place = os.path.normpath(os.path.join(shown, name))
     try:
         if force:

@@ -1,4 +1,4 @@
-"""What is in a directory and on this machine, as far as `init` wants to know.
+"""Finds in a directory and on this machine what `init` wants to know.
 
 Reads only; what cannot be read counts as not there.
 """
@@ -39,7 +39,7 @@ class ScriptOption(NamedTuple):
 
 
 class TrainingScript(NamedTuple):
-    """`path` is relative to the directory; `positionals` are arguments that the script insists on."""
+    """`path` is relative to the directory; `positionals` are arguments that the script requires."""
 
     path: str
     distributed: bool = False
@@ -93,7 +93,8 @@ def _is_add_argument(call: ast.Call) -> bool:
 
 
 def _option(flag: str, call: ast.Call) -> ScriptOption | None:
-    """None for a flag without a value, and for a default that is no plain value, or no text at all."""
+    """The option that a call adds; None for a flag without a value, and for a default that is no plain value, or no
+    text at all."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")

@@ -17,7 +17,7 @@ _ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 
 
 class InitAnswers(NamedTuple):
-    """`values`: of options that the script requires."""
+    """What `init` has found or asked. `values`: those of options that the script requires."""
 
     script: TrainingScript | None
     nodes: int
@@ -27,7 +27,7 @@ class InitAnswers(NamedTuple):
 
 
 def job_text(name: str, answers: InitAnswers) -> str:
-    """A job file that runs as it is."""
+    """The text of a job file that runs as it is."""
     script = answers.script
     inputs = _inputs(script, answers.values)
     kind = "pytorch" if script is None or script.distributed else "none"
@@ -75,19 +75,21 @@ def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) ->
 
 
 def _reference(name: str, value: InputValue) -> str:
-    """The exact value where bash would take the text for more than one word."""
+    """The reference to an input in a command: by its variable, which has the exact value, where bash would take the
+    text for more than one word."""
     plain = shlex.quote(str(value)) == str(value)
     return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
 
 
 def _python() -> str:
-    """What ranks find: the directory of the Python that runs us comes first on their PATH."""
+    """The name by which ranks find Python: the directory of the Python that runs worldsize comes first on their
+    PATH."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return "python" if shutil.which("python", path=path) else "python3"
 
 
 def config_text(cluster: SlurmCluster | None) -> str:
-    """A configuration that holds; a Slurm cluster's table is active where there is one."""
+    """The text of a valid configuration; a Slurm cluster's table is active where there is one."""
     mark = "" if cluster else "# "
     lines = [
         "# Where this project runs. `worldsize config show --origin` tells what holds, and why.",

@@ -37,7 +37,7 @@ def job_schema() -> dict[str, Any]:
 
 
 def _mapping(keys: Keys) -> dict[str, Any]:
-    """A key without a value counts as absent."""
+    """The schema of a mapping, in which a key without a value counts as absent."""
     properties = {
         name: {"description": key.doc, "anyOf": [_value(key), {"type": "null"}]} for name, key in keys.items()
     }
@@ -80,7 +80,8 @@ def _bounds(key: Key) -> dict[str, float]:
 
 
 def _distribution(name: str) -> dict[str, Any]:
-    """One kind: its type in any case, its keys, and whatever else Azure's own samples hold."""
+    """The schema of one kind: its type, in upper or lower case, its keys, and whatever else Azure's own samples
+    hold."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
     schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}
@@ -105,7 +106,7 @@ _FIXED: Mapping[str, dict[str, Any]] = {
     "search": _all(_list(_SCALARS)),
     "matrix": _all_named(_list(_SCALARS)),
 }
-"""By the kind of key."""
+"""Schemas by the kind of key."""
 
 _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "text": _text,
@@ -118,4 +119,4 @@ _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "records": lambda key: _list(_mapping(key.keys)),
     "build": lambda key: {"oneOf": [_mapping(key.keys), _list({"oneOf": [{"type": "string"}, _mapping(STEP)]})]},
 }
-"""Those that say more of it."""
+"""Schemas that depend on more of the key than its kind."""

@@ -1,4 +1,4 @@
-"""Finished runs removed, and with them the stored code that no run uses any more."""
+"""Removes finished runs, and with them the stored code that no run uses any more."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def prune(
     states: Collection[str] | None = None,
     dry_run: bool = False,
 ) -> list[tuple[str, int]]:
-    """Removes finished runs, and returns (id, bytes that its removal frees), newest first.
+    """Remove finished runs. Return (id, bytes that its removal frees) for each, newest first.
 
     older_than  seconds since the end
     keep        the newest runs that stay, whatever their state
@@ -66,7 +66,7 @@ def prune(
 
 
 def _has_valid_result(paths: RunPaths) -> bool:
-    """Whether the whole of the result is what whoever looks at the run takes for its end."""
+    """Whether a run has a result that is valid as a whole, which all readers take for its end."""
     try:
         return read_record(paths.result, status_of) is not None
     except (OSError, DamagedRun):
@@ -74,7 +74,7 @@ def _has_valid_result(paths: RunPaths) -> bool:
 
 
 def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:
-    """Removes a run, or an array, whatever it says of itself; the bytes that this frees. StorageError."""
+    """Remove a run, or an array, whatever its state. Return the bytes that this frees. Raises StorageError."""
     try:
         size = _measure(paths.root)
         if not dry_run:
@@ -91,7 +91,7 @@ def _is_selected(summary: Summary, now: float, older_than: float | None, states:
 
 
 def _measure(root: str) -> int:
-    """Bytes of the files that nobody but this run and the stored code links."""
+    """The bytes of the files that only this run and the stored code link."""
     total = 0
     for directory, _, names in os.walk(root):
         for name in names:
@@ -102,7 +102,7 @@ def _measure(root: str) -> int:
 
 
 def _remove_run(link: str, root: str) -> None:
-    """StorageError for one whose directory somebody else has put there, or could have."""
+    """Remove a run. Raises StorageError for one whose directory somebody else has put there, or could have."""
     require_shared_directory(os.path.dirname(root))
     danger = foreign_danger(root)
     if danger:
@@ -115,8 +115,9 @@ def _remove_run(link: str, root: str) -> None:
 
 
 def _finish_interrupted(directory: str) -> None:
-    """Of this user's runs; another's in the same runs_dir are theirs to finish. Nothing where others could have given
-    such a name to what is none: they can move a directory that they can write to, and no run is one."""
+    """Finish interrupted removals of this user's runs; another user's in the same runs_dir are theirs to finish.
+    Nothing is removed where others could have given such a name to something else: they can move a directory that they
+    can write to, which no run is."""
     try:
         require_shared_directory(directory)
         with os.scandir(directory) as iterator:
@@ -130,11 +131,11 @@ def _finish_interrupted(directory: str) -> None:
                     continue
                 remove_tree(entry.path)
             except (OSError, StorageError):
-                pass
+                pass  # the next prune tries again
 
 
 def _sweep_objects(path: str, now: float) -> None:
-    """Removes objects that no run links. A snapshot taken meanwhile that misses one stores it again.
+    """Remove objects that no run links. A snapshot taken meanwhile that misses one stores it again.
 
     Everything is done in the directory that was looked at: another name for it, or a link in its place, leads nowhere.
     """
@@ -154,7 +155,7 @@ def _sweep_objects(path: str, now: float) -> None:
 
 
 def _sweep_file(folder: int, name: str, now: float, stored: bool) -> None:
-    """What cannot be removed is swept the next time."""
+    """Remove a file that is not used any more. What cannot be removed is swept the next time."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

@@ -81,7 +81,8 @@ def submit(
     after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Run | RunArray:
-    """Start a job (from `command()`, `load_job()`, or a job file's path); its run, which goes on without us.
+    """Start a job (from `command()`, `load_job()`, or a job file's path); return its run, which goes on without this
+    process.
 
     `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of values) or `count` start several runs,
     at most `at_once` at the same time, and give a RunArray; so does a job that says one of them itself. `after` names

@@ -12,7 +12,7 @@ from worldsize.jobspec.job import Job
 from worldsize.service.submission.make_plan import with_client_paths
 
 _MANY = 16
-"""So many ranks that import torch are much for one machine."""
+"""The most ranks that one machine is thought to bear: each of them imports torch."""
 
 
 def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
@@ -43,7 +43,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 
 def _requested_gpus(job: Job) -> int | None:
-    """What the job asks its own compute for."""
+    """The GPUs of a node that the job asks its own compute for."""
     count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
     if count is not None:
         return count or None

@@ -15,7 +15,7 @@ LIMITS = (
 
 
 def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """For the end of a rehearsal."""
+    """Lines, for the end of a rehearsal, that say what it could not show."""
     lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):

@@ -1,6 +1,6 @@
-"""A run started again by its scheduler: the same submission, its next attempt.
+"""Has a run started again by its scheduler: the same submission, its next attempt.
 
-A run that has ended is put back among those on their way: what settled it goes to the attempt that it was about. Agents
+A run that has ended becomes one that waits again: what settled it goes to the attempt that it was about. Agents
 begin no attempt of a run that is settled or cancelled, so that has to happen before the scheduler hears of it.
 """
 
@@ -32,8 +32,8 @@ _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
 
 
 def requeue(run: Run) -> int:
-    """The attempt that it waits for now. UsageError, ConfigError, SubmitRejected, SubmitAgain, StorageError: then it
-    stays as it was."""
+    """Requeue a run. Return the attempt that it waits for now. Raises UsageError, ConfigError, SubmitRejected,
+    SubmitAgain, StorageError: then the run stays as it was."""
     run.refuse_foreign("requeue")
     status = run.look()
     rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
@@ -70,8 +70,8 @@ def requeue(run: Run) -> int:
 
 
 def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
-    """Those of a run that had ended, and that is to go on: its variables are read anew. UsageError where one is not set
-    here, or where another secret than a variable is gone; OSError."""
+    """Renew the secrets of a run that had ended, and that is to go on: its variables are read anew. Raises UsageError
+    where one is not set here, or where another secret than a variable is gone; OSError."""
     if not plan.hidden or read_secrets(paths) is not None:
         return
     rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
@@ -85,7 +85,7 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
 
 
 def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
-    """`ask` for it with the run unsettled; where that is refused, everything is as it was."""
+    """Make the run unsettled, and `ask` the scheduler; where it refuses, put everything back as it was."""
     moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
     _make_directory(paths.attempt_dir, umask)
     _make_attempt(paths, attempt, umask)
@@ -97,19 +97,19 @@ def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]
         for directory in (RunPaths(paths.root, attempt).events_dir, RunPaths(paths.root, attempt).attempt_dir):
             os.rmdir(directory)
         raise
-    if os.path.exists(paths.result):  # somebody who looked before the scheduler knew has settled it once more
+    if os.path.exists(paths.result):  # whoever looked before the scheduler knew has settled the run once more
         os.unlink(paths.result)
 
 
 def _make_attempt(paths: RunPaths, attempt: int, umask: int) -> None:
-    """From now on it is the latest one, for whoever looks and for agents, whichever of them never began the last."""
+    """Make the attempt the latest one, for all readers and for agents, even those that never began the last."""
     later = RunPaths(paths.root, attempt)
     for directory in (later.attempt_dir, later.events_dir):
         _make_directory(directory, umask)
 
 
 def _make_directory(path: str, umask: int) -> None:
-    """As the run's umask has it, whatever this process's is: agents do what others could write there."""
+    """Make a directory with the run's umask, whatever this process's is: agents do what others could write there."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Inside an allocation that is there already (`salloc`, or a shell on one of its nodes): runs are steps of it.
+"""The compute inside an existing allocation (`salloc`, or a shell on one of its nodes): runs are steps of it.
 
 The batch script that sbatch would have got is executed here, detached; its `srun` starts the agents on the
 allocation's nodes. Several runs may share the allocation, at the same time too.
@@ -63,7 +63,8 @@ class AllocationCompute(SlurmCompute):
         return [self._start(submission) for submission in submissions]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        """Slurm is asked after the end of an srun was seen: it knows by then why it has ended the allocation."""
+        """Observe runs. Slurm is asked after the end of an srun was seen: it knows by then why it has ended the
+        allocation."""
         alive = [not _is_here(handle) or is_alive(handle) for handle in handles]
         rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._run)
         return [
@@ -79,7 +80,8 @@ class AllocationCompute(SlurmCompute):
             self._cancel(handle, now)
 
     def _cancel(self, handle: Handle, now: bool) -> None:
-        """By the step, which is found by its name: srun itself would make a KILL of our TERM, without any grace."""
+        """Cancel the run by its step, which is found by its name: srun itself would turn a TERM into a KILL, without
+        grace."""
         here = _is_here(handle)
         if not (now and here) and self._cancel_step(handle, now, here):
             return
@@ -87,7 +89,8 @@ class AllocationCompute(SlurmCompute):
             processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
 
     def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:
-        """Whether there was a step to be told. Where srun is `here`, a Slurm that does not answer keeps nobody."""
+        """Cancel the step. Return whether there was one. Where srun is `here`, a Slurm that does not answer is no
+        error."""
         try:
             return self._signal_step(handle, "KILL" if now else "TERM")
         except (SubmitAgain, SubmitRejected):
@@ -96,7 +99,8 @@ class AllocationCompute(SlurmCompute):
             return False
 
     def _signal_step(self, handle: Handle, name: str) -> bool:
-        """A slurmd takes no signal for a step before it has reported the step's start: then it is asked again."""
+        """Send the step a signal; again where slurmd takes none, since it has not reported the step's start yet. Return
+        whether there was a step."""
         deadline = time.monotonic() + _STARTS_WITHIN
         while (step := self._step(handle)) is not None:
             try:
@@ -122,7 +126,8 @@ class AllocationCompute(SlurmCompute):
         return stream
 
     def _observe_living(self, handle: Handle) -> Observation:
-        """Elsewhere than here, what Slurm tells: whether the allocation is there, and in it a step named as the run."""
+        """Observe a run from another host than its own, by Slurm: is the allocation there, and a step with the run's
+        name?"""
         if _is_here(handle):
             return Observation("running")
         job = handle["job"]
@@ -137,7 +142,7 @@ class AllocationCompute(SlurmCompute):
         return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
 
     def _step(self, handle: Handle) -> str | None:
-        """The id of its step, which bears the run's name."""
+        """The id of the run's step, which has the run's name."""
         asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
         try:
             steps = [line.split(None, 1) for line in self._run(asked).splitlines()]
@@ -176,7 +181,7 @@ class AllocationCompute(SlurmCompute):
 
 
 def _observe_end(handle: Handle, allocation: JobRow) -> Observation:
-    """Of a run whose srun is gone."""
+    """The observation of a run whose srun is gone."""
     gone = Observation("absent", message=f"its srun (process {handle['pid']}) is gone", over=True)
     return explained_end(gone, allocation, _last_words(handle), time.time())
 

@@ -17,7 +17,7 @@ from worldsize.errors import ConfigError, SubmitAgain
 from worldsize.wings.slurm_reports.usage import gpus_of_tres
 
 MAX_ESTIMATES = 6
-"""So many calls of sbatch at most: each costs slurmctld about what a submission does."""
+"""The most calls of sbatch: each costs slurmctld about as much as a submission."""
 
 _ESTIMATE_TIMEOUT = 15.0
 _LEAST_GAIN = 60.0
@@ -37,7 +37,7 @@ StartEstimator = Callable[[Mapping[str, str]], "float | None"]
 
 
 def explain(row: JobRow, now: float) -> WaitExplanation:
-    """Why it waits, with the expected start where Slurm has estimated one."""
+    """Why a job waits, with the expected start where Slurm has estimated one."""
     stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
@@ -47,7 +47,7 @@ def explain(row: JobRow, now: float) -> WaitExplanation:
 
 
 def is_worth_trying(row: JobRow) -> bool:
-    """Whether other options could help: not for what waits for a job, a time or a release."""
+    """Whether other options could help: not if the job waits for another job, a time or a release."""
     return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
 
 
@@ -73,7 +73,8 @@ def find_earlier_starts(
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
-    """What is worth a trial, by turns: shorter times, and other partitions that have the nodes (with their time)."""
+    """The changes that are worth a trial, alternately shorter times and other partitions that have the nodes (with
+    their time)."""
     times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
     others = []
     own = row.partition.split(",")
@@ -88,26 +89,27 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
 
 
 def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstimator:
-    """A trial for this batch script: None where Slurm would refuse it, and where it does not answer."""
+    """A function that estimates the start of this batch script with changed options: None where Slurm would refuse
+    them, and where it does not answer."""
 
-    def tried(change: Mapping[str, str]) -> float | None:
+    def estimate_start(change: Mapping[str, str]) -> float | None:
         argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
         try:
             return parse_start_estimate(call(argv, environ=environ, timeout=_ESTIMATE_TIMEOUT, input=script).err)
         except (SubmitAgain, ConfigError):
             return None
 
-    return tried
+    return estimate_start
 
 
 def parse_start_estimate(text: str) -> float | None:
-    """When it would start (Unix seconds), by what --test-only answered."""
+    """When the job would start (Unix seconds), by the answer of --test-only."""
     match = _ESTIMATE_LINE.search(text)
     return time_of(match["start"]) if match else None
 
 
 def change_words(change: Mapping[str, str], wait: float) -> str:
-    """ "slurm.partition short with slurm.time 00:30:00: at once"."""
+    """A change in words: "slurm.partition short with slurm.time 00:30:00: at once"."""
     options = " with ".join(f"slurm.{name} {value}" for name, value in change.items())
     return "{}: {}".format(options, "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 

@@ -1,4 +1,4 @@
-"""What a Slurm cluster tells people: its nodes, why a run waits and what would start it sooner, what a run used."""
+"""What a Slurm cluster tells its users: its nodes, why a run waits and what would start it sooner, what a run used."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from worldsize.wings.slurm_reports.usage import usage, usage_of_row
 
 _PAUSE = 0.15
 _SHORTEST_ANSWER = 2.0
-"""Seconds that every question is given, however little time is left."""
+"""The seconds that every question is given, however little time is left."""
 
 
 def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
-    """`configured`: the partitions that runs of the compute go to; none: the cluster's default."""
+    """The cluster's nodes. `configured`: the partitions that runs of the compute go to; none: the cluster's default."""
     run = partial(run_slurm, environ=environ)
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
     defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
@@ -44,7 +44,8 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
 
 
 def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
-    """Accounting notes a job's end first, its CPU time a moment later. Without accounting squeue knows something."""
+    """What each job used. Accounting notes a job's end first, its CPU time a moment later. Without accounting squeue
+    knows something."""
     deadline = time.monotonic() + patience
     run = partial(run_slurm, environ=environ, timeout=max(patience, _SHORTEST_ANSWER))
     found: dict[str, Usage | None] = dict.fromkeys(jobs)
@@ -71,6 +72,8 @@ def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozense
 
 
 def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
+    """The changes that would start the job sooner, tried until the deadline; none where Slurm does not tell its
+    partitions."""
     run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
     try:
         partitions = cluster.partitions(run)

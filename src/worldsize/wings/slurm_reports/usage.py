@@ -11,17 +11,18 @@ from worldsize.compute.slurm.job_rows import JobRow
 from worldsize.compute.slurm.states import state_of
 
 _COLUMNS = (*COLUMNS, "AllocTRES")
-"""What a job held, too. For it sacct asks slurmdbd once more, which takes as long as all the rest (22.05)."""
+"""The usual columns, and what a job held. For that sacct asks slurmdbd once more, which takes as long as all the rest
+(22.05)."""
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 _HOUR = 3600.0
 
 
 def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
-    """For every id asked; None where accounting has not noted the end, or nothing was used. Raises as `run` does where
-    accounting is off or does not answer.
+    """The usage for every id asked; None where accounting has not noted the end, or nothing was used. Raises as `run`
+    does where accounting is off or does not answer.
 
-    Accounting lags by seconds: the end first, then the CPU time.
+    Accounting lags by seconds: it notes the end first, then the CPU time.
     """
     wanted = list(dict.fromkeys(ids))
     attempts: dict[str, list[AccountingRecord]] = {}
@@ -31,7 +32,7 @@ def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, 
 
 
 def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
-    """The attempts of one job, those of an older job of the same number left out."""
+    """The usage of all attempts of one job, without those of an older job of the same number."""
     if not attempts:
         return None
     last = max(attempts, key=lambda record: record.row.submitted or 0)

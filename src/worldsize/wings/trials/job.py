@@ -1,4 +1,4 @@
-"""From `autotune:` of a job to the trials, the elements of an array. Loaded only for jobs that have the key."""
+"""Makes trials, the elements of an array, from `autotune:` of a job. Loaded only for jobs that have the key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Search(NamedTuple):
     options: Mapping[str, Any]
 
     def find_problems(self, job: Job, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
-        """Its trials do not disturb each other, and the file that it varies is a part of the code."""
+        """Check that the trials do not disturb each other, and that the file that the search varies is part of the
+        code."""
         what, hint = "", "autotune.config says which JSON file of the code to vary"
         code, name = job.code or "", self.options["config"]
         if "array" not in compute.capabilities:

@@ -1,4 +1,4 @@
-"""What `autotune:` of a job may say, and how it is read; loaded only where somebody says it."""
+"""What `autotune:` of a job may say, and how it is read; loaded only for jobs that have it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A batch script as the one process of a run.
 
-On virtual nodes it finds the variables that sbatch sets, and our srun, scontrol, module and the like before all others
-on its PATH. In a real allocation its environment is left alone, and its srun is the real one.
+On virtual nodes it finds the variables that sbatch sets, and worldsize's own srun, scontrol, module and the like before
+all others on its PATH. In a real allocation its environment is left alone, and its srun is the real one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from worldsize.state.records import Failure, RunWarning
 
 _RANK_ERROR = "rank-%t.json"
-"""Of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
+"""The error file of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
 
 _ONE_HOST = {
     "OMPI_MCA_btl": "self,tcp",

@@ -23,7 +23,7 @@ NO_OPTION = "is no option"
 
 
 class ParsedOption(NamedTuple):
-    """One option as it was said: its long name, its value (None: said without)."""
+    """One option as it was given: its long name, its value (None: given without one)."""
 
     name: str
     value: str | None
@@ -111,8 +111,8 @@ def sbcast_table() -> OptionTable:
 
 
 def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
-    """As getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`, `-N 2`, `-lK1`; it ends
-    at `--` or at the first word that is no option."""
+    """Read options from words as getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`,
+    `-N 2`, `-lK1`. Reading ends at `--` or at the first word that is no option."""
     options: list[ParsedOption] = []
     unknown: list[tuple[str, str, int]] = []
     index = 0

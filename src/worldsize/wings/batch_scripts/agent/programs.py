@@ -1,7 +1,7 @@
-"""The programs of Slurm's that need Python, as a batch script on virtual nodes finds them; srun is `srun.py`.
+"""Those programs of Slurm that need Python, as a batch script on virtual nodes finds them; srun is in `srun.py`.
 
-`scontrol` says what scripts ask it. `sbcast` copies once, since all virtual nodes see the same files. As Slurm's, it
-makes a new file, and never writes to one that somebody else may have made.
+`scontrol` answers what scripts ask it. `sbcast` copies once, since all virtual nodes see the same files. As Slurm's
+does, it makes a new file, and never writes to one that somebody else may have made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(run_dir: str, words: Sequence[str]) -> int:
-    """`words` begins with the program's name. Its exit code."""
+    """Run the program that the first of the `words` names. Return its exit code."""
     if words[0] == "scontrol":
         return scontrol(words[1:])
     if words[0] == "sbcast":
@@ -30,7 +30,8 @@ def main(run_dir: str, words: Sequence[str]) -> int:
 
 
 def scontrol(words: Sequence[str]) -> int:
-    """Answers `show hostnames`, `show hostlist` and `show job`; says of anything else that it cannot."""
+    """Answer `show hostnames`, `show hostlist` and `show job`; report anything else as an error. Return the exit
+    code."""
     plain = [word for word in words if not word.startswith("-")]
     what = plain[1].lower() if len(plain) > 1 else ""
     try:
@@ -73,7 +74,7 @@ def _show_job(wanted: Sequence[str]) -> int:
 
 
 def sbcast(words: Sequence[str]) -> int:
-    """What sbcast exits with."""
+    """Copy a file as sbcast does. Return its exit code."""
     names, said, faults = _parse_words(words)
     if faults or len(names) != 2:
         what = "option {} {}".format(*faults[0]) if faults else f"Need two file names, have {len(names)} names"
@@ -89,7 +90,7 @@ def sbcast(words: Sequence[str]) -> int:
 
 
 def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
-    """File names, options, and words that are neither, with why; options may stand behind names."""
+    """The file names, the options, and the words that are neither, each with the reason. Options may follow names."""
     names: list[str] = []
     said: set[str] = set()
     faults: list[tuple[str, str]] = []
@@ -103,9 +104,9 @@ def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[
 
 
 def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
-    """A target that exists is replaced if it is this user's own file, or with `force`, by a new file of its name: in a
-    directory with the sticky bit, nobody can replace another's. A directory is never a target: it may be another's, who
-    has taken the name. Raises OSError."""
+    """Copy `source` to `target`. A target that exists is replaced by a new file of its name if it is this user's own
+    file, or with `force`: in a directory with the sticky bit, nobody can replace the file of another user. A directory
+    is never a target: it may belong to another user who has taken the name. Raises OSError."""
     try:
         _make(target, source, preserve)
     except FileExistsError:
@@ -121,7 +122,7 @@ def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
 
 
 def _make(path: str, source: str, preserve: bool) -> None:
-    """A new file, whole or not at all. Raises OSError, FileExistsError for what is there already."""
+    """Make a new file at `path`, whole or not at all. Raises OSError; FileExistsError for what is there already."""
     import shutil
 
     with open(source, "rb") as file:
@@ -130,7 +131,7 @@ def _make(path: str, source: str, preserve: bool) -> None:
             try:
                 shutil.copyfileobj(file, copy)
                 copy.flush()
-                os.fchmod(copy.fileno(), status.st_mode & 0o755)  # the copy may lie where others come
+                os.fchmod(copy.fileno(), status.st_mode & 0o755)  # the copy may lie where other users have access
                 if preserve:
                     os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             except BaseException:

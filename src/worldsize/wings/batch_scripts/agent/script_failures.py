@@ -1,8 +1,8 @@
-"""Whose fault it was that a batch script failed; and which of its steps failed, if it went on from them.
+"""Which rank or step made a batch script fail; and which steps failed, although the script went on after them.
 
-What the real srun says are texts of Slurm's src/srun/libsrun and src/api/step_launch.c, 20.11 to 26.05: it says of each
-task that did not end with 0 how it ended, in that order, and ends the step of the first one ("Terminating
-StepId=7.0").
+What the real srun says are texts of Slurm's src/srun/libsrun and src/api/step_launch.c, 20.11 to 26.05: srun reports
+for each task that did not end with 0 how it ended, in the order of their ends, and ends the step of the first one
+("Terminating StepId=7.0").
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LOG_TAIL_BYTES = 64 << 10
 
 _STEP = "failed-step"
 _STOP_CODES = (130, 137, 143)
-"""A script that ends its own step by a signal means to."""
+"""A script that ends its own step by a signal does so on purpose."""
 _TASK = re.compile(r"(?:\S+: )?srun: error: (\S+): tasks? ([0-9]{1,9})[-,0-9]*: (.+)$")
 _CODE = re.compile(r"Exited with exit code ([0-9]{1,9})$")
 _ENDS = re.compile(r"(?:\S+: )?srun: (?:launch/slurm: _?\w+: )?Terminating (?:StepId=|job step )\S+$")
 
 
 class EndedTask(NamedTuple):
-    """The lowest of the tasks that ended so on a node. `code`: its exit code, 128+N for signal N."""
+    """The lowest of the tasks that ended in the same way on a node. `code`: its exit code, 128+N for signal N."""
 
     task: int
     host: str
@@ -48,7 +48,7 @@ class EndedTask(NamedTuple):
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
-    """The first failure of a script that ended with `code`: its last step's, where that step is why it failed."""
+    """The first failure of a script that ended with `code`: that of its last step, if that step is why it failed."""
     failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
     failure = failure or _first_task_failure(plan, paths, code, ended, oom)
     if failure is not None:
@@ -62,8 +62,8 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
-    """The first failure by the exceptions that ranks have left, for a script without a record of its steps. The code of
-    an uncaught exception is 1; the script's may be that of the ranks that srun ended for it."""
+    """The first failure according to the exceptions that ranks have left, for a script without a record of its steps.
+    The code of an uncaught exception is 1; the script's may be that of the ranks that srun ended because of it."""
     names = _node_names(plan)
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
@@ -101,6 +101,7 @@ def _node_names(plan: Plan) -> list[str]:
 
 
 def _nodes_of(nodes: str) -> list[str]:
+    """The names in a list of nodes; none for what is no such list."""
     try:
         return expand_hostlist(nodes)
     except ValueError:
@@ -108,7 +109,7 @@ def _nodes_of(nodes: str) -> list[str]:
 
 
 def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
-    """Each rank that has left an exception, with it."""
+    """Each rank that has left an exception, with that exception; none where the directory cannot be read."""
     found = []
     try:
         names = os.listdir(paths.errors_dir)
@@ -123,11 +124,12 @@ def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
 
 
 def script_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
-    """The steps that failed and that the script went on from; then the exceptions of tasks that no step told of."""
+    """Warnings of the steps that failed and after which the script went on; then of the exceptions of tasks that no
+    step reported."""
     told: set[int | None] = set()
     for step in read_steps(paths):
         if not step.get("code") or step.get("stopped"):
-            continue  # a script that ends its own step by a signal means to
+            continue  # a script that ends its own step by a signal does so on purpose
         told.add((step.get("failure") or {}).get("rank"))
         yield _step_warning(step)
     for rank, error in sorted(_rank_errors(paths), key=lambda each: each[0]):
@@ -149,7 +151,7 @@ def _step_warning(step: dict[str, Any]) -> RunWarning:
 
 
 def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
-    """The first task of the step that gave a script its exit code; None where the lines do not tell of that step."""
+    """The first task of the step that gave a script its exit code; None where the lines do not report that step."""
     ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
     told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]
     if not told:
@@ -161,7 +163,7 @@ def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
 
 
 def ended_tasks(lines: Sequence[str]) -> list[EndedTask]:
-    """All that the lines tell of, in their order."""
+    """All ended tasks that the lines report, in their order."""
     return [task for line in lines for task in (_task(line),) if task]
 
 
@@ -175,6 +177,6 @@ def _task(line: str) -> EndedTask | None:
 
 
 def _code_of_signal(words: str) -> int:
-    """ "Killed", "Segmentation fault (core dumped)": as strsignal says it."""
+    """The exit code for a signal in the words of strsignal: "Killed", "Segmentation fault (core dumped)"."""
     words = words.replace(" (core dumped)", "")
     return next((128 + number for number in signal.valid_signals() if signal.strsignal(number) == words), 0)

@@ -1,4 +1,4 @@
-"""`srun` inside a batch script on virtual nodes: a step's tasks, started here, as real srun would start them there."""
+"""`srun` inside a batch script on virtual nodes: starts a step's tasks here, as the real srun would on its nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
 
 
 def srun(paths: RunPaths, words: Sequence[str]) -> int:
-    """What srun exits with."""
+    """Run a step as srun does. Return srun's exit code."""
     try:
         asked = parse_srun_words(words, os.environ)
         if {"help", "usage", "version"} & set(asked.given):
@@ -47,7 +47,7 @@ def srun(paths: RunPaths, words: Sequence[str]) -> int:
 def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
     plan = read_masked_plan(paths)
     assert plan.batch is not None
-    umask = os.umask(plan.umask)  # the script's, which the tasks get and their own files
+    umask = os.umask(plan.umask)  # the script's umask, which the tasks and their own files get
     allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
     size = _size(asked, allocation)
     board = StepRegistry(paths)
@@ -93,8 +93,8 @@ def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:
 def _allocate_step(
     plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
 ) -> tuple[int, tuple[StepTask, ...]]:
-    """The step's number, and its tasks on ranks that nobody else writes to; waits, as srun does, for CPUs that other
-    steps of the script hold."""
+    """Allocate the step. Return its number, and its tasks, on ranks whose logs nobody else writes. Waits, as srun does,
+    for CPUs that other steps of the script hold."""
     shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
     per_task = parse_digits(asked.options.get("cpus-per-task")) or 1
     need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}

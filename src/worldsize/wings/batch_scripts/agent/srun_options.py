@@ -1,5 +1,5 @@
-"""The words of an srun on virtual nodes: what it is to start, and what of it cannot be honoured. Each task executes the
-same words, or with `--multi-prog` those that a file gives it."""
+"""The words of an srun on virtual nodes: what they ask to start, and which of them cannot be honoured. Each task
+executes the same words, or with `--multi-prog` those that a file gives it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FROM_ENVIRONMENT = {
     "overlap": "SLURM_OVERLAP", "overcommit": "SLURM_OVERCOMMIT", "cpus-per-task": "SRUN_CPUS_PER_TASK",
     "gpus-per-task": "SLURM_GPUS_PER_TASK",
 }  # fmt: skip
-"""As srun takes what it is not told; those that scripts set."""
+"""Variables from which srun takes options that its words do not give; those that scripts set."""
 
 _HONOURED = frozenset((
     "nodes", "ntasks", "ntasks-per-node", "nodelist", "exclude", "relative", "distribution", "chdir", "export", "label",
@@ -33,16 +33,16 @@ _REFUSED = {
     "bcast": "programs are not copied: every virtual node sees the same files",
 }
 _LARGEST = 16 << 20
-"""Bytes of a file of programs."""
+"""The most bytes of a file of programs."""
 
 _PMI = ("pmix", "pmi2", "pmi1", "openmpi")
 
 
 class SrunOptions(NamedTuple):
     """options   srun's own by long name, the environment's included
-    given     those of its words alone: they decide how many tasks there are
+    given     the options of its words alone: they decide how many tasks there are
     program   the words to execute
-    remarks   what is not honoured, for people; each with a name under which it is said once
+    remarks   what is not honoured, as text for users; each with a name under which it is printed once
     """
 
     options: Mapping[str, str | None]
@@ -55,7 +55,7 @@ class SrunOptions(NamedTuple):
 
 
 class SrunError(Exception):
-    """`text` in srun's manner; `code` is what it exits with."""
+    """An error of srun: its `text`, in srun's manner, and its exit `code`."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class SrunError(Exception):
 
 
 def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOptions:
-    """Raises SrunError for what srun would refuse, and for what cannot be done here at all."""
+    """Parse the words of an srun. Raises SrunError for what srun would refuse, and for what virtual nodes cannot do."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
@@ -95,8 +95,8 @@ def _remarks(said: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: int) -> tuple[str, ...]:
-    """`programs`: from the file that is the only word; None: every task executes the words. Raises SrunError for a task
-    that the file leaves out."""
+    """The words that a task executes. `programs`: those of the file that is the only word; None: every task executes
+    the words themselves. Raises SrunError for a task that the file leaves out."""
     if programs is None:
         return words
     numbers = next((numbers for numbers in programs if _has_task(numbers, task)), "*")

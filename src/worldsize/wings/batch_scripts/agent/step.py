@@ -1,6 +1,6 @@
-"""Running a step: its tasks are started, watched, and ended together; whose failure was first is worked out.
+"""Runs a step: starts its tasks, watches them, ends them together, and finds out which one failed first.
 
-What real srun does with its tasks, this does on one machine: a task that fails ends the others when the step is to be
+It does on one machine what the real srun does with its tasks: a task that fails ends the others when the step is to be
 killed on bad exits, signals reach all of them, and nothing that a task started is left behind.
 """
 
@@ -43,8 +43,8 @@ _MISSING = 2
 
 
 class StepRun:
-    """`run()` returns srun's exit code; `failure` is the first one of its tasks, if any; `stopped`: it was told
-    to end by a signal. `argv`: of each task."""
+    """The run of a step. `run()` returns srun's exit code; `failure` is the first failure of its tasks, if any;
+    `stopped`: a signal told the step to end. `argv`: the words of each task."""
 
     def __init__(
         self, step: Step, paths: RunPaths, allocation: Allocation, grace: float, argv: Sequence[tuple[str, ...]]
@@ -67,7 +67,7 @@ class StepRun:
         processes.become_subreaper()
         signals = SignalPipe()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
-        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to hear of them
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to receive them
         for number in _FORWARDED:
             signal.signal(number, self._forward_signal)
         self._end = step_end(self._step.srun, self._grace, time.monotonic())
@@ -151,7 +151,7 @@ class StepRun:
         return failure
 
     def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
-        """Of a task that was told to end: what it had raised by then."""
+        """Record what a task that was told to end had raised before."""
         error = read_error(self._paths, task.rank)
         if error is None:
             return
@@ -165,7 +165,7 @@ class StepRun:
         return self._allocation.hosts.index(task.host)
 
     def _stop(self, code: int, why: str) -> None:
-        """TERM to all tasks; after the grace KILL."""
+        """Send TERM to all tasks, and KILL after the grace."""
         if not self._end.request(code, time.monotonic()):
             return
         self._stopped_at = time.time()
@@ -186,7 +186,8 @@ class StepRun:
             processes.signal_process(pid, number)
 
     def _terminate_leftovers(self) -> bool:
-        """Whether something is left of tasks that have ended: it is told to end, and is ended when the step is."""
+        """Tell what is left of tasks that have ended to end; what is left is ended when the step is. Return whether
+        there is something."""
         left = processes.children()
         if left and self._end.request_end_of_leftovers(time.monotonic()):
             for pid in left:
@@ -206,7 +207,7 @@ class StepRun:
 
 
 def print_as_srun(text: str) -> None:
-    """On srun's standard error, in its manner."""
+    """Print on srun's standard error, in its manner; what cannot be written there is dropped."""
     try:
         sys.stderr.write(f"srun: {text}\n")
         sys.stderr.flush()
@@ -215,7 +216,8 @@ def print_as_srun(text: str) -> None:
 
 
 def _spawn_task(argv: tuple[str, ...], environment: Mapping[str, str], streams: TaskStreams, umask: int) -> int:
-    """The pid of the task, which finds it in SLURM_TASK_PID, leads a session of its own and has the `umask`.
+    """Start a task, which finds its pid in SLURM_TASK_PID, leads a session of its own and has the `umask`. Return its
+    pid.
 
     Raises OSError where it cannot be started.
     """
@@ -245,7 +247,8 @@ def _execute(
     umask: int,
     failed: int,
 ) -> NoReturn:
-    """Become the task. `failed`: where the number of an error goes; it is closed once the program is executed."""
+    """Turn this process into the task. `failed`: the descriptor for the number of an error; it is closed once the
+    program is executed."""
     try:
         os.setsid()
         os.umask(umask)

@@ -1,4 +1,4 @@
-"""What a batch script's steps leave: one small file each, and who holds which ranks and CPUs now."""
+"""The records of a batch script's steps: one small file each, and which running step holds which ranks and CPUs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class RunningStep(NamedTuple):
-    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node. As it
-    is in JSON, whose names are texts."""
+    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node. Nodes
+    are texts, as names are in JSON."""
 
     pid: int
     started: int | None
@@ -35,7 +35,7 @@ def step_file(paths: RunPaths, step: int) -> str:
 
 
 def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
-    """Every step's record, in order."""
+    """Every step's record, in order; none where the directory cannot be read."""
     try:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
@@ -44,7 +44,8 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
-    """Of the last step that ended, if it failed: a failure that the script went on from is not why it ended."""
+    """The failure of the last step that ended, if it failed: an earlier failure, after which the script went on, is not
+    why it ended."""
     ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
     if not ended:
         return None
@@ -56,7 +57,7 @@ def last_failure(paths: RunPaths) -> Failure | None:
 
 
 class StepRegistry:
-    """The steps that run now. Its methods are to be called inside `lock`."""
+    """The steps that are running. Its methods are to be called inside `lock`."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
@@ -73,7 +74,7 @@ class StepRegistry:
             os.close(lock)
 
     def running_steps(self) -> list[RunningStep]:
-        """By sruns that live."""
+        """The steps whose sruns are alive; none where the file cannot be read."""
         try:
             rows = [RunningStep(*row) for row in json.loads(read_file(self._file))]
         except (OSError, ValueError):
@@ -86,13 +87,13 @@ class StepRegistry:
         write_json(self._file, [*self.running_steps(), mine])
 
     def create_step(self) -> int:
-        """The number of the next step, whose record exists from now on."""
+        """Create the record of the next step. Return the step's number."""
         number = len([name for name in os.listdir(self._paths.steps_dir) if name.startswith("step-")])
         write_json(step_file(self._paths, number), {"step": number})
         return number
 
     def claim_notice(self, name: str) -> bool:
-        """Whether nobody in this run has said this yet."""
+        """Claim the notice of this name. Return whether nobody in this run has claimed it before."""
         mark = os.path.join(self._paths.steps_dir, "said-" + "".join(c if c.isalnum() else "-" for c in name))
         try:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

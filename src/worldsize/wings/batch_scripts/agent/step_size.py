@@ -13,7 +13,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.plan.hostlist import expand_hostlist
 
 MAX_STEP_TASKS = 1_000_000
-"""Of one step."""
+"""The most tasks of one step."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class StepSize(NamedTuple):
 
 
 class StepCount(NamedTuple):
-    """How many nodes and tasks, without which; per_node: tasks of each node, None where they are shared out."""
+    """How many nodes and tasks, but not which nodes; per_node: tasks of each node, None where they are shared out."""
 
     nodes: int
     tasks: int
@@ -59,7 +59,8 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
-    """The numbers of `step_size` alone, in a time that does not depend on them. Raises ValueError as that does."""
+    """The numbers of `step_size` alone, in a time that does not depend on how large they are. Raises ValueError as
+    `step_size` does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
     tasks = _parse_number(options.get("ntasks") or inherited, "ntasks")
@@ -110,7 +111,8 @@ def _expand_names(text: str | None) -> list[str]:
 
 
 def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
-    """Those that are named first, then the others in their order, `relative` leaving out the first ones."""
+    """The indexes of the nodes: those that are named first, then the others in their order; `relative` leaves out the
+    first ones."""
     hosts = allocation.hosts
     wanted = dict.fromkeys(_expand_names(options.get("nodelist")))
     unwanted, there = set(_expand_names(options.get("exclude"))), set(hosts)
@@ -131,7 +133,7 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
 
 
 def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple[int, ...]:
-    """Of each node: as many as it may have, or the same number of all, as far as that is possible."""
+    """The number of tasks of each node: as many as it may have, or equal shares as far as that is possible."""
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)

@@ -1,8 +1,8 @@
 """Where the output of a step's tasks goes, and what they read.
 
-What would go into the batch script's own output goes into the log of the task's rank instead, without a pipe between.
-What goes into a file (`srun … >file`, `--output`) is passed on line by line, and kept in that log too; what goes to
-another program (`$(srun …)`, `srun … | tee`) is its to keep.
+What would go into the batch script's own output goes into the log of the task's rank instead, without a pipe in
+between. What goes into a file (`srun … >file`, `--output`) is passed on line by line, and kept in that log too; what
+goes to another program (`$(srun …)`, `srun … | tee`) is its to keep.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask
 
 _FIELD = re.compile(r"%([0-9]*)([AaJjNnstux%])")
 _WIDEST = 10
-"""Digits of a padded number, as srun pads them at the most."""
+"""The most digits to which srun pads a number."""
 
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
@@ -37,7 +37,7 @@ class OutputFiles:
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int:
-        """Another user's link is not followed. Raises OSError."""
+        """Open a file, or return its descriptor if it is open. Another user's link is not followed. Raises OSError."""
         if path not in self._open:
             with Umask(self._umask):
                 self._open[path] = self._open_file(path)
@@ -61,21 +61,21 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
         "t": str(task.number), "u": environ.get("SLURM_JOB_USER", ""), "x": environ.get("SLURM_JOB_NAME", ""),
     }  # fmt: skip
 
-    def filled(field: re.Match[str]) -> str:
+    def field_text(field: re.Match[str]) -> str:
         width, letter = field.groups()
         if letter == "%":
             return "%"
         value = values[letter]
         return value.zfill(min(_WIDEST, parse_digits(width) or _WIDEST)) if width and value.isdigit() else value
 
-    return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(filled, pattern)
+    return pattern.replace("\\", "") if "\\" in pattern else _FIELD.sub(field_text, pattern)
 
 
 def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> int | None:
-    """Where one stream of a task goes besides the rank's log; None: nowhere else.
+    """The descriptor to which one stream of a task goes besides the rank's log; None: to no other.
 
-    For the stream `name` ("output" or "error"), whose place in srun's own streams is `own`. `to_log`: srun's own stream
-    is the batch script's, which the rank's log stands in for. Raises OSError.
+    `name` is the stream ("output" or "error"), `own` the descriptor of srun's own stream of that name. `to_log`: srun's
+    own stream is the batch script's, which the rank's log stands in for. Raises OSError.
     """
     options = step.srun.options
     pattern = options.get(name)
@@ -133,7 +133,8 @@ class OutputRelay:
 
 
 class TaskStreams(NamedTuple):
-    """A task's three, as descriptors of ours: to be closed once it is started. `relays` read what it writes."""
+    """A task's three streams, as descriptors of this process: to be closed once the task is started. `relays` read what
+    the task writes."""
 
     stdin: int
     stdout: int
@@ -146,7 +147,7 @@ class TaskStreams(NamedTuple):
 
 
 class StreamOpener:
-    """Opens the streams of each task. srun's standard input goes to all tasks, to one of them, or is replaced by files.
+    """Opens the streams of each task. srun's standard input goes to all tasks or to one of them, or files replace it.
     Raises OSError."""
 
     def __init__(self, step: Step, paths: RunPaths) -> None:
@@ -189,12 +190,13 @@ class StreamOpener:
             return os.open(file_name(mode, self._step, task, dict(os.environ)), os.O_RDONLY)
         if only is not None or self._step.size.total == 1 or _is_file(0, os.devnull):
             return 0
-        self._input = self._input or _copied_input()
+        self._input = self._input or _copy_input()
         return os.open(self._input, os.O_RDONLY)
 
 
-def _copied_input() -> str:
-    """A file with all of what we are given, which each of several tasks reads from its beginning."""
+def _copy_input() -> str:
+    """Copy all of srun's standard input into a file, which each of several tasks reads from its beginning. Return its
+    path."""
     import shutil
     import tempfile
 
@@ -205,12 +207,12 @@ def _copied_input() -> str:
 
 
 def _is_kept_elsewhere(fd: int) -> bool:
-    """Whether it leads to another program, or nowhere."""
+    """Whether a descriptor leads to another program, or nowhere."""
     return not stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def _is_file(fd: int, path: str) -> bool:
-    """Whether a descriptor is open on this very file. A closed one is nowhere."""
+    """Whether a descriptor is open on this very file; not if it is closed."""
     try:
         mine, other = os.fstat(fd), os.stat(path)
     except OSError:

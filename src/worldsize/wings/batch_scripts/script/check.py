@@ -1,4 +1,4 @@
-"""What a batch script says of its ranks that does not fit its allocation: told before anything waits for ranks that
+"""What a batch script says of its ranks that does not fit its allocation: reported before anything waits for ranks that
 never come. Pure.
 
 Only bash can execute a script, so nothing is refused; where a value is not certain, nothing is said.
@@ -35,7 +35,8 @@ def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launc
 
 
 def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Remark]:
-    """Each once, in the order of the lines. `share_gpus`: several processes may share one."""
+    """What does not fit, each remark once, in the order of the lines. `share_gpus`: several processes may share a
+    GPU."""
     found = script_launches(script, asked)
     if share_gpus:
         asked = asked._replace(gpus=None)
@@ -46,7 +47,7 @@ def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool
 
 
 def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int:
-    """Tasks on a node at the same time, as far as the script says: ranks get logs for so many."""
+    """The most tasks on a node at the same time, as far as the script says: so many ranks get logs."""
     wanted = [-(-launch.tasks // launch.nodes) for launch in found if launch.tasks and launch.nodes]
     return max([*asked.tasks, *wanted])
 
@@ -67,13 +68,13 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Remark]:
 
 
 def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
-    """What the script itself exports under this name, if that is known."""
+    """The variable that the script itself exports under this name, if its value is known."""
     found = launch.variables.get(name)
     return found if found and found.exported and found.line and found.value is not None else None
 
 
 def _check_world(found: Sequence[Launch]) -> Iterator[Remark]:
-    """WORLD_SIZE as the script exports it, where no command that sees it starts so many processes."""
+    """Remarks on a WORLD_SIZE that the script exports, where no command that sees it starts so many processes."""
     seen: dict[ShellVariable, list[Launch]] = {}
     for launch in found:
         variable = _exported_constant(launch, "WORLD_SIZE")
@@ -148,7 +149,7 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationReq
 
 
 def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Remark]:
-    """Several tasks, and nothing in the script that starts more than one process."""
+    """A remark where there are several tasks, and nothing in the script starts more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))

@@ -1,4 +1,4 @@
-"""The keys of a job file for a Slurm batch script: what it says exactly in their words."""
+"""The keys of a job file for a Slurm batch script: those options that keys express exactly."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ def import_script(script: BatchScript, source: str, path: str | None) -> Importe
 
 
 def _explicit_path(path: str) -> str:
-    """A path that a job file takes for nothing else: for no script, no address, and no directory of a user's."""
+    """The path, written so that a job file takes it for nothing else: no script, no address, no user's directory."""
     plain = path[:1].isalnum() and not is_remote(path) and not path.startswith("file:")
     return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
 
 
 def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest, own: Job) -> set[str]:
-    """Only what the script says as a plain number that counts as it stands; the names of those options."""
+    """Add to the tree the sizes that the script gives as plain numbers which count as they stand. Return the names of
+    those options."""
     said = set()
     if script.value("nodes") == str(size.nodes):
         tree["resources"] = {"instance_count": size.nodes}
@@ -71,7 +72,7 @@ def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest
 
 
 def _add_array(tree: dict[str, Any], array: SbatchArray | None, own: Job) -> set[str]:
-    """An array that counts from 0, as runs are counted."""
+    """Add to the tree an array that counts from 0, as runs do. Return the names of its options."""
     if array is None or array.indices != tuple(range(len(array.indices))):
         return set()
     tree["count"] = own.count

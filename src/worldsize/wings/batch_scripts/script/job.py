@@ -1,4 +1,4 @@
-"""A batch script as a job: what its #SBATCH lines ask for, in the words of every job; and the other way.
+"""A batch script as a job: what its #SBATCH lines ask for, as keys of any job; and a job's keys as #SBATCH options.
 
 The core asks for it (`ScriptReader` of `jobspec/batch_script.py`): for a script as a job, and for one as
 `batch_script:` of a job file, whose other keys are laid over what it asks for.
@@ -40,7 +40,7 @@ _LINES = {
     "code": ("chdir",),
     "environment_variables": ("export",),
 }
-"""Where the value of a job's key was said, for messages."""
+"""The options that say the value of a job's key, by which messages find its line."""
 
 
 def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
@@ -57,12 +57,13 @@ def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
 
 
 def script_job_name(path: str) -> str:
-    """The name of a job whose script in this file says none: as sbatch gives it."""
+    """The name that sbatch gives a job whose script, in this file, says none."""
     return os.path.basename(printable_path(path))
 
 
 def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
-    """The script in the file `path` (or `text`, by this name), and what does not do what it looks like.
+    """The script in the file `path` (or `text`, by this name), and warnings of lines that do not do what they look
+    like.
 
     Raises JobError with file and line for what sbatch would refuse.
     """
@@ -78,7 +79,7 @@ def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[
 
 
 def script_text(path: str) -> str:
-    """Of a regular file, and of no other. Raises OSError."""
+    """The text of a script in a regular file, and in no other kind of file. Raises OSError."""
     return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
 
 
@@ -95,7 +96,7 @@ def script_origin(job: Job) -> str:
 
 def effective_script(job: Job) -> BatchScript:
     """The script of a job that has one, as if its #SBATCH lines said what the job says of them: its size, the keys of
-    `slurm:`. An option that is the job's word alone has no line (0)."""
+    `slurm:`. An option that the job alone says has no line (0)."""
     source = script_origin(job)
     script = with_slurm_keys(script_of_job(job), job.slurm)
     own = parse_allocation_request(script, source)
@@ -115,7 +116,7 @@ def _processes(script: BatchScript, own: AllocationRequest) -> int:
 
 
 def job_of_script(script: BatchScript, source: str) -> Job:
-    """What the script asks for, without a directory and a name."""
+    """The job that the script asks for, without a directory and a name."""
     own = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
     processes = _processes(script, own)
@@ -197,7 +198,7 @@ def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) 
 
 
 def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
-    """The script, its file (none for a text), and the name of the place where its lines are counted."""
+    """The script, its file (none for a text), and the name of what its lines are counted in."""
     if value.startswith("#!"):
         return value, "", f"{node.origin}: {_KEY}"
     if "\n" in value.strip():

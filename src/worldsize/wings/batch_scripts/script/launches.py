@@ -60,7 +60,7 @@ class Torchrun(NamedTuple):
 
 
 def find_launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
-    """`given` are the variables that sbatch sets."""
+    """The launches of a script. `given`: the variables that sbatch sets."""
     return [launch for seen in expanded_commands(text, given) for launch in _launches_of(seen, allocation)]
 
 
@@ -84,7 +84,7 @@ def _torchrun_index(launch: Launch) -> int | None:
 
 
 def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
-    """Those before what it starts for each rank: `-m` and a module's name, or a script."""
+    """The options before what torchrun starts for each rank: `-m` and a module's name, or a script."""
     said: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):

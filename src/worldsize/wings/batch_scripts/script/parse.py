@@ -12,10 +12,11 @@ from worldsize.jobspec.batch_script import MAGIC
 from worldsize.wings.batch_scripts.agent.option_tables import NO_OPTION, read_options, sbatch_table
 
 MAX_BYTES = 4 << 20
-"""Slurm's own limit of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes it)."""
+"""Slurm's own limit for the bytes of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes
+it)."""
 
 BLANKS = " \t\n\v\f\r"
-"""What sbatch takes for blanks, which is C's isspace(). A no-break space from a web page is a part of a word."""
+"""What sbatch takes for blanks: the characters of C's isspace(). A no-break space from a web page is part of a word."""
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
@@ -32,7 +33,7 @@ _ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
 class SbatchOption(NamedTuple):
-    """One option of a #SBATCH line by its long name; `value` is None where it was said without one."""
+    """One option of a #SBATCH line by its long name; `value` is None where it was given without one."""
 
     name: str
     value: str | None
@@ -67,7 +68,7 @@ class BatchScript(NamedTuple):
     foreign: tuple[SbatchOption, ...] = ()
 
     def option(self, name: str) -> SbatchOption | None:
-        """The one that counts of those with this name."""
+        """The option that counts among those with this name."""
         return next((option for option in reversed(self.options) if option.name == name), None)
 
     def value(self, name: str) -> str | None:
@@ -83,12 +84,12 @@ class BatchScript(NamedTuple):
         return any(word.rpartition("/")[2] in _SHELLS for word in " ".join(self.interpreter).split())
 
     def line(self, *names: str) -> int | None:
-        """The line of the last said of these options."""
+        """The line of the last of these options in the script."""
         return max((option.line for option in self.options if option.name in names), default=None)
 
 
 def parse_script(text: str, source: str) -> BatchScript:
-    """Raises JobError, with file and line, for what sbatch would not take for a batch script at all."""
+    """Parse a script. Raises JobError, with file and line, for what sbatch would not take for a batch script at all."""
     if not text.startswith("#!"):
         what = "not a batch script: its first line must name the interpreter"
         raise JobError(what, f"{source}:1", "begin it with #!/bin/bash")
@@ -152,7 +153,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
 
 
 def _odd_blank_hint(text: str) -> str | None:
-    """What to do about a character that only looks like a blank."""
+    """A hint what to do about a character that only looks like a blank."""
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
@@ -168,7 +169,7 @@ def _foreign_option(word: str, line: int) -> SbatchOption | None:
 
 
 def option_hint(name: str) -> str | None:
-    """A question after the option whose name is nearest to a foreign one."""
+    """A hint that asks whether the option was meant whose name is nearest to a foreign one."""
     from worldsize.jobspec.reading.nearest import nearest_word
 
     close = nearest_word(name, sbatch_table().takes)
@@ -176,8 +177,8 @@ def option_hint(name: str) -> str | None:
 
 
 def split_words(text: str) -> list[str]:
-    """Words as sbatch splits a line: blanks, both quotes, backslashes; an unquoted # begins a comment, even inside a
-    word. ValueError: a quote that is not closed."""
+    """The words of a line as sbatch splits it: by blanks, both quotes, backslashes; an unquoted # begins a comment,
+    even inside a word. Raises ValueError for a quote that is not closed."""
     words: list[list[str]] = [[]]
     for piece in _PIECE.finditer(text):
         blanks, comment, double, single, unclosed, plain = piece.groups()

@@ -26,10 +26,11 @@ _MOST_VARIABLES = 2000
 _MOST_KEPT = 1_000_000
 _LONGEST_EXPRESSION = 1000
 _LARGEST = 1 << 63
-"""Beyond these a value, or the variables of a script, count as not known: a few lines could ask for any memory."""
+"""Beyond these limits a value, or the variables of a script, count as not known: a few lines could ask for any amount
+of memory."""
 
 _BLANKS = re.compile(r"[ \t\n]+")
-"""A shell splits values there, and at no other blank of Unicode."""
+"""The blanks at which a shell splits values; it splits at no other blank of Unicode."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?", re.DOTALL)
@@ -160,7 +161,7 @@ def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """Of each part; `UNKNOWN` alone where they are too long."""
+    """The value of each part; `UNKNOWN` alone where they are too long."""
     values: list[str] = []
     length = 0
     for part in word:
@@ -201,7 +202,7 @@ def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
         return UNKNOWN
     if match[2] and not value:
         if match[2][0] != ":":
-            return UNKNOWN  # empty is not unset, and which it is we do not know
+            return UNKNOWN  # it may be empty or unset, which differ here
         return UNKNOWN if re.search(r"[$`\\\"']", match[3]) else match[3]
     return value
 

@@ -1,7 +1,7 @@
 """A shell script as simple commands, as far as that can be told without executing it. Pure.
 
-Not a shell: quotes, expansions, here-documents, compound commands and lists are recognised so far that what is found
-is found rightly; what is not understood yields commands that are not `certain`, or words of unknown value.
+Not a shell: quotes, expansions, here-documents, compound commands and lists are recognised to the extent that what is
+found is right; what is not understood yields commands that are not `certain`, or words of unknown value.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)*")
 words."""
 
 _ENDS = "\n;&|()"
-"""What ends a command. A word ends there too, before blanks and before redirections, and nowhere else: what neither
-skips nor takes would be looked at for ever."""
+"""What ends a command. A word ends there too, before blanks and before redirections, and nowhere else: the parser
+would look for ever at what is neither skipped nor taken."""
 
 _WORD_ENDS = " \t\r<>" + _ENDS
 _HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]+))")
@@ -29,7 +29,7 @@ _SEPARATOR = re.compile(r"&&|\|\||[\s\S]")
 _CONTINUED = re.compile(r"(?:\\\n)*")
 _EXPANSION = r"`([^`]*)`?|\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])"
 _KINDS = (OTHER, VARIABLE, LITERAL, LITERAL, LITERAL)
-"""Of what the groups of the next two patterns hold."""
+"""The kinds of what the groups of the next two patterns hold."""
 
 _PIECE = re.compile(_EXPANSION + r"|'([^']*)'?|\\([\s\S]?)|([^ \t\r\n;&|()<>'\"\\`$]+|\$(?![({]))")
 _QUOTED_PIECE = re.compile(_EXPANSION + r"|\\([\"\\$`])|((?:[^\"\\`$]|\\(?![\"\\$`\n]))+|\$(?![({]))")
@@ -62,7 +62,7 @@ def parse_commands(text: str) -> list[ShellCommand]:
 
 
 _READ: ShellWord = (WordPart(LITERAL, "read"),)
-"""A loop gives its variable values as `read` does: which ones is not known."""
+"""A loop sets its variable as `read` does: to values that are not known."""
 
 
 class _ScriptParser:
@@ -78,7 +78,7 @@ class _ScriptParser:
         while self._at < len(self._text):
             self._skip(_BLANK)
             start = self._at
-            words = self._without_keywords(self._words())
+            words = self._without_keywords(self._read_words())
             if words:
                 line += self._text.count("\n", counted, start)
                 counted = start
@@ -91,7 +91,7 @@ class _ScriptParser:
             self._at = found.end()
         return found
 
-    def _words(self) -> list[ShellWord]:
+    def _read_words(self) -> list[ShellWord]:
         words: list[ShellWord] = []
         while True:
             self._skip(_BLANK)
@@ -99,14 +99,14 @@ class _ScriptParser:
             if here:
                 self._here.append(next(group for group in here.groups() if group is not None))
             elif self._skip(_REDIRECTION):
-                self._word()
+                self._read_word()
             elif self._at >= len(self._text) or self._text[self._at] in _ENDS:
                 return words
             else:
-                words.append(self._word())
+                words.append(self._read_word())
 
     def _skip_separator(self) -> bool:
-        """Whether the next command depends on how this one ended."""
+        """Skip what ends a command. Return whether the next command depends on how this one ended."""
         found = self._skip(_SEPARATOR)
         sign = found[0] if found else ""
         if sign == "\n":
@@ -134,48 +134,48 @@ class _ScriptParser:
                 return words[at:]
         return []
 
-    def _word(self) -> ShellWord:
+    def _read_word(self) -> ShellWord:
         parts: list[WordPart] = []
         while self._skip(_CONTINUED) and self._at < len(self._text):
             character = self._text[self._at]
             if character == "(" and parts and parts[-1].text.endswith("="):
-                parts.append(self._bracketed(self._at, OTHER, 0))
+                parts.append(self._read_brackets(self._at, OTHER, 0))
             elif character in _WORD_ENDS:
                 break
             elif character == '"':
-                parts += self._quoted_parts()
+                parts += self._read_quoted_parts()
             else:
-                parts.append(self._part(_PIECE))
+                parts.append(self._read_part(_PIECE))
         return tuple(parts)
 
-    def _quoted_parts(self) -> Iterator[WordPart]:
+    def _read_quoted_parts(self) -> Iterator[WordPart]:
         self._at += 1
         while self._skip(_CONTINUED) and self._at < len(self._text):
             if self._text[self._at] == '"':
                 self._at += 1
                 yield WordPart(LITERAL, "")
                 return
-            yield self._part(_QUOTED_PIECE)._replace(quoted=True)
+            yield self._read_part(_QUOTED_PIECE)._replace(quoted=True)
 
-    def _part(self, pattern: re.Pattern[str]) -> WordPart:
+    def _read_part(self, pattern: re.Pattern[str]) -> WordPart:
         found = self._skip(pattern)
         if found:
             assert found.lastindex is not None
             return WordPart(_KINDS[found.lastindex - 1], found[found.lastindex])
         start = self._at + 1
         if self._text[start] == "{":
-            return self._bracketed(start, VARIABLE, 1)
+            return self._read_brackets(start, VARIABLE, 1)
         end = self._closing_position(start)
         arithmetic = self._text[start : start + 2] == "((" and self._text[end - 2 : end] == "))"
-        return self._bracketed(start, ARITHMETIC, 2) if arithmetic else self._bracketed(start, OTHER, 1)
+        return self._read_brackets(start, ARITHMETIC, 2) if arithmetic else self._read_brackets(start, OTHER, 1)
 
-    def _bracketed(self, start: int, kind: str, width: int) -> WordPart:
-        """What stands in the brackets at `start`, without so many of them at each end."""
+    def _read_brackets(self, start: int, kind: str, width: int) -> WordPart:
+        """Read what stands in the brackets at `start`, of which `width` are at each end."""
         self._at = self._closing_position(start)
         return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
 
     def _closing_position(self, start: int) -> int:
-        """Just after what closes the bracket at `start`; quotes inside hide what they hold."""
+        """The position just after what closes the bracket at `start`; quotes inside hide what they hold."""
         opening, depth = self._text[start], 0
         for found in _BRACKETS[opening].finditer(self._text, start):
             if len(found[0]) == 1 and found[0] != "'":
@@ -192,5 +192,5 @@ class _ScriptParser:
 
 
 def _literal_text(word: ShellWord) -> str | None:
-    """An unquoted, literal word's text."""
+    """The text of a literal word; None for any other."""
     return "".join([part.text for part in word]) if all(part.kind == LITERAL for part in word) else None

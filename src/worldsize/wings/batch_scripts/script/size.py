@@ -1,4 +1,4 @@
-"""What a batch script asks for in numbers, as Slurm would count it. Pure."""
+"""What a batch script asks for in numbers, counted as Slurm would. Pure."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
 _GPU = re.compile(r"(gres[:/])?gpu\b")
 _DIGITS = re.compile(r"[0-9]+")
 MAX_NODES = MAX_NAMES
-"""As many as a list of nodes can name, which is Slurm's own limit, too."""
+"""The most nodes: as many as a list of nodes can name, which is Slurm's own limit, too."""
 
 _MAX_INDICES = 100_000
 _MAX_GPUS = 10_000
-"""Of one node: each of them has a number in a variable of the script."""
+"""The most GPUs of one node: each of them has a number in a variable of the script."""
 
 _MAX_MINUTES = 1 << 32
-"""Slurm's own limit of a time limit."""
+"""The longest time limit that Slurm takes."""
 
 
 class AllocationRequest(NamedTuple):
-    """The allocation.
+    """The allocation that a script asks for.
 
     tasks         of each node, in order; balanced where the script leaves it open
     tasks_said    whether it says how many (otherwise sbatch sets no SLURM_NTASKS)
@@ -53,7 +53,7 @@ class AllocationRequest(NamedTuple):
 
     @property
     def cpus(self) -> int:
-        """Of each node, at the least."""
+        """The CPUs of each node, at the least."""
         return max(self.tasks) * (self.cpus_per_task or 1)
 
 
@@ -63,7 +63,7 @@ class SbatchArray(NamedTuple):
 
 
 def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequest:
-    """Raises JobError with the line of a value that is none."""
+    """The allocation that a script asks for. Raises JobError with the line of a value that is not valid."""
     read = _SizeReader(script, source)
     read.check_memory()
     nodes = read.number("nodes", MAX_NODES, "number of nodes")
@@ -100,7 +100,7 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
 
 
 def _parse_indices(text: str) -> list[int]:
-    """As written; none for what is no list of them, or too long a one."""
+    """The indices as written; none for what is no list of indices, or is too long a list."""
     found: list[int] = []
     for part in text.split(","):
         match = _INDICES.fullmatch(part.strip())
@@ -115,7 +115,7 @@ def _parse_indices(text: str) -> list[int]:
 
 
 def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
-    """Of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
+    """The GPUs of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
     name, found = next(((name, gpus) for name, gpus in _gpu_counts(read, nodes) if gpus is not None), ("", None))
     if found is not None and found > _MAX_GPUS:
         raise read.value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
@@ -133,14 +133,14 @@ def _gpu_counts(read: _SizeReader, nodes: int | None) -> Iterator[tuple[str, int
 
 
 class _SizeReader:
-    """Values of options as numbers; what is none is an error with its line."""
+    """Reads values of options as numbers; what is not a number is an error with its line."""
 
     def __init__(self, script: BatchScript, source: str) -> None:
         self._script = script
         self._source = source
 
     def number(self, name: str, most: int = MAX_RANKS, what: str = "number") -> int | None:
-        """Of nodes the least that will do: 2 of `2-4`."""
+        """The value as a number; of a range of nodes the least that will do: 2 of `2-4`."""
         value = self._script.value(name)
         if value is None:
             return None
@@ -188,7 +188,7 @@ class _SizeReader:
         return seconds
 
     def origin(self, *names: str) -> str:
-        """Where the last said of these options stands."""
+        """Where the last of these options stands."""
         return f"{self._source}:{self._script.line(*names)}"
 
     def value_error(self, name: str, what: str, hint: str | None = None) -> JobError:

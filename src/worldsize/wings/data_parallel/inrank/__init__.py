@@ -1,4 +1,5 @@
-"""An unchanged single-process torch script as one data-parallel training: what a rank loads when the job asks for it.
+"""Runs an unchanged single-process torch script as one data-parallel training: a rank loads this when the job asks for
+it.
 
 Lies in the run directory as a package of `worldsize_inrank`, and imports relatively, or from there; standard library
 and torch only. The rest is loaded once the script has imported torch.
@@ -17,7 +18,8 @@ VARIABLE = "WORLDSIZE_DATA_PARALLEL"
 
 
 class StubFinder:
-    """The last finder of imports: where the package worldsize is not installed, scripts find its `shard` in a rank."""
+    """The last finder of imports: in a rank, scripts find worldsize's `shard` even where the package is not
+    installed."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
@@ -33,7 +35,8 @@ def at_start() -> None:
 
 
 def on_torch(torch: Any) -> None:
-    """This process is the rank: what it starts, such as workers that load data, is left alone."""
+    """Install data parallelism, in this process alone, which is the rank: what it starts, such as workers that load
+    data, is left alone."""
     mode = os.environ.pop(VARIABLE, None)
     if mode is not None and int(os.environ["WORLDSIZE_WORLD_SIZE"]) > 1:
         from .install import install

@@ -1,7 +1,7 @@
 """BatchNorm over the whole batch: its mean and variance are taken over all ranks' slices, forwards and backwards.
 
-On GPUs always (under `split`), where torch's SyncBatchNorm would do the same and wants a process group of its own kind;
-on CPUs, where two messages for each layer cost more, where WORLDSIZE_SYNC_BATCHNORM=1 asks for it.
+Always on GPUs (under `split`), where torch's SyncBatchNorm would do the same but wants a process group of its own kind;
+on CPUs, where two messages for each layer cost more, only if WORLDSIZE_SYNC_BATCHNORM=1 asks for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BatchNormPatch:
         replace(torch.nn.functional, "batch_norm", self._batch_norm)
 
     def is_synced_on(self, device: Any) -> bool:
-        """Whether what lies there is normalised over all ranks."""
+        """Whether tensors on this device are normalised over all ranks."""
         return self._training.mode == "split" and (device.type == "cuda" or self._asked)
 
     def _batch_norm(
@@ -69,7 +69,7 @@ class BatchNormPatch:
 
 
 class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
-    """A sum that every rank's loss depends on: so its gradient is the sum of all ranks' gradients."""
+    """A sum over ranks. Every rank's loss depends on it, so its gradient is the sum of all ranks' gradients."""
 
     @staticmethod
     def forward(context: Any, tensor: Any, world: Communicator) -> Any:

@@ -9,7 +9,7 @@ import torch
 
 
 def size_of(data: Any, dim: int = 0) -> int | None:
-    """How many samples a batch has: what that dimension is in all its tensors; None where they do not agree."""
+    """How many samples a batch has: the size of dimension `dim` in all its tensors; None where they do not agree."""
     sizes = set(_sizes(data, dim))
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -24,7 +24,7 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
 
 
 def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
-    """The samples from `start`, so many; what does not have `total` of them stays as it is."""
+    """The `count` samples from `start`; what does not have `total` samples stays as it is."""
     if _is_array(data):
         rows = (slice(None),) * dim + (slice(start, start + count),)
         return data[rows] if data.ndim > dim and data.shape[dim] == total else data
@@ -48,11 +48,11 @@ def _is_array(data: Any) -> bool:
 
 
 def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
-    """`scale`: the lists of indices of one rank, whose batch size the loader's is: what the sampler draws is shared out
-    as with a DistributedSampler, whose epoch is set. Nothing is drawn before the first of them is asked for.
+    """One rank's lists of indices under `scale`, each as long as the loader's batch size: what the sampler draws is
+    shared out as with a DistributedSampler whose epoch is set. Nothing is drawn before the first list is asked for.
 
-    A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. What is left at
-    the end is left out, since not every rank would have one.
+    A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. The remainder
+    at the end is left out, since not every rank would have a batch of it.
     """
     whole = loader.batch_sampler
     if type(whole) is not torch.utils.data.BatchSampler:

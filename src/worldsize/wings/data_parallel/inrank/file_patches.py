@@ -1,7 +1,8 @@
-"""Files are rank 0's to write. The others write beside: into a directory of their own, where they also read them again.
+"""Rank 0 alone writes files. The others write into a directory of their own instead, from which they read them again.
 
-Only files below the run directory are meant, which all ranks share: the code's directory, outputs, logs. `torch.save`
-is rank 0's wherever it writes; a rank that loads what it would have written waits until rank 0 has.
+This concerns only files below the run directory, which all ranks share: the code's directory, outputs, logs. Of
+`torch.save`, rank 0's alone counts wherever it writes; a rank that loads what it would have written waits until rank 0
+has written it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def install(training: Training) -> None:
 
 
 class FilePatches:
-    """`_beside`: by the real path of a file, the rank's own that stands for it. `_saves`: how often `torch.save` would
-    have made a file here."""
+    """The functions in the place of Python's and torch's. `_beside`: by the real path of a file, the rank's own file
+    that stands for it. `_saves`: how often this rank has called `torch.save` for a file, or would have."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -58,7 +59,8 @@ class FilePatches:
         self._directory = ""
 
     def _shared_path(self, path: Any) -> str | None:
-        """The real path where it lies below the run directory, which all ranks share."""
+        """The real path of what lies below the run directory, which all ranks share; None for anything else, and for
+        what is no path."""
         if not self._root or not self._training.active or isinstance(path, int):
             return None
         try:
@@ -71,21 +73,21 @@ class FilePatches:
         place = self._shared_path(file) if isinstance(mode, str) else None
         if place is not None:
             writes = _WRITING.intersection(mode)
-            file = (self._make_own(place, mode) if writes else self._own_to_read(place)) or file
+            file = (self._make_own(place, mode) if writes else self._find_own_file(place)) or file
         return original(file, mode, *values, **keywords)
 
     def _make_own(self, place: str, mode: str) -> str:
-        """Where this rank writes what belongs at `place`."""
+        """Make the rank's own file, which stands for the one at `place`. Return its path."""
         if place not in self._beside:
-            own = os.path.join(self._own_directory(), str(len(self._beside)))
+            own = os.path.join(self._ensure_own_directory(), str(len(self._beside)))
             if "r" in mode and os.path.exists(place):
                 shutil.copyfile(place, own)
             self._beside[place] = own
         return self._beside[place]
 
-    def _own_to_read(self, place: str) -> str | None:
-        """The rank's own file that stands for the one at `place`; None where that itself is meant, once rank 0 has
-        written it as often as it would have been written here."""
+    def _find_own_file(self, place: str) -> str | None:
+        """The rank's own file that stands for the one at `place`; None where the file itself is to be read. Waits then
+        until rank 0 has saved it as often as this rank has."""
         count = self._saves.get(place, 0)
         if place not in self._beside and count and self._training.rank and self._training.used:
             store = self._training.world.store
@@ -95,7 +97,7 @@ class FilePatches:
                 time.sleep(0.05)
         return self._beside.get(place)
 
-    def _own_directory(self) -> str:
+    def _ensure_own_directory(self) -> str:
         if not self._directory:
             self._directory = tempfile.mkdtemp(prefix=f"worldsize-rank-{self._training.rank}-")
             atexit.register(_remove_own, self._directory, os.getpid())
@@ -116,11 +118,12 @@ class FilePatches:
 
     def load(self, original: Any, f: Any, *values: Any, **keywords: Any) -> Any:
         if self._training.active and isinstance(f, (str, os.PathLike)):
-            f = self._own_to_read(_real_path(f)) or f
+            f = self._find_own_file(_real_path(f)) or f
         return original(f, *values, **keywords)
 
     def _count_save(self, path: Any) -> str:
-        """The real path of what `torch.save` makes, by itself or under a new name: counted alike by all ranks."""
+        """Count one more save of a file, by `torch.save` or by a new name for what it has made; all ranks count alike.
+        Return the file's real path."""
         name = _real_path(path)
         self._saves[name] = self._saves.get(name, 0) + 1
         return name
@@ -130,19 +133,20 @@ class FilePatches:
             self._training.world.store.set(f"worldsize/saved/{name}", str(self._saves[name]))
 
     def leave(self) -> None:
-        """At the end of what has saved. Where a rank fails, the others need nothing any more."""
+        """Wait for the other ranks at the end of a script that has saved. Not after a failure: then the others need
+        nothing any more."""
         if self._saves and self._training.used and self._training.active and not hasattr(sys, "last_value"):
             self._training.world.wait_for_others()
 
     def quiet_events(self, module: Any) -> None:
-        """TensorBoard's events are rank 0's."""
+        """Make TensorBoard write this rank's events into its own directory: those that count are rank 0's."""
         replace(module.SummaryWriter, "__init__", self._init_writer)
 
     def _init_writer(self, original: Any, writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
-        original(writer, self._own_directory(), *values, **keywords)
+        original(writer, self._ensure_own_directory(), *values, **keywords)
 
     def make_directory(self, original: Any, name: Any, *values: Any, **keywords: Any) -> None:
-        """All ranks make the same directory: one of them is first."""
+        """Make a directory, which another rank may have made before."""
         try:
             original(name, *values, **keywords)
         except FileExistsError:
@@ -150,7 +154,7 @@ class FilePatches:
                 raise
 
     def rename(self, original: Any, path: Any, other: Any, **keywords: Any) -> None:
-        """What rank 0 has saved is there under another name."""
+        """Rename on rank 0, and announce what has been saved under its new name."""
         original(path, other, **keywords)
         if self._saved_name(path) is not None:
             self._announce(self._count_save(other))
@@ -163,12 +167,12 @@ class FilePatches:
         return name if name in self._saves else None
 
     def copy_mode(self, original: Any, source: Any, target: Any, **keywords: Any) -> None:
-        """Of a copy that lies beside, there is no mode to set."""
+        """Copy a mode, but not to what lies in the rank's own directory."""
         if self._shared_path(target) not in self._beside:
             original(source, target, **keywords)
 
     def remove(self, original: Any, path: Any, *values: Any, **keywords: Any) -> None:
-        """What rank 0 removes or renames: `values` is the new name."""
+        """Remove, or rename to the name in `values`; what lies in the run directory is rank 0's to remove or rename."""
         saved = self._saved_name(path)
         new = self._count_save(values[0]) if saved is not None and values else None
         if saved is not None and saved not in self._beside:  # left to rank 0

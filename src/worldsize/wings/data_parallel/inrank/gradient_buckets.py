@@ -1,4 +1,4 @@
-"""Gradients on their way: many of them in one message, sent while the backward goes on."""
+"""Messages of gradients: many gradients in each, sent while the backward goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .process_group import Communicator
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
-"""As DistributedDataParallel has them: the first small, since what comes first should leave soon."""
+"""The sizes of messages, as DistributedDataParallel has them: the first is small, so that it leaves soon."""
 
 HEAD = 3
 EXTRA, WEIGHT, LOSS = range(HEAD)
@@ -19,7 +19,7 @@ plan does not know; the sum of weights; the loss."""
 
 
 class GradientBucket:
-    """Tensors of one type on one device."""
+    """One message: the gradients of tensors of one type on one device."""
 
     def __init__(self, members: Sequence[tuple[int, Any]], tail: int = 0, like: Any = None) -> None:
         like = members[0][1] if members else like
@@ -34,7 +34,7 @@ class GradientBucket:
         self.work: Any = None
 
     def fill(self) -> None:
-        """With this rank's gradients; zeros where it has none."""
+        """Fill the message with this rank's gradients; with zeros where it has none."""
         self.missing = [position for position, tensor in enumerate(self.tensors) if tensor.grad is None]
         for position in self.missing:
             self.views[position].zero_()
@@ -46,7 +46,8 @@ class GradientBucket:
         self.work = world.group(self.flat.device).allreduce([flat])
 
     def give_back(self, used: Sequence[float] | None) -> None:
-        """The sums become the tensors' gradients. `used`: on how many ranks each was; None: nothing is missing."""
+        """Make the sums the tensors' gradients. `used`: on how many ranks each tensor had one; None: none is
+        missing."""
         found = [(tensor, view) for tensor, view in zip(self.tensors, self.views) if tensor.grad is not None]
         _copy([(tensor.grad, view) for tensor, view in found if not tensor.grad.is_sparse])
         for tensor, view in found:
@@ -58,14 +59,14 @@ class GradientBucket:
 
 
 def _copy(pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Copies the second tensor of each pair into the first."""
+    """Copy the second tensor of each pair into the first."""
     if pairs:
         with torch.no_grad():
             torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 class BucketPlan:
-    """In which order which gradients travel together, for the backward of one place in the script."""
+    """Which gradients are sent together, and in which order, for the backward at one place in the script."""
 
     def __init__(self, order: Sequence[tuple[int, Any]]) -> None:
         self.order = list(order)
@@ -93,7 +94,8 @@ class BackwardPass:
 
 
 def _make_buckets(order: Sequence[tuple[int, Any]]) -> list[GradientBucket]:
-    """In the order in which they become whole; the last one has the tail, in numbers that can count."""
+    """Buckets in the order in which they become whole; the last one has the tail, in a type of numbers that can
+    count."""
     open_ones: dict[Any, list[tuple[int, Any]]] = {}
     room: dict[Any, int] = {}
     groups: list[list[tuple[int, Any]]] = []

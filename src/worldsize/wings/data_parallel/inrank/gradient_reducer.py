@@ -1,8 +1,8 @@
-"""Gradients of all ranks become one: what each backward adds to `.grad` is what one process with the whole batch adds.
+"""Adds up the gradients of all ranks: each backward adds to `.grad` what one process with the whole batch would add.
 
 Works on tensors and on backwards, not on modules: it does not matter whether a model is called as a whole or through
 its methods, how many models there are, or how often a backward comes before a step. Each rank scales its loss to its
-part of the whole batch's, so that gradients need only be added.
+part of the whole batch's loss, so that gradients need only be added.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class GradientReducer:
         training.backwards += 1
 
     def _set_aside(self, run: BackwardPass) -> None:
-        """What former backwards have left is not to be added up again."""
+        """Set aside the gradients that earlier backwards have left, which are not to be added up again."""
         for reference in self._trained.tensors:
             tensor = reference()
             if tensor is not None and tensor.grad is not None:
@@ -104,7 +104,7 @@ class GradientReducer:
                 self._send_next(run, plan)
 
     def _handle_repeat(self, run: BackwardPass, index: int, number: int) -> None:
-        """A tensor that gets its gradient in several parts of one backward is sent at its end, from now on."""
+        """Send a tensor that gets its gradient in several parts of one backward at the backward's end, from now on."""
         if index in self._several:
             return
         if number < run.next:
@@ -116,7 +116,8 @@ class GradientReducer:
         run.pending[number] += 1
 
     def _send_next(self, run: BackwardPass, plan: BucketPlan) -> None:
-        """Messages leave in their order, each when it is whole; the last one at the backward's end."""
+        """Send the next message. They leave in their order, each when it is whole; the last one at the backward's
+        end."""
         bucket = plan.buckets[run.next]
         run.next += 1
         bucket.fill()
@@ -137,7 +138,8 @@ class GradientReducer:
         self._values.record_backward(roots, loss, "sum" if run.summed else "mean")
 
     def _complete(self, run: BackwardPass, plan: BucketPlan) -> tuple[bool, Any]:
-        """Sends what is left; whether a rank has trained what the plan does not know, and the whole batch's loss."""
+        """Send what is left. Return whether a rank has trained what the plan does not know, and the whole batch's
+        loss."""
         tail = plan.tail
         while run.next < len(plan.buckets):
             self._send_next(run, plan)
@@ -168,7 +170,7 @@ class GradientReducer:
             tail[LOSS] = run.loss
 
     def _divisor(self, run: BackwardPass, weight: Any, rounding: float) -> Any:
-        """What the sums are still to be divided by; None for nothing."""
+        """The number by which the sums are still to be divided; None for no number."""
         if not run.parts:
             return self._world.size
         if run.weight is None or isinstance(weight, torch.Tensor):
@@ -176,7 +178,8 @@ class GradientReducer:
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
     def _take_extra(self, run: BackwardPass, count: Any) -> bool:
-        """On a GPU, a rank that has none of its own does not wait to hear of the others'."""
+        """Whether a rank has trained what the plan does not know. On a GPU, a rank that has not done so itself does not
+        wait for the others' answer."""
         if not isinstance(count, torch.Tensor):
             return bool(count)
         if run.extra and int(count.item()) < self._world.size:
@@ -196,7 +199,8 @@ class GradientReducer:
         )
 
     def _agree_on_plan(self, run: BackwardPass, site: Any) -> Any:
-        """The first backward of a place, or one that reached further than before: what has no plan yet is agreed on."""
+        """Agree with the other ranks on a plan, after the first backward at a place, or after one that reached further
+        than before."""
         places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
         mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)
         for index, place in places.items():
@@ -233,7 +237,7 @@ class GradientReducer:
 
 
 def _site() -> Any:
-    """Where in the user's code the backward stands: the innermost lines."""
+    """The place of the backward in the user's code: its innermost lines."""
     frame = user_frame()
     lines: list[Any] = []
     while frame is not None and len(lines) < _FRAMES:

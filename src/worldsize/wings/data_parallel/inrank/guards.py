@@ -1,4 +1,4 @@
-"""What is recognised: scripts that distribute themselves, that make their own batches, or whose ranks drift apart."""
+"""Recognises scripts that distribute themselves, that make their own batches, or whose ranks drift apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .models import Models
 from .rank_state import ScriptRefused, Training, refusal, replace
 
 _PATIENCE = 3
-"""Steps after which a script that has shared out no batch makes its batches itself."""
+"""After so many steps, a script that has shared out no batch counts as one that makes its batches itself."""
 
 _MORE_PATIENCE = 10
 """The same in backwards, of scripts that have no loader and step by hand, or seldom."""
@@ -45,7 +45,7 @@ class Guards:
         register_optimizer_step_post_hook(lambda optimizer, *_: self._check_step(optimizer))
 
     def _init_process_group(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """By the script."""
+        """Make the script's own process group: a script that does so distributes itself."""
         training = self._training
         if training.active and training.used:
             raise refusal(
@@ -53,7 +53,7 @@ class Guards:
                 "a script that distributes itself is run without --data-parallel",
             )
         if training.active:
-            training.notice("the script makes its own process group: it distributes itself, and is left as it is")
+            training.show_notice("the script makes its own process group: it distributes itself, and is left as it is")
             training.stop()
         return original(*values, **keywords)
 
@@ -68,7 +68,8 @@ class Guards:
             self._compare([tensor for group in optimizer.param_groups for tensor in group["params"]])
 
     def _backward(self, original: Any, *values: Any, **keywords: Any) -> None:
-        """Scripts that step by hand come to no optimizer's hook."""
+        """Check after each backward what steps check otherwise: scripts that step by hand come to no optimizer's
+        hook."""
         original(*values, **keywords)
         training = self._training
         if training.active and not training.loaded:
@@ -88,13 +89,14 @@ class Guards:
         device = self._models.batch_norm_device() if batch.sliced else None
         if device is not None and not self._normalising.is_synced_on(device):
             self._models.stale = True
-            self._training.notice(
+            self._training.show_notice(
                 f"BatchNorm sees a rank's slice of each batch, {batch.local} samples "
                 f"({SYNC_VARIABLE}=1 in the job's variables: all {batch.total})"
             )
 
     def _compare(self, weights: list[Any]) -> None:
-        """Weights that were changed by what one rank alone has seen are not those of one training."""
+        """Refuse weights that differ between ranks: what one rank alone has seen has changed them, so they are not
+        those of one training."""
         if self._training.world.differ(weights, _TOLERANCE):
             raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
@@ -102,7 +104,8 @@ class Guards:
             )
 
     def _step_plateau(self, original: Any, scheduler: Any, metrics: Any, *values: Any, **keywords: Any) -> None:
-        """A learning rate that follows a number must follow the same one everywhere."""
+        """Step by the mean of all ranks' metrics: a learning rate that follows a number must follow the same one
+        everywhere."""
         training = self._training
         if training.active and training.used:
             metrics = training.world.add_values([float(metrics)])[0] / training.size
@@ -110,7 +113,7 @@ class Guards:
 
 
 def _leave(original: Any, kind: Any, value: Any, trace: Any) -> None:
-    """A refusal is the end: said by every rank, and not cut short by the end of another."""
+    """End the process after a refusal, which every rank prints and no other rank's end cuts short."""
     refused = issubclass(kind, ScriptRefused)
     if refused:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -122,7 +125,7 @@ def _leave(original: Any, kind: Any, value: Any, trace: Any) -> None:
 
 
 def _init_one_device(original: Any, wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:
-    """A rank has one device."""
+    """Give DataParallel one device, which is all that a rank has."""
     if torch.cuda.is_available():
         original(wrapper, module, [torch.cuda.current_device()])
     else:

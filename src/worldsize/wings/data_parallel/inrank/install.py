@@ -1,4 +1,4 @@
-"""Puts the parts in their places, once torch is there, and says at the end what the rank has seen."""
+"""Installs all parts once torch is imported, and reports at the end what the rank has seen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
 
 
 def _install_random_numbers(parts: RankParts) -> None:
-    """What a script that sets no seed would draw at random is drawn alike by all ranks."""
+    """Seed all ranks alike, for scripts that set no seed."""
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
     torch.manual_seed(seed)
@@ -82,7 +82,7 @@ def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
 
 
 def _write_report(training: Training) -> None:
-    """Samples, batches, steps, into the attempt's directory, beside the run's other records."""
+    """Write the numbers of samples, batches and steps into the attempt's directory, beside the run's other records."""
     if not training.run_dir or not (training.backwards or training.steps):
         return
     directory = os.path.join(training.run_dir, "attempt-" + training.attempt, "data-parallel")

@@ -1,4 +1,4 @@
-"""One pass over one loader: which of its batches are cut, and what became of them."""
+"""One pass over one loader: which of its batches are cut into slices, and what the script does with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RankParts:
         self.loops: dict[Any, str] = {}
 
     def start_pass(self, loader: Any) -> None:
-        """Before a pass that may train: weights that are new start equal, and draws go on as rank 0's."""
+        """Prepare a pass that may train: weights that are new start equal, and random numbers go on as rank 0's."""
         self.models.equalise_new()
         found = [getattr(owner, "generator", None) for owner in (loader, getattr(loader, "sampler", None))]
         generators = {id(each): each for each in found if each is not None and each.device.type == "cpu"}
@@ -34,7 +34,7 @@ class RankParts:
 
 class LoaderPass:
     """One pass of the innermost user code over one loader. Where the source does not tell whether its loop trains, it
-    does if an earlier pass of it has led to a backward."""
+    counts as training if an earlier pass of the same loop has led to a backward."""
 
     def __init__(self, parts: RankParts, loader: Any) -> None:
         self._parts = parts
@@ -65,7 +65,7 @@ class LoaderPass:
         return self._parts.loops.get(self._site) == "eval" or self._parts.models.is_training()
 
     def take(self, index: Any) -> Any:
-        """Instead of the indices of a whole batch, this rank's."""
+        """Return this rank's indices in place of those of a whole batch."""
         if not self._by_index or not isinstance(index, (list, tuple)):
             return index
         training, streams, total = self._training, self._parts.streams, len(index)
@@ -85,18 +85,18 @@ class LoaderPass:
         return index[training.rank * given.local :][: given.local]
 
     def is_scaled(self) -> bool:
-        """Whether this pass is shared out as a DistributedSampler would: known at its beginning."""
+        """Whether this pass is shared out as a DistributedSampler would do it; known at its beginning."""
         scaled = self._training.mode == "scale" and self._by_index
         return scaled and self.may_train() and self._parts.models.is_training()
 
     def share_indices(self, indices: Any) -> Any:
-        """Under `scale`, what the sampler draws is each rank's in turn."""
+        """Under `scale`, this rank's share of what the sampler draws, of which each rank takes its part in turn."""
         if not self.is_scaled() or not torch.is_grad_enabled():
             return indices
         return rank_batches(self._loader, indices, self._training.rank, self._training.size)
 
     def begin(self) -> None:
-        """Before the next batch is taken."""
+        """Prepare for the next batch, before it is taken."""
         self._parts.streams.loading = False
         self._parts.streams.use(False)
         if self._last is not None:
@@ -106,7 +106,7 @@ class LoaderPass:
         self._training.batch = NO_BATCH
 
     def _look_back(self, last: BatchSizes) -> None:
-        """What became of the last batch tells what the loop is for."""
+        """Conclude what the loop is for from what the script has done with the last batch."""
         parts, training = self._parts, self._training
         if self._counts is not None:
             self._counts.record_batch(user_frame(), last.sliced)
@@ -116,38 +116,39 @@ class LoaderPass:
         elif last.sliced and training.backwards == self._seen:
             code, line, _ = self._site
             place = f"{code.co_filename}:{line}" if code is not None else "the loader"
-            training.notice(
+            training.show_notice(
                 f"a batch of {place} was cut into slices and not trained with: what is counted of it is of a slice"
             )
 
     def _judge_again(self) -> None:
-        """Where an iterator was made elsewhere, what takes from it tells more."""
+        """Judge the loop by the code that takes batches, where the iterator was made elsewhere."""
         frame = user_frame()
         elsewhere = frame is not None and (frame.f_code, frame.f_lineno) != self._site[:2]
         if elsewhere and training_verdict(frame) == ALWAYS:
             self._verdict = ALWAYS
 
-    def _count(self) -> None:
-        """Before the first slice: what the loop will count of it and of the others."""
+    def _begin_counts(self) -> None:
+        """Begin, before the first slice, to follow what the loop counts of its slices; tell the user what that
+        changes."""
         frame = user_frame()
         if frame is None:
             return
         self._counts = LoopCounts(frame)
         if self._counts.lines:
-            self._training.notice(
+            self._training.show_notice(
                 "{}: what the loop counts of its batches is added up over the ranks when it ends; before, it is of "
                 "rank 0's slices: {}".format(frame.f_code.co_filename, ", ".join(self._counts.lines))
             )
         sizes = printed_sizes(frame.f_code, frame.f_lineno)
         if sizes:
-            self._training.notice(
+            self._training.show_notice(
                 "{}: what the loop says of its batches' sizes, and by them, is of rank 0's slices: {}".format(
                     frame.f_code.co_filename, ", ".join(sizes)
                 )
             )
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:
-        """The next batch; of a stream under `scale`, this rank's of the next ones, one for each."""
+        """Draw the next batch; under `scale`, draw one batch for each rank from a stream, and return this rank's."""
         training = self._training
         if training.mode != "scale" or not self.streaming or not self.is_trained_with():
             return draw()
@@ -157,7 +158,7 @@ class LoaderPass:
         return batches[training.rank]
 
     def deliver(self, data: Any) -> Any:
-        """The batch as the script gets it."""
+        """Return the batch as the script gets it, and note what it is."""
         parts, training = self._parts, self._training
         training.loaded = True
         parts.streams.loading = False
@@ -169,7 +170,7 @@ class LoaderPass:
         training.batch = training.asked = given
         parts.values.forget()
         if given.sliced and self._counts is None:
-            self._count()
+            self._begin_counts()
         if given.sliced or self.is_trained_with():
             training.counts["sliced" if given.sliced else "whole"] += 1
             training.samples += given.local
@@ -177,7 +178,7 @@ class LoaderPass:
         return data
 
     def _cut(self, given: BatchSizes, data: Any) -> tuple[BatchSizes, Any]:
-        """What was loaded whole, where its first dimension is the batch's."""
+        """Cut what was loaded whole, where its first dimension is the batch's."""
         total = size_of(data)
         if total is None or given.total not in (0, total):
             return given, data
@@ -185,10 +186,10 @@ class LoaderPass:
         return sizes, slice_of(data, total, self._training.rank * sizes.local, sizes.local) if sizes.sliced else data
 
     def end(self) -> None:
-        """The loader has no more batches."""
+        """Finish the pass: the loader has no more batches."""
         parts, counts = self._parts, self._training.counts
         if counts["whole"] and not counts["sliced"]:
-            self._training.notice(
+            self._training.show_notice(
                 f"no batch divided by {self._training.size} ranks: each went whole to every rank, which is right, "
                 "but no faster"
             )

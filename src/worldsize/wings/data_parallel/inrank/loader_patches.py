@@ -1,9 +1,9 @@
-"""Each rank's part of what a DataLoader gives.
+"""Gives each rank its part of what a DataLoader loads.
 
 A batch that is trained with is cut into as many slices as there are ranks, as the script's own sampler draws it: the
-list of indices is cut, so that each rank loads its samples only. What does not divide goes whole to every rank, and so
-does everything that is not trained with, and the first batch of a loop of which that is not known yet: the averaged
-gradient of equal batches is that of one.
+list of indices is cut, so that each rank loads only its samples. A batch whose size the number of ranks does not divide
+goes whole to every rank, and so does everything that is not trained with, and the first batch of a loop of which that
+is not known yet: the averaged gradient of equal batches is that of one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LoaderPatches:
             replace(torch.utils.data.DataLoader, "__len__", self._length)
 
     def _pass_of(self, iterator: Any) -> Any:
-        """The pass that an iterator is of, if it is followed; else None."""
+        """The pass that an iterator belongs to; None if it is not followed."""
         return iterator.__dict__.get("_worldsize") if self._training.active else None
 
     def _iterate(self, original: Any, loader: Any) -> Any:
@@ -56,7 +56,8 @@ class LoaderPatches:
             self._next = former
 
     def _length(self, original: Any, loader: Any) -> Any:
-        """Of a loader that shuffles, which is one that trains: the batches of one rank, as schedules count them."""
+        """The length of a loader, as schedules count it: of one that shuffles, which is one that trains, the batches of
+        one rank."""
         shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
         if not shuffles or not self._training.active or not loader.batch_size:
             return original(loader)

@@ -1,8 +1,8 @@
-"""What a training loop counts of its batches: samples, hits, a loss times a batch's size.
+"""Adds up what a training loop counts of its batches: samples, hits, a loss times a batch's size.
 
 Each rank counts its slices. When the loop has taken all of its batches, what it has added to its variables since the
-beginning is added up over the ranks, so that the accuracy or the loss that is made of them afterwards is the whole
-epoch's. What is looked at before the loop's end is of the slices.
+beginning is added up over the ranks, so that the accuracy or the loss that the script computes from them afterwards is
+the whole epoch's. What the script reads before the loop's end is of the slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .process_group import Communicator
 
 _OUTPUT_CALLS = ("print", "format", "info", "debug", "write", "set_description", "set_postfix", "update")
 _WRITES_THROUGH = sys.version_info >= (3, 13)
-"""Since then a frame's variables can be changed without a word to the interpreter."""
+"""Since Python 3.13 a frame's variables can be changed without a call to the interpreter."""
 
 
 class LoopCounts:
@@ -35,7 +35,7 @@ class LoopCounts:
         self._added: dict[str, Any] = dict.fromkeys(self._last, 0)
 
     def record_batch(self, frame: Any, sliced: bool) -> None:
-        """After a batch: what was added for it."""
+        """Record, after a batch, what the loop has added for it."""
         if frame is None or frame.f_code is not self.code:
             return
         for name, last in self._last.items():
@@ -46,7 +46,7 @@ class LoopCounts:
                 self._last[name] = now
 
     def add_up(self, frame: Any, world: Communicator) -> None:
-        """At the loop's end; all ranks must come here."""
+        """Add the counts up over the ranks at the loop's end; all ranks must call this."""
         if not self._last:
             return
         mine = [float(self._added[name]) for name in self._last]
@@ -60,7 +60,7 @@ class LoopCounts:
 
 
 def _read(frame: Any, name: str) -> Any:
-    """A number, or a tensor of one; None for anything else."""
+    """The value of a variable that is a number, or a tensor of one; None for anything else."""
     first, _, attribute = name.partition(".")
     value = frame.f_locals.get(first, frame.f_globals.get(first))
     if attribute:
@@ -77,7 +77,7 @@ def _write(frame: Any, name: str, value: Any, more: float) -> None:
     elif isinstance(value, torch.Tensor):
         changed = changed if value.is_floating_point() else changed.round().to(value.dtype)
     first, _, attribute = name.partition(".")
-    values = frame.f_locals  # asked for once: each time, it is made anew of what the interpreter has
+    values = frame.f_locals  # read once: each time, it is made anew from what the interpreter has
     if attribute:
         setattr(values.get(first, frame.f_globals.get(first)), attribute, changed)
     elif values is frame.f_globals or first not in values:
@@ -90,8 +90,8 @@ def _write(frame: Any, name: str, value: Any, more: float) -> None:
 
 @lru_cache(maxsize=None)
 def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
-    """What the loop around a line adds up of its batches' own sizes or hits: (name, line, whether each is a mean over
-    the batch), in its order."""
+    """The variables in which the loop around a line adds up its batches' sizes or hits, in its order: (name, line,
+    whether each value added is a mean over the batch)."""
     nodes = [node for part in loop_body(code, line) for node in ast.walk(part) if isinstance(node, ast.AugAssign)]
     sums = [node for node in nodes if isinstance(node.op, ast.Add) and _is_count(node.value)]
     found = [(_dotted_name(node.target), node.lineno, _is_mean(node.value)) for node in sums]
@@ -99,7 +99,7 @@ def counted_variables(code: Any, line: int) -> list[tuple[str, int, bool]]:
 
 
 def _is_count(tree: ast.expr) -> bool:
-    """`len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
+    """Whether an expression counts: `len(x)`, `x.size(0)`, `x.shape[0]`, `(a == b).sum()`, `a.eq(b)…`"""
     return any(
         _is_size(node) or _called_name(node) in ("eq", "numel") or isinstance(node, ast.Compare)
         for node in ast.walk(tree)
@@ -107,7 +107,7 @@ def _is_count(tree: ast.expr) -> bool:
 
 
 def _is_mean(tree: ast.expr) -> bool:
-    """`….mean()`, `… / len(x)`"""
+    """Whether an expression is a mean: `….mean()`, `… / len(x)`"""
     for node in ast.walk(tree):
         if _called_name(node) == "mean":
             return True
@@ -118,7 +118,7 @@ def _is_mean(tree: ast.expr) -> bool:
 
 @lru_cache(maxsize=None)
 def printed_sizes(code: Any, line: int) -> list[str]:
-    """What the loop around a line says, as it goes on, with the size of a batch that it has taken."""
+    """What the loop around a line prints, while it runs, with the size of a batch that it has taken."""
     loop = innermost_loop(code, line)
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return []
@@ -144,7 +144,7 @@ def _called_name(node: ast.AST) -> str:
 
 
 def _dotted_name(node: ast.expr) -> str:
-    """A name, or an attribute of one; nothing for anything else."""
+    """The text of a name, or of an attribute of one; "" for anything else."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

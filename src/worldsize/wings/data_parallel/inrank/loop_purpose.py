@@ -42,7 +42,7 @@ def training_verdict(frame: Any) -> int:
 
 @lru_cache(maxsize=None)
 def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """Of the innermost loop around the line that is being executed, or whose head it is; empty for no loop."""
+    """The body of the innermost loop around the line that is being executed, or whose head it is; empty for no loop."""
     loop = innermost_loop(code, line)
     if isinstance(loop, _COMPREHENSION):
         return [loop.key, loop.value] if isinstance(loop, ast.DictComp) else [loop.elt]
@@ -60,6 +60,7 @@ def innermost_loop(code: Any, line: int) -> Any:
 
 @lru_cache(maxsize=None)
 def _parse_file(filename: str) -> Any:
+    """The syntax tree of a file; None for one that is missing, too long or cannot be parsed."""
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
@@ -69,7 +70,7 @@ def _parse_file(filename: str) -> Any:
 
 @lru_cache(maxsize=None)
 def _definition(code: Any) -> Any:
-    """The function that `code` is of; None for a module's."""
+    """The definition of the function that `code` belongs to; None for a module's code."""
     tree = _parse_file(code.co_filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, _FUNCTION) and node.name == code.co_name:
@@ -80,7 +81,7 @@ def _definition(code: Any) -> Any:
 
 
 class _BackwardFinder:
-    """Follows calls by the names that `frame` knows."""
+    """Finds backwards in code, and in what it calls by names that `frame` knows."""
 
     def __init__(self, frame: Any) -> None:
         self._names = {**frame.f_globals, **frame.f_locals}
@@ -112,7 +113,7 @@ class _BackwardFinder:
         return UNKNOWN
 
     def _condition_value(self, test: ast.expr) -> bool | None:
-        """What a condition of plain names is now; None where it cannot be told without executing anything."""
+        """The present value of a condition of plain names; None where it cannot be told without executing anything."""
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -143,7 +144,8 @@ class _BackwardFinder:
         return None
 
     def _value(self, node: ast.expr) -> Any:
-        """Of a name, or of an attribute that lies in its object's own dictionary; _NOTHING for anything else."""
+        """The value of a name, or of an attribute that lies in its object's own dictionary; _NOTHING for anything
+        else."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
@@ -184,7 +186,7 @@ class _BackwardFinder:
 
 
 def _wrapped_function(function: Any) -> Any:
-    """What a decorator, such as `torch.compile`, or a `partial` stands around."""
+    """The function inside a decorator, such as `torch.compile`, or inside a `partial`."""
     for _ in range(_MAX_DEPTH):
         inner = getattr(function, "__wrapped__", None) or getattr(function, "_torchdynamo_orig_callable", None)
         if inner is None and isinstance(function, partial):

@@ -1,9 +1,9 @@
-"""What a loss makes of its batch, read from the graph that autograd has recorded: a mean, a sum, a weighted mean.
+"""Reads from the graph that autograd has recorded how a loss reduces its batch: to a mean, a sum, a weighted mean.
 
 A mean over the whole batch is the mean of the slices' means; a sum is their sum; a mean over what is not ignored must
-be weighted by how much each rank had. What is none of these, such as a root of a mean, cannot be put together from
-slices' gradients. Each rank's backward begins with its share of the whole batch's loss, so that gradients need only be
-added.
+be weighted by how much each rank had. A loss that is none of these, such as a root of a mean, cannot be put together
+from slices' gradients. Each rank's backward begins with its share of the whole batch's loss, so that gradients need
+only be added.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _WEIGHT_OPERATIONS = (*_THROUGH, *_NONLINEAR, "Sum", "Mean", "Abs", "Square", "R
 
 
 class LossReading:
-    """`sums`: nodes that sum over the batch. `weighted`: nodes that are means over a counted part of the batch, with
-    the count. `means`: how many plain means there are. `bent`: functions of the batch that are no sum of its parts.
-    `opaque`: what could not be looked into."""
+    """How a loss reduces its batch. `sums`: nodes that sum over the batch. `weighted`: nodes that are means over a
+    counted part of the batch, with the count. `means`: how many plain means there are. `bent`: functions of the batch
+    that are no sum of its parts. `opaque`: names of nodes that could not be looked into."""
 
     def __init__(self, root: Any, local: int, total: int) -> None:
         """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
@@ -50,7 +50,7 @@ class LossReading:
         return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
 
     def _read(self, root: Any) -> None:
-        """The part of the graph above the reductions over the batch; with each node, what it is divided by."""
+        """Read the part of the graph above the reductions over the batch; with each node, what it is divided by."""
         seen: set[Any] = {None}
         stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
         while stack and len(seen) < _MAX_NODES:
@@ -83,7 +83,8 @@ class LossReading:
         return (*divisors, other if name == "Div" else 1 / other if other else 1)
 
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
-        """Whether the node is where the batch became one number; it is then counted."""
+        """Record the node if it is where the batch became one number. Return whether its inputs need no further
+        reading."""
         fused = getattr(node, "_saved_reduction", 0) in (1, 2)
         if fused:
             sizes = tuple(node._saved_self.shape)
@@ -98,7 +99,7 @@ class LossReading:
                 self.opaque.append(name)
             return fused
         if name == "Sum" or (fused and node._saved_reduction == 2):
-            self._sum(node, sizes, divisors)
+            self._record_sum(node, sizes, divisors)
         elif name.startswith("NllLoss"):
             self.weighted.append((node, node._saved_total_weight))
         else:
@@ -108,8 +109,8 @@ class LossReading:
     def _is_batch_shape(self, sizes: tuple[int, ...]) -> bool:
         return bool(sizes) and sizes[0] > 0 and sizes[0] % self._local == 0
 
-    def _sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
-        """A sum that is divided by how many samples this rank has is a mean."""
+    def _record_sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
+        """Record a sum; one that is divided by how many samples this rank has is a mean."""
         count = math.prod(sizes)
         for divisor in divisors:
             if isinstance(divisor, torch.Tensor):
@@ -135,13 +136,13 @@ def _is_over_batch(node: Any) -> bool:
 
 
 def _operation_name(node: Any) -> str:
-    """Without what counts variants: SumBackward1 is Sum."""
+    """The name of a node's operation, without the number of its variant: SumBackward1 is Sum."""
     name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
     return name.partition("Backward")[0] or name
 
 
 def _is_python_number(number: Any) -> bool:
-    """Whether a tensor stands for a number of Python's, which no rank counted."""
+    """Whether a tensor stands for a Python number, which no rank counted."""
     least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
     if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
         return False
@@ -169,8 +170,8 @@ def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
 
 
 def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients: Any, handles: list[Any]) -> list[Any]:
-    """The gradients to begin with: each rank's part of the whole batch's loss. `handles`: hooks that scale parts of it
-    on the way."""
+    """The gradients with which a backward begins: each rank's part of the whole batch's loss. `handles` receives hooks
+    that scale parts of it on the way."""
     batch, size = training.batch, training.size
     number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
     if not batch.sliced:
@@ -199,9 +200,9 @@ def _check_reading(training: Training, reading: LossReading) -> None:
             f"take the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
         )
     if reading.sums:
-        training.notice("the loss is a sum over its batch: gradients are added over the ranks")
+        training.show_notice("the loss is a sum over its batch: gradients are added over the ranks")
     if reading.opaque:
-        training.notice(
+        training.show_notice(
             "the loss's last steps could not be looked into ({}): it is taken as a mean over the batch".format(
                 ", ".join(sorted(set(reading.opaque)))
             )
@@ -209,7 +210,7 @@ def _check_reading(training: Training, reading: LossReading) -> None:
 
 
 def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:
-    """Means over what is counted, beside other terms: each rank's weight must be known before."""
+    """Scale means over what is counted that stand beside other terms: each rank's weight must be known before."""
     if not pairs:
         return
     mine = torch.stack([count.detach().double().reshape(()).cpu() for _, count in pairs])

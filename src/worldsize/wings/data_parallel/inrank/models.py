@@ -1,4 +1,4 @@
-"""Which tensors are trained, and that they start equal: parameters, buffers, what optimizers hold."""
+"""Knows which tensors are trained (parameters, buffers, what optimizers hold), and makes them start equal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .rank_state import Training, refusal, replace
 
 
 class Models:
-    """Modules as they are made, tensors as optimizers get them; weakly, so that models die as they would have.
+    """Modules as they are made, tensors as optimizers get them; by weak references, so that models are freed as they
+    would be otherwise.
 
     Both in the order in which they came, which is the same on all ranks. `version` grows with each; `agreed`:
     references to what optimizers hold, in an order that all ranks have agreed on.
@@ -48,7 +49,7 @@ class Models:
     def _add_param_group(self, original: Any, optimizer: Any, param_group: Any) -> None:
         original(optimizer, param_group)
         for tensor in optimizer.param_groups[-1]["params"]:
-            self._held.pop(id(tensor), None)  # of a former tensor: the order is the same on all ranks
+            self._held.pop(id(tensor), None)  # of a former tensor with this id: the order is the same on all ranks
             self._held[id(tensor)] = tensor
         self._owners = None
         self.version += 1
@@ -65,7 +66,7 @@ class Models:
         return not len(self._owners) or any(module.training for module in self._owners.values())
 
     def equalise_new(self) -> None:
-        """Every tensor that is new since the last time gets rank 0's values; all ranks must come here."""
+        """Give every tensor that is new since the last call rank 0's values; all ranks must call this."""
         if self._equal_version == self.version:
             return
         self._equal_version = self.version
@@ -76,7 +77,7 @@ class Models:
         _exchange(fresh, lambda flat: self._world.broadcast_from_first(_to_sendable(flat)))
 
     def _agree_on_new(self) -> tuple[list[Any], list[Any]]:
-        """What is new, and what of it optimizers hold: the same on all ranks.
+        """The new tensors, and the new ones that optimizers hold: the same on all ranks, which this checks.
 
         A model that a script has dropped may still be there on one rank and not on another, until its garbage is
         collected.
@@ -104,7 +105,7 @@ class Models:
                     yield tensor
 
     def average_buffers(self) -> None:
-        """Running statistics that each rank has made of its slices become one; all ranks must come here."""
+        """Average the running statistics that each rank has made of its slices; all ranks must call this."""
         if not self.stale:
             return
         self.stale = False
@@ -128,7 +129,7 @@ def _is_lazy(tensor: Any) -> bool:
 
 
 def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
-    """The tensors get what `send` makes of their values: those of one type on one device in one message."""
+    """Give the tensors what `send` makes of their values: those of one type on one device in one message."""
     groups: dict[Any, list[Any]] = {}
     for tensor in tensors:
         groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
@@ -141,5 +142,5 @@ def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
 
 
 def _to_sendable(flat: Any) -> Any:
-    """Types that the connections do not know go as bytes."""
+    """The values in a type that the connections know: as bytes where they do not know their own."""
     return flat.view(torch.uint8) if flat.dtype in (torch.bool, torch.complex64, torch.complex128) else flat

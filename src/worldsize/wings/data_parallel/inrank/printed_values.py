@@ -1,7 +1,7 @@
 """Numbers that a script takes out of tensors: the loss of a slice becomes the loss of the whole batch.
 
-What a backward began from is known for the whole batch afterwards, at no cost. Of another loss, such as one that is
-looked at before its backward, all ranks ask each other: they run the same script, so they ask at the same time.
+The loss from which a backward began is known for the whole batch afterwards, at no cost. For another loss, such as one
+that is read before its backward, all ranks ask each other: they run the same script, so they ask at the same time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PrintedValues:
         replace(scalers.GradScaler, "scale", self._scale)
 
     def record_backward(self, roots: Any, loss: Any, kind: str) -> None:
-        """A backward has ended that began with `roots`: `loss` is the whole batch's, None for unknown."""
+        """Record the end of a backward that began with `roots`: `loss` is the whole batch's, None for unknown."""
         self._kind = kind
         if loss is None or len(roots) != 1 or roots[0].numel() != 1:
             return
@@ -44,7 +44,7 @@ class PrintedValues:
         self._scaled = None
 
     def forget(self) -> None:
-        """A new batch begins."""
+        """Forget the known losses: a new batch begins."""
         self._known.clear()
 
     def _keep(self, tensor: Any, value: Any) -> None:
@@ -53,8 +53,8 @@ class PrintedValues:
         # The detached tensor keeps its memory, so that no other tensor is taken for it.
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
-    def _value(self, tensor: Any) -> Any:
-        """None where the tensor's own value is meant."""
+    def _batch_value(self, tensor: Any) -> Any:
+        """The value of the whole batch; None where the tensor's own value is meant. May ask the other ranks."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
@@ -72,7 +72,7 @@ class PrintedValues:
         return total if kind == "sum" else total / weights if weights else own
 
     def _read(self, root: Any) -> tuple[str, float]:
-        """What a loss makes of its batch; of one whose backward is over, what that one's was."""
+        """How a loss reduces its batch, and its weight; the last backward's kind for a loss whose graph is gone."""
         batch = self._training.asked
         try:
             reading = LossReading(root, batch.local, batch.total)
@@ -82,14 +82,14 @@ class PrintedValues:
 
     def _number(self, original: Any, tensor: Any) -> Any:
         if self._training.active and tensor.is_floating_point():
-            value = self._value(tensor)
+            value = self._batch_value(tensor)
             if value is not None:
                 return value
         return original(tensor)
 
     def _array(self, original: Any, tensor: Any, **keywords: Any) -> Any:
         if self._known and self._training.active and tensor.is_floating_point() and not tensor.requires_grad:
-            value = self._value(tensor)
+            value = self._batch_value(tensor)
             if value is not None:
                 return original(torch.full_like(tensor, value), **keywords)
         return original(tensor, **keywords)

@@ -1,6 +1,6 @@
-"""The ranks' connections: groups of our own, which torch.distributed does not list, made when first needed.
+"""The ranks' connections: process groups that torch.distributed does not list, made when they are first needed.
 
-So the script's libraries, which look whether torch.distributed is initialised, go on believing what they see.
+So the script's libraries, which look whether torch.distributed is initialised, see what they would see without them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 _MINUTES = 30
 _VALUE_MINUTES = 5
-"""Ranks that disagree on whether a value is asked for wait for each other in vain."""
+"""The time-out of values: ranks that disagree on whether a value is asked for would wait for each other in vain."""
 
 _LAST_SECONDS = 60.0
 
@@ -42,8 +42,8 @@ class Communicator:
         return self._store
 
     def group(self, device: Any, kind: str = "all") -> Any:
-        """For tensors that lie there. `kind`: on connections of their own, so that nothing else must be in its order:
-        "values" for numbers that the script prints, "norm"."""
+        """The group for tensors on a device. `kind` other than "all": a group with connections of its own, so that its
+        messages need no common order with others: "values" for numbers that the script prints, "norm"."""
         name = f"{kind}-{device.type}"
         if name not in self._groups:
             nccl = device.type == "cuda" and self._has_nccl()
@@ -61,7 +61,8 @@ class Communicator:
         return torch.distributed.ProcessGroupNCCL(store, self.rank, self.size, options)
 
     def _has_nccl(self) -> bool:
-        """Not where there is no GPU (a rehearsal), or ranks share one, which NCCL refuses."""
+        """Whether NCCL can be used: not where there is no GPU (a rehearsal), or where ranks share one, which NCCL
+        refuses."""
         if os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or not torch.distributed.is_nccl_available():
             return False
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -71,24 +72,24 @@ class Communicator:
         return len(everyone) == self.size
 
     def add_up(self, tensor: Any, kind: str = "all") -> Any:
-        """In place, over all ranks, on connections of that kind."""
+        """Add the tensor up in place over all ranks, on connections of that kind."""
         self.group(tensor.device, kind).allreduce([tensor]).wait()
         return tensor
 
     def add_values(self, values: list[float]) -> list[float]:
-        """Numbers for the script, on connections of their own."""
+        """Add up numbers for the script over all ranks, on connections of their own."""
         found: list[float] = self.add_up(torch.tensor(values, dtype=torch.float64), "values").tolist()
         return found
 
     def broadcast_from_first(self, tensor: Any) -> Any:
-        """In place, what rank 0 has."""
+        """Give the tensor, in place, the values that it has on rank 0."""
         options = torch.distributed.BroadcastOptions()
         options.rootRank = 0
         self.group(tensor.device).broadcast([tensor], options).wait()
         return tensor
 
     def value_from_first(self, value: Any) -> Any:
-        """What rank 0 has, of values that JSON knows."""
+        """The value that rank 0 has; one that JSON knows."""
         data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
@@ -100,14 +101,15 @@ class Communicator:
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
         """Whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and that
-        part of it. NaN on both is no difference. All ranks must come here, with as many tensors."""
+        part of it. NaN on both is no difference. All ranks must call this, with as many tensors."""
         mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
         first = self.broadcast_from_first(mine.clone())
         close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)
         return self.any_says(not close.all())
 
     def wait_for_others(self) -> None:
-        """Rank 0, whose end is the store's, waits here for the others: they may still be asking it something."""
+        """Make rank 0, with which the store ends, wait for the others, which may still be asking the store; a minute at
+        the most. Returns at once where the store does not answer any more."""
         deadline = time.monotonic() + _LAST_SECONDS
         try:
             left = self.store.add("worldsize/left", 1)
@@ -118,6 +120,6 @@ class Communicator:
             return
 
     def close(self) -> None:
-        """Threads end here and not at the interpreter's end, where their end is an abort."""
+        """End the connections' threads here: at the interpreter's end they would abort the process."""
         self._groups.clear()
         self._store = None

@@ -1,7 +1,8 @@
 """Two streams of random numbers: one that all ranks share, and one of each rank's own.
 
-Shared is what a single process would draw once for the whole batch: shuffling, noise, initial weights. A rank's own
-is what it draws for its samples alone: dropout, augmentation. The generators hold one of them at a time.
+From the shared stream comes what a single process would draw once for the whole batch: shuffling, noise, initial
+weights. From its own a rank draws what is for its samples alone: dropout, augmentation. The generators hold one of them
+at a time.
 
 Noise that a script draws for its batch (`torch.randn(len(x), …)`, `torch.randn_like(x)`) is drawn for the whole batch
 from the shared stream, and each rank takes the rows of its samples: what is drawn is what a single process draws.
@@ -29,13 +30,14 @@ _NUMPY = ("normal", "uniform", "randint", "random", "random_sample", "standard_n
 
 
 def _python_state() -> tuple[Any, Any]:
-    """Of Python's generator, and of numpy's where the script has loaded it."""
+    """The state of Python's generator, and of numpy's where the script has loaded it."""
     numpy = sys.modules.get("numpy.random")
     return random.getstate(), numpy.get_state() if numpy else None
 
 
 def _set_python_state(python: Any, numpy: Any) -> None:
-    """Numpy's where both have it: a library may load it on one rank and not on another."""
+    """Set the states of both generators; numpy's only where both ranks have it: a library may load it on one rank and
+    not on another."""
     random.setstate(python)
     loaded = sys.modules.get("numpy.random")
     if loaded is not None and numpy is not None:
@@ -43,7 +45,8 @@ def _set_python_state(python: Any, numpy: Any) -> None:
 
 
 class RandomStreams:
-    """`own`: the generators hold the rank's own stream. `loading`: a data set draws from it, for single samples."""
+    """The streams of a rank. `own`: the generators hold the rank's own stream. `loading`: a data set draws from it, for
+    single samples."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -54,7 +57,7 @@ class RandomStreams:
         self._shared_python: tuple[Any, Any] | None = None
 
     def use(self, own: bool) -> None:
-        """Torch's generators go on with that stream."""
+        """Make torch's generators go on with the rank's own stream, or with the shared one."""
         if own == self.own:
             return
         wanted = self._other or (torch.Generator().manual_seed(self._seed()).get_state(), None)
@@ -73,7 +76,8 @@ class RandomStreams:
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
 
     def use_own_python(self) -> None:
-        """Python's and numpy's generators, of which data sets' transformations draw in the script's own process."""
+        """Make Python's and numpy's generators, from which data sets' transformations draw in the script's own process,
+        go on with the rank's own stream."""
         self._shared_python = _python_state()
         if self._own_python is not None:
             _set_python_state(*self._own_python)
@@ -83,14 +87,14 @@ class RandomStreams:
             sys.modules["numpy.random"].seed(self._seed() % (1 << 32))
 
     def use_shared_python(self) -> None:
-        """Back, where `use_own_python` was called."""
+        """Make them go on with the shared stream again, where `use_own_python` was called."""
         if self._shared_python is not None:
             self._own_python = _python_state()
             _set_python_state(*self._shared_python)
             self._shared_python = None
 
     def agree(self, generators: list[Any]) -> None:
-        """The shared stream goes on as rank 0's, and so do `generators`, the loader's own."""
+        """Make the shared stream, and `generators`, which are the loader's own, go on as rank 0's."""
         python, numpy = _python_state()
         numpy = numpy and (numpy[0], numpy[1].tolist(), *numpy[2:])
         states = [torch.get_rng_state(), *(generator.get_state() for generator in generators)]
@@ -131,7 +135,8 @@ class RandomPatches:
         return not (self._streams.own or (self._training.batch.sliced and self._training.active))
 
     def _draw(self, shape: Shape, draw: Callable[[Shape], Any]) -> Any:
-        """`draw(shape)` of the shared stream: where that is a slice's shape, our rows of what the whole batch gets."""
+        """`draw(shape)` from the shared stream; where that is a slice's shape, this rank's rows of a draw for the whole
+        batch."""
         batch, own = self._training.batch, self._streams.own
         self._streams.use(False)
         try:
@@ -144,7 +149,7 @@ class RandomPatches:
         return whole[self._training.rank * batch.local :][: batch.local]
 
     def _alike(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """What is of no batch."""
+        """Draw what belongs to no batch, alike on all ranks."""
         if self._is_unaffected():
             return original(*values, **keywords)
         return self._draw((), lambda _: original(*values, **keywords))
@@ -193,5 +198,5 @@ class RandomPatches:
 
 
 def _with_shape(tensor: Any, shape: Shape) -> Any:
-    """Room for `shape`, otherwise as `tensor`: its own storage where the shape is its own."""
+    """A tensor of that shape, otherwise like `tensor`; `tensor` itself where the shape is its own."""
     return tensor if tuple(tensor.shape) == shape else torch.empty(shape, dtype=tensor.dtype, device=tensor.device)

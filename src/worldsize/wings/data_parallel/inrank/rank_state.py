@@ -1,4 +1,4 @@
-"""What the parts of one rank share: its place, its connections, the batch that it is working on, what it counts."""
+"""What the parts of one rank share: its rank, its connections, the batch that it is working on, what it counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ScriptRefused(RuntimeError):
 
 
 class BatchSizes(NamedTuple):
-    """`local` samples, of `total` over all ranks; not `sliced`: every rank has all of them."""
+    """The sizes of a batch: `local` samples of `total` over all ranks; not `sliced`: every rank has all of them."""
 
     sliced: bool
     local: int
@@ -26,7 +26,7 @@ NO_BATCH = BatchSizes(False, 0, 0)
 
 
 class Training:
-    """One rank's part. `active` goes false where the script distributes itself, and in forked children.
+    """One rank's part in the training. `active` goes false where the script distributes itself, and in forked children.
 
     `loaded`: a loader has given a batch, whatever for. `batch` is what the script is working on, `asked` what its
     latest numbers are of: that outlives its loop.
@@ -55,12 +55,13 @@ class Training:
         self.active = False
 
     def divide(self, total: int) -> BatchSizes:
-        """Of a batch of so many samples; what does not divide by the number of ranks goes whole to all of them."""
+        """The sizes of a batch of `total` samples; one that the number of ranks does not divide goes whole to all of
+        them."""
         sliced = total % self.size == 0
         return BatchSizes(sliced, total // self.size if sliced else total, total)
 
-    def notice(self, text: str) -> None:
-        """Once, by rank 0."""
+    def show_notice(self, text: str) -> None:
+        """Print a notice, once, on rank 0 alone."""
         if text not in self.said:
             self.said.add(text)
             if self.rank == 0:
@@ -69,7 +70,7 @@ class Training:
 
 
 def refusal(what: str, hint: str) -> ScriptRefused:
-    """`raise refusal(…)`: with the line of the user's script that led here."""
+    """The error to raise, with the line of the user's script that led here."""
     frame = user_frame()
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
     return ScriptRefused(f"{place}: {what}\n  -> {hint}")
@@ -102,8 +103,8 @@ def is_user_code(filename: str) -> bool:
 
 
 def replace(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    """Puts in the place of `owner.name`, under the same name and documentation, what calls `around` with the original
-    and what it is called with itself."""
+    """Replace `owner.name` by a function of the same name and documentation, which calls `around` with the original and
+    with its own arguments."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

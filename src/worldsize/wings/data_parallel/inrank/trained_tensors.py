@@ -1,4 +1,4 @@
-"""The tensors whose gradients are taken care of, in an order that is the same on all ranks."""
+"""The tensors whose gradients are added up, in an order that is the same on all ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rank_state import Training, refusal
 
 
 def _no_tensor() -> None:
-    """In the place of a reference to a tensor that has one already."""
+    """Stands for a reference to a tensor that has one already."""
 
 
 class TrainedTensors:
@@ -29,7 +29,8 @@ class TrainedTensors:
         self._version = -1
 
     def find(self, roots: Any, known: bool) -> bool:
-        """Before a backward from `roots`, whose place is `known`; whether there is anything to train."""
+        """Find the tensors before a backward from `roots`; `known`: its place has a plan. Return whether
+        there is anything to train."""
         if not known or self._version != self._models.version:
             self._version = self._models.version
             self.discover(roots)
@@ -37,7 +38,7 @@ class TrainedTensors:
         return bool(self.tensors)
 
     def discover(self, roots: Any) -> None:
-        """What optimizers hold, as all ranks have agreed, then the leaves that this backward reaches."""
+        """Add what optimizers hold, as all ranks have agreed, then the leaves that this backward reaches."""
         for reference in self._models.agreed[self._taken :]:
             self._add(reference)
         self._taken = len(self._models.agreed)
@@ -48,7 +49,7 @@ class TrainedTensors:
                 self._add(weakref.ref(tensor))
 
     def find_missed(self, roots: Any) -> list[int]:
-        """No tensor that is listened to got a gradient: those that did are new."""
+        """The numbers of new tensors that a backward has given gradients, where no tensor with a hook has got one."""
         count = len(self.tensors)
         self.discover(roots)
         self.register_hooks()
@@ -60,7 +61,7 @@ class TrainedTensors:
         return number is not None and self.tensors[number]() is tensor
 
     def _add(self, reference: Any) -> None:
-        """Also one that is gone: the place in the order counts."""
+        """Add a reference, even to a tensor that is gone: the place in the order counts."""
         tensor = reference()
         if tensor is not None:
             if self._is_known(tensor):
@@ -71,7 +72,7 @@ class TrainedTensors:
         self.tensors.append(reference)
 
     def register_hooks(self) -> None:
-        """Listens to tensors that are to be trained from now on."""
+        """Register hooks on tensors that are to be trained from now on."""
         if not self._cold:
             return
         cold, fresh = [], []
@@ -85,7 +86,7 @@ class TrainedTensors:
         for tensor in fresh:
             _refuse_hooks(tensor)
             tensor.register_post_accumulate_grad_hook(self._make_hook(self._index[id(tensor)]))
-        # Those that were made after the last time that all ranks were made alike had better be alike.
+        # What was made after the last call of equalise_new must be alike on all ranks by itself.
         unequal = [tensor for tensor in fresh if not self._models.is_alike(tensor)]
         if unequal and self._training.world.differ(unequal, 0.0):
             raise refusal(

@@ -1,7 +1,7 @@
 """The launcher of a command `deepspeed train.py …`: it starts once per node, without ssh and pdsh.
 
 DeepSpeed's launcher finds its nodes in WORLDSIZE_HOSTFILE, and starts its node's ranks itself. The hook that every
-Python of the run loads makes each of them one of ours: its variables, its own log, its own error file.
+Python of the run loads makes each of them a rank of the run: its variables, its own log, its own error file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOOK = "WORLDSIZE_LAUNCH"
 
 _AUTOTUNING = "WORLDSIZE_AUTOTUNING"
 _FOR_RANKS_ALONE = ("WORLDSIZE_INRANK",)
-"""The launcher imports torch, too."""
+"""Variables that the launcher itself must not have, since it imports torch, too."""
 
 _DEEPSPEED_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
 
@@ -66,7 +66,8 @@ class DeepSpeedLauncher(Launcher):
         return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Those of the ranks that left an exception, or of the only rank: the launcher does not report which it was."""
+        """The failures of the ranks that left an exception, or of the only rank: the launcher does not report which
+        failed."""
         end = end._replace(ended=end.ended._replace(code=rank_exit_code(end.ended.code)))
         process, code, time = end.ended
         errors = rank_errors(end.plan, end.paths)

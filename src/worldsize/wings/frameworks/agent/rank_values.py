@@ -10,7 +10,7 @@ import json
 from worldsize.plan.rank_variables import RankContext
 
 OUTSIDE = "evaluator"
-"""The one task that no other talks to: it is in `task` alone, never in `cluster`."""
+"""The type of the one task that no other talks to: it is in `task` alone, never in `cluster`."""
 
 
 def tf_config(context: RankContext) -> str:

@@ -1,7 +1,7 @@
 """Horovod's rendezvous server, beside the first node's ranks: its own, out of the job's environment.
 
-It listens before any rank starts, on a socket that is ours until then, so that no rank can come too early. It is ended
-with what the ranks have left behind, and no warning tells of it.
+It listens before any rank starts, on a socket that the agent holds until then, so that no rank can come too early. It
+is ended with what the ranks have left behind, and no warning reports it.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def with_interface(
 
 
 def interface_of(address: str) -> str | None:
-    """Which of this node's interfaces has the address."""
+    """The name of this node's interface that has the address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
                 found = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:
-                continue  # it has none
+                continue  # the interface has no address
             if socket.inet_ntoa(found[20:24]) == address:
                 return name
     return None

@@ -20,8 +20,8 @@ _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
 
 class HeadLauncher(Launcher):
-    """A launcher of this kind. Subclasses give its command line, its environment, and how it reports the first
-    failure."""
+    """A launcher whose one process starts all ranks. Subclasses give its command line, its environment, and how it
+    reports the first failure."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The command line on the head."""

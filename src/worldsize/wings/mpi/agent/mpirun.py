@@ -1,10 +1,11 @@
 """Open MPI's mpirun, on the head, without ssh: what it would start on another node, that node's agent executes.
 
-mpirun calls a program for each other host, with the host's name and a line for its shell. Ours hands both to the head's
-agent, which sends the line over the control channel (`launcher_relay`); there a process has waited for it since the
-launch. Ranks write their own files: what mpirun starts becomes the rank by a file that the node's agent has written.
+mpirun calls a program for each other host, with the host's name and a line for its shell. worldsize's program hands
+both to the head's agent, which sends the line over the control channel (`launcher_relay`); there a process has waited
+for it since the launch. Ranks write their own files: what mpirun starts becomes the rank by a file that the node's
+agent has written.
 
-mpirun sees hosts, not nodes: it knows of no virtual ones, and daemons that share a host get into each other's way.
+mpirun sees hosts, not nodes: it knows no virtual nodes, and daemons that share a host disturb each other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 
 STARTER = "worldsize-start"
-"""Found on mpirun's own PATH: the words of its option cannot hold a path with blanks."""
+"""The name of that program, found on mpirun's own PATH: the words of mpirun's option cannot hold a path with blanks."""
 
 _START = """#!/bin/sh
 node=$1
@@ -38,7 +39,7 @@ printf '%%s\\n' "$node" >%s
 _BECOME_THE_RANK = (
     'until [ -e "$0/rank-$OMPI_COMM_WORLD_RANK" ]; do sleep 0.02; done; . "$0/rank-$OMPI_COMM_WORLD_RANK"; exec "$@"'
 )
-"""The agent of another node of this host may not have written it yet."""
+"""Waits for the rank's file: the agent of another node of this host may not have written it yet."""
 
 _WORLDSIZE_VARIABLES = (
     "WORLDSIZE_RUN_ID",
@@ -52,7 +53,7 @@ _AS_ROOT = (
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
 )  # fmt: skip
 _QUICKER = {"HWLOC_COMPONENTS": "-gl"}
-"""Else hwloc looks for ten X displays."""
+"""Without this, hwloc looks for ten X displays."""
 
 _REMOTE = {
     4: ("--mca", "plm", "rsh", "--mca", "plm_rsh_agent", STARTER, "--mca", "plm_rsh_no_tree_spawn", "1",
@@ -60,17 +61,18 @@ _REMOTE = {
     5: ("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", STARTER, "--prtemca", "plm_ssh_no_tree_spawn", "1",
         "--prtemca", "plm_ssh_num_concurrent"),
 }  # fmt: skip
-"""By generation. The head starts all others, and at once: fewer at a time are refused where daemons stay attached."""
+"""Variables by generation. The head starts all others, and at once: fewer at a time are refused where daemons stay
+attached."""
 
 _AT_ONCE = 128
 """As many as Open MPI starts by itself."""
 
 _YIELD = "OMPI_MCA_mpi_yield_when_idle"
 _STACK = {"OMPI_MCA_mpi_abort_print_stack": "1"}
-"""What aborts says so in its own log: Open MPI 4 sometimes loses its words about it ("Data unpack would read past end
-of buffer in file … show_help.c")."""
+"""A rank that aborts says so in its own log: Open MPI 4 sometimes loses its words about it ("Data unpack would read
+past end of buffer in file … show_help.c")."""
 
-# In its own words, by both generations.
+# What mpirun of either generation writes.
 _ABORTED = (
     r"MPI_ABORT was invoked on rank ([0-9]{1,9}) in communicator MPI_COMM_WORLD(?:\s+Proc:[^\n]*)?\s+"
     r".{0,500}?rrorcode:? (-?[0-9]{1,9})\b"
@@ -114,7 +116,7 @@ class MpirunLauncher(HeadLauncher):
         os.chmod(os.path.join(directory, STARTER), 0o700)
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """The one that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
+        """The rank that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
         code = end.ended.code
         cause = first_cause(end.ended.process.log, code)
         if cause is not None:
@@ -177,13 +179,13 @@ def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], cro
     scheduler, which mpirun would obey. Variables of the job and of its environment stay, whatever their names: the
     files of ranks hold only what differs from this. `crowded`: there are more ranks than cores, so that ranks that wait
     yield."""
-    ours = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
+    own = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
         **_STACK,
         **({_YIELD: "1"} if crowded else {}),
         **scrub(rank),
-        **ours,
+        **own,
         **plan.environment,
     }
     environment["PATH"] = f"{paths.launch_dir}:{rank['PATH']}"

@@ -13,10 +13,10 @@ from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 from worldsize.wings.mpi.agent.mpirun import mpirun_environment
 
 _NEEDED = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER")
-"""All that srun is told of the job; whatever else the agents' own step was given would be taken for its options."""
+"""All variables that srun gets of the job; it would take any others of the agents' own step for its options."""
 
 _BECOME_THE_RANK = 'until [ -e "$0/rank-$SLURM_PROCID" ]; do sleep 0.02; done; . "$0/rank-$SLURM_PROCID"; exec "$@"'
-"""The node's agent may not have written it yet."""
+"""Waits for the rank's file, which the node's agent may not have written yet."""
 
 _EXITED = r"(?m)^srun: error: \S+: tasks? ([0-9]{1,9})\b[^:\n]*: Exited with exit code ([0-9]{1,9})\b"
 _SIGNALLED = (

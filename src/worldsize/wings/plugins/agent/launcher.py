@@ -1,5 +1,5 @@
-"""A launcher of another package, on a node or in a preview: what its code raises, or returns in place of what was asked
-for, is one sentence that names it, and never makes a success of what failed.
+"""A launcher of another package, on a node or in a preview: if its code raises, or returns something else than was
+asked for, the error is one sentence that names it, and never makes a success of what failed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -39,12 +39,12 @@ class ExternalLauncher:
         return cast("Mapping[str, str]", self._call("prepare", (launch,), _is_environment, expected=(OSError,)))
 
     def processes(self, launch: NodeLaunch) -> List[Process]:
-        """Each rank of the node in one of them."""
+        """The launcher's processes, of which exactly one has each rank of the node."""
         wanted = [rank.rank for rank in launch.node.ranks]
         return cast("List[Process]", self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted))
 
     def failures(self, end: NodeEnd) -> List[Failure]:
-        """The launcher's failures; the end of the process itself where it names none."""
+        """The launcher's failures; the failure of the process itself where the launcher's code fails."""
         try:
             return cast("List[Failure]", self._call("failures", (end,), _are_failures))
         except PlanError as error:

@@ -1,4 +1,4 @@
-"""Mixed precision: `cuda` regions become the CPU's, in bfloat16, since float16 is slow there or not at all."""
+"""Mixed precision: `cuda` regions become the CPU's, in bfloat16, since float16 is slow or missing there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _begin_autocast(begin: Any, self: Any, device_type: Any, dtype: Any = None, 
 
 
 def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
-    """Of the CPU, where a script asks after the GPU's."""
+    """Whether autocast is enabled: on the CPU, where a script asks about the GPU."""
     device = args[0] if args else kwargs.get("device_type", "cuda")
     if device == "cuda" and not is_called_by_torch():
         return bool(torch.is_autocast_cpu_enabled())
@@ -35,5 +35,5 @@ def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
 
 
 def _begin_scaler(begin: Any, self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
-    """It scales, looks for infinities, and finds none: bfloat16 has float32's range."""
+    """Make a scaler that scales and looks for infinities, but finds none: bfloat16 has float32's range."""
     begin(self, "cpu" if _is_cuda(device) else device, *args, **kwargs)

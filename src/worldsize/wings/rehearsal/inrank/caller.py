@@ -1,4 +1,4 @@
-"""Whose code asks: torch's own sees the truth, all other code the virtual devices."""
+"""Tells whose code asks: torch's own code sees the real devices, all other code the virtual ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_USERS = ("torch.testing", "torch.utils.tensorboard")
 
 
 def calling_module() -> str:
-    """The name of the module whose code called into torch; wrappers, ours and torch's, are passed over."""
+    """The name of the module whose code called into torch; wrappers, worldsize's and torch's, are passed over."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name: str = frame.f_globals.get("__name__") or ""
@@ -43,8 +43,8 @@ def is_called_by_torch() -> bool:
 
 
 def is_cpu_meant() -> bool:
-    """Whether who says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor that is elsewhere;
-    where it moves things for its user, it means it."""
+    """Whether the caller that says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor that is
+    elsewhere; where it moves things for its user, it means it."""
     return not is_called_by_torch() or calling_module().startswith(_MEANING_CPU)
 
 

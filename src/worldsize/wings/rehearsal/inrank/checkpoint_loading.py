@@ -1,4 +1,4 @@
-"""torch.load: places in files and in `map_location` are checked as on a machine with GPUs, and everything is loaded to
+"""torch.load: devices in files and in `map_location` are checked as on a machine with GPUs, and everything is loaded to
 the CPU."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _check(index: int) -> None:
 
 
 def _make_map_location(map_location: Any) -> Any:
-    """A function for torch.load that checks what it is told; what means no GPU is left as it is."""
+    """A function for torch.load that checks the devices that it is given; what means no GPU is left as it is."""
     if map_location is not None and not isinstance(map_location, dict):
         return map_location
 

@@ -13,7 +13,7 @@ _TENSOR_ARGUMENTS = {
     "all_gather_into_tensor": "input_tensor", "reduce_scatter": "output", "reduce_scatter_tensor": "input",
     "all_to_all_single": "input", "scatter": "tensor", "gather": "tensor",
 }  # fmt: skip
-"""Which argument tells where the group's tensors are."""
+"""The argument that tells where the group's tensors are."""
 
 _RESULT_ARGUMENTS = {
     "all_reduce": "tensor",
@@ -21,7 +21,7 @@ _RESULT_ARGUMENTS = {
     "reduce_scatter": "output",
     "reduce_scatter_tensor": "output",
 }
-"""Which argument holds the result."""
+"""The argument that holds the result."""
 
 
 def install(c10d: Any) -> None:

@@ -36,13 +36,13 @@ def _pre_forward(prepare: Any, self: Any, *inputs: Any, **kwargs: Any) -> Any:
 
 
 def _check_sync_batch_norm(refuse: Any, self: Any, module: Any) -> None:
-    """DDP refuses SyncBatchNorm on a CPU, where ours works (sync_batch_norm.py)."""
+    """Let SyncBatchNorm pass, which DDP refuses on a CPU: worldsize's works there (sync_batch_norm.py)."""
     if self.__dict__.get("_virtual_place") is None:
         refuse(self, module)
 
 
 def to_gpu(value: Any, index: int) -> Any:
-    """All tensors inside on the GPU; those of unknown place are taken to be there."""
+    """The value with all tensors inside on the GPU; those of unknown place are taken to be there."""
     if isinstance(value, torch.Tensor):
         return put_mark(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
     if isinstance(value, tuple) and hasattr(value, "_fields"):

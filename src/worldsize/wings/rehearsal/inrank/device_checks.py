@@ -23,7 +23,7 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def check_same_device(args: Any, kwargs: Any) -> None:
-    """Numbers (tensors without dimensions) of the CPU go with every device."""
+    """Check the devices of tensors. Numbers (tensors without dimensions) on the CPU go with every device."""
     first = None
     for tensor in _tensors(args, kwargs):
         mark = mark_of(tensor)

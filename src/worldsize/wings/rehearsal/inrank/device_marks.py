@@ -21,7 +21,7 @@ def mark_of(tensor: Any) -> Optional[int]:
 
 
 def put_mark(tensor: Any, mark: Optional[int]) -> Any:
-    """`tensor`, marked; left as it is for None."""
+    """Mark the tensor, unless the mark is None. Return the tensor."""
     if mark is not None:
         tensor.__dict__[_NAME] = mark
     return tensor
@@ -32,7 +32,7 @@ def device_of(mark: int) -> Any:
 
 
 def put_marks(value: Any, mark: int) -> Any:
-    """Every tensor inside lists, tuples and mappings, and of modules. `value`."""
+    """Mark every tensor inside lists, tuples and mappings, and of modules. Return `value`."""
     if isinstance(value, torch.Tensor):
         put_mark(value, mark)
     elif isinstance(value, torch.nn.Module):
@@ -57,7 +57,7 @@ def pin(tensor: Any) -> Any:
 
 
 def reduce_without_mark(reduce: Any, tensor: Any, protocol: Any) -> Any:
-    """`__reduce_ex__` that writes the tensor as it would be written without us."""
+    """`__reduce_ex__` that writes the tensor as it would be written without a mark."""
     taken = {name: tensor.__dict__.pop(name) for name in (_NAME, _FLAG) if name in tensor.__dict__}
     try:
         return reduce(tensor, protocol)

@@ -1,4 +1,4 @@
-"""Device meshes of `cuda` are the CPU's, and say that they are cuda; fully_shard leaves its parameters on the GPU."""
+"""Device meshes of `cuda` are made on the CPU and report cuda; fully_shard leaves its parameters on the GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEVICE_TYPE = "_worldsize_kind"
 
 
 class _MeshState:
-    """Whether there is a mesh of `cuda`: then a part of a mesh, which says nothing itself, is one."""
+    """Whether there is a mesh of `cuda`: then a part of a mesh, which has no type of its own, counts as one."""
 
     cuda = False
 
@@ -26,7 +26,7 @@ def _device_type_of(mesh: Any) -> str:
 
 
 def install_meshes(module: Any) -> None:
-    """In torch.distributed.device_mesh."""
+    """Patch torch.distributed.device_mesh."""
     patch(module.DeviceMesh, "__init__", _begin_mesh)
     others = (torch.distributed, sys.modules.get("torch.distributed.tensor"))
     patch(module, "init_device_mesh", _init_device_mesh, *others)
@@ -52,7 +52,7 @@ def _init_device_mesh(make: Any, device_type: str, *args: Any, **kwargs: Any) ->
 
 
 def _show_cuda(mesh: Any) -> None:
-    """`mesh.device_type` for scripts."""
+    """Make `mesh.device_type` show cuda to scripts."""
     former = mesh.__dict__.get("device_type")
     read: Any = former.fget if isinstance(former, property) else lambda self: self.__dict__["device_type"]
 
@@ -67,12 +67,12 @@ def _show_cuda(mesh: Any) -> None:
 
 
 def install_tensors(module: Any) -> None:
-    """In torch.distributed.tensor."""
+    """Patch torch.distributed.tensor."""
     patch(getattr(module, "DTensor", None), "to_local", _to_local)
 
 
 def _to_local(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """The local part of what lies on a mesh of `cuda` is on this process's GPU."""
+    """The local part of a tensor: on this process's GPU, where the tensor lies on a mesh of `cuda`."""
     local = original(self, *args, **kwargs)
     if _device_type_of(self.device_mesh) == "cuda" and isinstance(local, torch.Tensor) and mark_of(local) is None:
         put_mark(local, devices.current_index())
@@ -80,7 +80,7 @@ def _to_local(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def install_fully_shard(module: Any) -> None:
-    """In the modules that have it: torch.distributed.fsdp, and an older one."""
+    """Patch fully_shard in a module that has it: torch.distributed.fsdp, or an older one."""
     patch(module, "fully_shard", _fully_shard)
 
 
@@ -112,7 +112,7 @@ def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
 
 
 def install_fsdp(module: Any) -> None:
-    """FullyShardedDataParallel: its devices are the CPU."""
+    """Patch FullyShardedDataParallel: its devices become the CPU."""
     patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
 
 

@@ -1,4 +1,5 @@
-"""Functions that take a tensor to another device: it stays where it is, is copied as it would be, and marked."""
+"""Functions that move a tensor to another device: it stays where it is, is copied as a move would copy it, and
+marked."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
 
 
 def _to(func: Any, args: Any, kwargs: Any) -> Any:
-    """Tensor.to(device), (dtype), (other) and their mixtures."""
+    """Tensor.to with a device, a dtype, another tensor, or several of them."""
     tensor, words = args[0], list(args[1:])
     mark: Optional[int] = None
     named = "other" if isinstance(kwargs.get("other"), torch.Tensor) else "device"
@@ -65,13 +66,13 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Optional[str]:
-    """What `kind` is called for the CPU where it is a type of tensors on a GPU, or its name; None for others."""
+    """The CPU's name for `kind` where that is a type of tensors on a GPU, or the name of one; None for other types."""
     text = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
     return "torch." + text.rpartition(".")[2] if text.startswith("torch.cuda.") else None
 
 
 def type_name(tensor: Any) -> str:
-    """torch.cuda.FloatTensor or torch.FloatTensor."""
+    """The name of a tensor's type: torch.cuda.FloatTensor or torch.FloatTensor."""
     with torch._C.DisableTorchFunction():
         name: str = tensor.type()
     mark = mark_of(tensor)

@@ -18,7 +18,7 @@ CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
 
 
 class _CudaState:
-    """What CUDA keeps per process: whether it was begun, with which devices, and whether its runtime was asked."""
+    """What CUDA keeps per process: whether it has begun, with which devices, and whether its runtime was asked."""
 
     visible: Optional[tuple[int, ...]] = None
     asked = False
@@ -27,18 +27,19 @@ class _CudaState:
 
 
 def node_gpu_count() -> int:
-    """GPUs of the node."""
+    """The number of GPUs of the node."""
     return int(os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or 0)
 
 
 def visible_gpus() -> tuple[int, ...]:
-    """Those that CUDA_VISIBLE_DEVICES leaves, as the node counts them; fixed once CUDA was begun."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, as the node numbers them; fixed once CUDA has begun."""
     known = _CudaState.visible
     return _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES")) if known is None else known
 
 
 def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
-    """As the driver reads it: what follows the first word that is no device counts for nothing."""
+    """The GPUs in CUDA_VISIBLE_DEVICES, as the driver reads it: what follows the first word that is no device is
+    ignored."""
     if text is None:
         return tuple(range(node_gpu_count()))
     found: list[int] = []
@@ -57,7 +58,8 @@ def count() -> int:
 
 
 def begin_cuda() -> None:
-    """CUDA is used for the first time. RuntimeError where there is none, or after a fork of a process that did."""
+    """Begin CUDA, at its first use. Raises RuntimeError where there is no GPU, or after a fork of a process that has
+    begun it."""
     if _CudaState.forked:
         raise RuntimeError(messages.FORK)
     if _CudaState.visible is None:
@@ -99,18 +101,19 @@ def valid_index(index: Optional[int]) -> int:
 
 
 def current_index() -> int:
-    """Each thread has its own, from 0."""
+    """The index of the current device: each thread has its own, at first 0."""
     return getattr(_CudaState.here, "index", 0)
 
 
 def make_current(index: int) -> None:
-    """A negative one changes nothing."""
+    """Make a device current; a negative index changes nothing."""
     if index >= 0:
         _CudaState.here.index = valid_index(index)
 
 
 def index_of(device: Any, optional: bool = True) -> int:
-    """As torch.cuda reads its `device` arguments; not checked. ValueError for a device that is no GPU."""
+    """The index in a `device` argument, as torch.cuda reads it; not checked. Raises ValueError for a device that is no
+    GPU."""
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):

@@ -44,7 +44,7 @@ class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
 
 
 def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
-    """A function that may say on which device its result is to be."""
+    """Call a function that may be told on which device its result is to be."""
     device = kwargs.get("device")
     if device is None:
         index = DefaultDevice.index if func in _FACTORIES else None
@@ -66,7 +66,8 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _with_own_storage(func: Any, result: Any, args: Any, index: int) -> Any:
-    """as_tensor and asarray share what they were given where it need not move; to another device it does."""
+    """The result of as_tensor or asarray, which share their argument's storage unless it moves to another device: then
+    a copy."""
     if func not in _SHARE_STORAGE or not args or (result is args[0] and mark_of(result) == index):
         return result
     return result.clone()
@@ -80,7 +81,8 @@ def _put_marks(result: Any, mark: int) -> Any:
 
 
 def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
-    """What comes from tensors of one GPU is there too; what comes from the CPU's alone is the CPU's."""
+    """Mark the result: what comes from tensors on a GPU is there, too; what comes from tensors on the CPU alone is on
+    the CPU."""
     mark = _mark_among(args)
     if (mark is None or mark == CPU) and kwargs:
         further = _mark_among(kwargs.values())
@@ -93,7 +95,8 @@ def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
 
 
 def _mark_among(values: Any) -> Optional[int]:
-    """A GPU wins over the CPU, and where a tensor is of unknown place, the CPU's are no proof."""
+    """The mark for results of these values: a GPU wins over the CPU; beside a tensor of unknown place, one on the CPU
+    proves nothing."""
     found: Optional[int] = None
     unknown = False
     for value in values:
@@ -115,7 +118,7 @@ def _mark_among(values: Any) -> Optional[int]:
 
 
 def enter_mode() -> None:
-    """In this thread, and in every one that starts from now on."""
+    """Enter the mode in this thread, and in every thread that starts from now on."""
     mode = VirtualGpuMode()
     mode.__enter__()
 

@@ -1,4 +1,4 @@
-"""Puts everything in its place, in the order in which it needs each other."""
+"""Installs all parts of a rehearsal in torch, each after those that it needs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _from_numpy(make: Any, array: Any) -> Any:
 
 
 def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """`module.to(1)` means a GPU, which torch alone knows where it has one."""
+    """Move a module. `module.to(1)` means a GPU, which torch itself knows only where it has one."""
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
         args = (torch.device("cuda", devices.valid_index(args[0])), *args[1:])
     if isinstance(kwargs.get("device"), int):
@@ -109,7 +109,7 @@ def _patch_default_device() -> None:
 
 
 def _set_default_tensor_type(use: Any, kind: Any) -> None:
-    """The old way to make every new tensor on the GPU."""
+    """Set the default type of tensors, which is the old way to make every new tensor on the GPU."""
     plain = device_moves.plain_type(kind)
     use(plain or kind)
     DefaultDevice.index = devices.valid_index(None) if plain else None
@@ -147,7 +147,7 @@ def _answer_scripts(virtual: Any, truth: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _patch_without_effect() -> None:
-    """What would only cost time, or what a CPU says about a request for a GPU."""
+    """Turn off what would only cost time, and warnings that a CPU gives about a request for a GPU."""
     torch.compile = _leave_uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator is found")
@@ -160,7 +160,7 @@ def _patch_without_effect() -> None:
 
 
 def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
-    """What it is given; a module is its own original."""
+    """Return the model uncompiled; a module becomes its own original."""
     if isinstance(model, torch.nn.Module):
         model.__dict__["_orig_mod"] = model
     return model if model is not None else lambda function: function
@@ -168,7 +168,7 @@ def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
 
 @contextmanager
 def _choose_kernel(*args: Any, **kwargs: Any) -> Any:
-    """A GPU's choice of kernels for attention: a CPU has fewer, and would find none."""
+    """Ignore a choice of a GPU's kernels for attention: a CPU has fewer, and would find none."""
     yield
 
 

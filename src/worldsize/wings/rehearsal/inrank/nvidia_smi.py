@@ -1,7 +1,7 @@
-"""nvidia-smi of a rehearsal: a program that answers for the virtual GPUs. Imports nothing of ours.
+"""nvidia-smi of a rehearsal: a program that answers for the virtual GPUs. Imports nothing of worldsize's.
 
-The table, -L, --query-gpu=… --format=csv[,noheader][,nounits], --query-compute-apps, -i, --help-query-gpu. As the real
-one, it shows the node's GPUs whatever CUDA_VISIBLE_DEVICES says.
+The table, -L, --query-gpu=… --format=csv[,noheader][,nounits], --query-compute-apps, -i, --help-query-gpu. Like the
+real program, it shows the node's GPUs whatever CUDA_VISIBLE_DEVICES says.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ FIELDS: Dict[str, Tuple[str, Callable[[int], object]]] = {
     "clocks.mem": ("MHz", lambda index: 1593),
     "clocks.max.sm": ("MHz", lambda index: 1410),
 }
-"""What can be asked for: its unit, and its value for a GPU."""
+"""The fields that can be asked for: the unit, and the value for a GPU."""
 
 
 class Mistake(Exception):
-    """What the program says before it exits with 2."""
+    """A mistake in the options: what the program prints before it exits with 2."""
 
 
 def _count() -> int:

@@ -1,4 +1,4 @@
-"""Process groups: `nccl` is gloo, and says that it is nccl. What NCCL would refuse is refused."""
+"""Process groups: one of `nccl` is made with gloo, and reports nccl. What NCCL would refuse is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .device_marks import CPU, mark_of
 from .torch_module import arguments_of, patch, torch
 
 _nccl_groups: dict[str, str] = {}
-"""Groups that were asked to be nccl, by name, with what was said."""
+"""Groups that were asked to be nccl, by name, with the backend that was asked for."""
 _checked_groups: set[str] = set()
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
 
@@ -45,7 +45,8 @@ def is_nccl(group: Any) -> bool:
 
 
 def check_tensor(group: Any, tensor: Any) -> None:
-    """NCCL takes what is on a GPU alone, and one GPU for each process. RuntimeError, DistBackendError."""
+    """Check a tensor as NCCL does, which takes only what is on a GPU, and one GPU for each process. Raises
+    RuntimeError, DistBackendError."""
     if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return
     mark = mark_of(tensor)
@@ -55,7 +56,8 @@ def check_tensor(group: Any, tensor: Any) -> None:
 
 
 def check_devices(group: Any, index: Optional[int]) -> None:
-    """Once for each group, with the first tensor on a GPU: NCCL refuses two of its processes on one GPU."""
+    """Check the ranks' GPUs, once for each group, with the first tensor on a GPU: NCCL refuses two processes on one
+    GPU."""
     if index is None or not is_nccl(group) or name_of(group) in _checked_groups:
         return
     _checked_groups.add(name_of(group))
@@ -86,7 +88,8 @@ def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _check_world(said: Any) -> None:
-    """What a script says of the world that cannot come true on a cluster: it would wait there until the time-out."""
+    """Refuse what a script says of the world that cannot be true on a cluster: it would wait there until the
+    time-out."""
     asked, has = said.get("world_size", -1), os.environ.get("WORLDSIZE_WORLD_SIZE")
     method = str(said.get("init_method") or "env://")
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
@@ -107,7 +110,7 @@ def _check_world(said: Any) -> None:
 
 
 def _is_rank() -> bool:
-    """Not a process that a rank started."""
+    """Whether this process is a rank, and not one that a rank has started."""
     import multiprocessing
 
     return multiprocessing.current_process().name == "MainProcess"
@@ -139,20 +142,20 @@ def _destroy_process_group(destroy: Any, group: Any = None) -> None:
 
 def _destroy_left_group() -> None:
     """The end of a script that leaves its process group to the interpreter, as many written for NCCL do: gloo's threads
-    sometimes abort the process then, after all its work is done. So the group is destroyed; what keeps it even then,
-    the hook of every rank lets go after that (`sitecustomize`). After an uncaught exception nothing is done: others may
-    wait for this process, and it is to end at once."""
+    sometimes abort the process then, after all its work is done. So this destroys the group; if something keeps it even
+    then, the hook of every rank releases it after that (`sitecustomize`). After an uncaught exception nothing is done:
+    others may wait for this process, and it is to end at once."""
     if getattr(sys, "last_type", None) is not None or not torch.distributed.is_initialized():
         return
     gc.collect()
     try:
         torch.distributed.destroy_process_group()
     except (RuntimeError, ValueError, AssertionError):
-        pass  # it ends with the process
+        pass  # the group ends with the process
 
 
 class _ProcessGroupNCCL:
-    """For scripts that set options of NCCL's; they are without effect."""
+    """Stands for torch's class where scripts set options of NCCL; they are without effect."""
 
     class Options:
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -41,7 +41,7 @@ class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _normalise(layer: Any, input: Any, factor: Any) -> Any:
-    """`factor`: how much of the running statistics this batch is."""
+    """Normalise over all ranks. `factor`: the weight of this batch in the running statistics."""
     values = input.float()
     others = [dim for dim in range(input.dim()) if dim != 1]
     count = values.new_full((1,), input.numel() // input.size(1))

@@ -1,6 +1,6 @@
-"""The torch that is being changed, and how: its functions and methods are replaced by ones that are given the original.
+"""The torch module that a rehearsal changes: its functions and methods are replaced by ones that get the original.
 
-It is not imported: it is there already, and its types are of no use here.
+torch is not imported here: it is there already, and its types are of no use.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> N
 
 
 def arguments_of(function: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were said, by their names. TypeError as the function would raise it."""
+    """The given arguments by their names. Raises TypeError as the function would."""
     return dict(inspect.signature(function).bind(*args, **kwargs).arguments)

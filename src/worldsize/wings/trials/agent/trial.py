@@ -1,4 +1,4 @@
-"""One trial of a search, as its head's supervisor sees it: whether it starts, when it has told enough, its record."""
+"""One trial of a search, for its head's supervisor: whether it starts, when it has reported enough, its record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LONGEST_LINE = 1 << 16
 
 
 class MetricLog:
-    """The metric in a log that grows. What is behind by more than a megabyte, and lines that are longer than 64 KiB,
+    """The metric in a log that grows. Whatever lies more than a megabyte behind its end, and lines longer than 64 KiB,
     are left out."""
 
     def __init__(self, path: str, metric: str) -> None:
@@ -75,10 +75,10 @@ class MetricLog:
 
 
 class Trial:
-    """`deadline` and `tick` are a part of the supervisor's."""
+    """A trial. Its `deadline` and `tick` are parts of the supervisor's."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
-        """Raises OSError, WorldsizeError where it is no element of an array."""
+        """Raises OSError; WorldsizeError where the run is no element of an array."""
         place = array_of(paths)
         array = read_array(place[0]) if place else None
         if place is None or array is None:
@@ -96,7 +96,7 @@ class Trial:
         self._created = time.time()
 
     def prepare(self) -> Failure | None:
-        """Removes a former attempt's record and writes the configuration. Returns why the ranks are not to start; None
+        """Remove a former attempt's record and write the configuration. Return why the ranks are not to start; None
         where they can."""
         try_unlink(record_file(self._paths.root))
         results = read_results(self._root, self._array)
@@ -112,14 +112,15 @@ class Trial:
         return None
 
     def start(self, now: float) -> None:
-        """Counts its seconds from `now` on, as its ranks start."""
+        """Start to count the trial's seconds at `now`, as its ranks start."""
         self._began, self._look_at = now, now + _EVERY
 
     def deadline(self) -> float | None:
         return self._look_at or None
 
     def tick(self, now: float) -> Verdict | None:
-        """Reads what rank 0 has told since. Returns the verdict by which it is to end, once it is."""
+        """Read what rank 0 has reported since. Return the verdict by which the trial is to end, as soon as there is
+        one."""
         if not self._look_at or now < self._look_at:
             return None
         self._look_at = now + _EVERY
@@ -140,7 +141,8 @@ class Trial:
             self._value = values[-1]
 
     def conclude(self, found: Verdict | None) -> Verdict | None:
-        """Reads the last that rank 0 has told. Returns the verdict on the trial, where `found` is the supervisor's."""
+        """Read the last that rank 0 has reported. Return the verdict on the trial, where `found` is the
+        supervisor's."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
             what = f"it never told its {self._search['metric']}"
@@ -148,7 +150,7 @@ class Trial:
         return found
 
     def write_record(self, failure: Failure | None) -> None:
-        """Writes how it has ended: measured, unless there is a `failure`, which holds no secret. Never raises."""
+        """Write how the trial has ended: measured, unless there is a `failure`, which holds no secret. Never raises."""
         state, value, why = self._state, self._value, ""
         if failure is not None:
             left_out = failure.reason == Reason.LEFT_OUT
@@ -158,7 +160,7 @@ class Trial:
         self._guard(lambda: write_json(record_file(self._paths.root), record))
 
     def write_outputs(self) -> None:
-        """Writes what the array makes of all trials that have ended. Never raises."""
+        """Write what the array makes of all trials that have ended. Never raises."""
         self._guard(lambda: write_outputs(self._root, self._array))
 
     def _guard(self, write: Callable[[], object]) -> None:

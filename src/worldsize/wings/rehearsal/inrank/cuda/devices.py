@@ -73,7 +73,7 @@ _PROPERTIES = {
     "pci_device_id": 0,
     "pci_domain_id": 0,
 }
-"""What is the same for all."""
+"""The properties that are the same for all devices."""
 
 
 class DeviceProperties:
@@ -146,4 +146,4 @@ FUNCTIONS: dict[str, Any] = {
     "_is_in_bad_fork": devices.is_in_bad_fork,
     "_get_device_index": lambda device, optional=False, allow_cpu=False: devices.index_of(device, optional),
 }  # fmt: skip
-"""By their names in torch.cuda."""
+"""The functions by their names in torch.cuda."""

@@ -1,6 +1,6 @@
 """torch.cuda's memory figures: the tensors that Python knows on a virtual GPU, out of 80 GiB.
 
-What only the autograd graph keeps is not counted, and a peak is the highest figure that anybody asked for.
+What only the autograd graph keeps is not counted, and a peak is the highest figure that was ever asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def memory_allocated(device: Any = None) -> int:
                     storage = each.untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
                 except (RuntimeError, NotImplementedError):
-                    continue  # a kind of tensor without one of its own: its parts are counted
+                    continue  # a kind of tensor without storage of its own: its parts are counted
     used = sum(storages.values())
     _peaks[index] = max(_peaks.get(index, 0), used)
     return used
@@ -105,4 +105,4 @@ FUNCTIONS: dict[str, Any] = {
     "device_memory_used": memory_reserved,
     **dict.fromkeys(("empty_cache", "reset_accumulated_memory_stats", "_record_memory_history"), do_nothing),
 }  # fmt: skip
-"""By their names in torch.cuda and torch.cuda.memory."""
+"""The functions by their names in torch.cuda and torch.cuda.memory."""

@@ -1,7 +1,7 @@
 """torch.cuda's random numbers: drawn by the CPU's generator, which torch.manual_seed sets for all.
 
 Each virtual GPU has a generator of its own for seeds and states that scripts set and ask for; `torch.Generator("cuda")`
-is one of the CPU's that says otherwise.
+is a generator of the CPU that reports a GPU as its device.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _valid_generator(device: Any) -> Any:
 
 
 def manual_seed(seed: int) -> None:
-    """Begins nothing: what forks afterwards may still use a GPU."""
+    """Set the seed without beginning CUDA: what forks afterwards may still use a GPU."""
     _generators[devices.current_index()].manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Begins nothing."""
+    """Set all seeds without beginning CUDA."""
     for index in range(devices.count()):
         _generators[index].manual_seed(int(seed))
 
@@ -86,4 +86,4 @@ FUNCTIONS: dict[str, Any] = {
         set_rng_state_all,
     )
 }  # fmt: skip
-"""By their names in torch.cuda and torch.cuda.random."""
+"""The functions by their names in torch.cuda and torch.cuda.random."""

@@ -71,7 +71,7 @@ class Event:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds, of the CPU's clock."""
+        """The milliseconds between two events, by the CPU's clock."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError(messages.EVENT_TIMING)
         if self._recorded is None or end_event._recorded is None:
@@ -126,16 +126,16 @@ def _make_refusal(what: str) -> Any:
     return refuse
 
 
-def _make_substitute(name: str, make: Any, ours: Any = ()) -> Any:
-    """A class that torch's own code takes for the one that was there (it looks at its bases), and annotations for a
-    class; called, it is `make`, and its instances are those of `ours`."""
+def _make_substitute(name: str, make: Any, instances: Any = ()) -> Any:
+    """A class that torch's own code takes for the original one (it looks at the bases), and annotations for a class. A
+    call of it calls `make`; its instances are those of the class `instances`."""
     original = getattr(torch.cuda, name, object)
     kind = type(
         "Standing",
         (type(original),),
         {
             "__call__": lambda cls, *args, **kwargs: make(*args, **kwargs),
-            "__instancecheck__": lambda cls, value: isinstance(value, ours),
+            "__instancecheck__": lambda cls, value: isinstance(value, instances),
         },
     )
     return kind(name, (original,), {"__module__": "torch.cuda", "__doc__": make.__doc__})
@@ -152,4 +152,4 @@ FUNCTIONS: dict[str, Any] = {
     **dict.fromkeys(("caching_allocator_alloc", "change_current_allocator"), _ALLOCATOR),
     "cudart": _make_refusal("the CUDA runtime (torch.cuda.cudart)"),
 }
-"""By their names in torch.cuda."""
+"""The functions and classes by their names in torch.cuda."""
