@@ -97,8 +97,8 @@ class RunEnd:
         self.decide_failure(self._first_failure.overdue(now), now)
 
     def _completion_time(self) -> float | None:
-        leading = self._peers.leading
-        return leading.complete_at if leading is not None and self.verdict is None else None
+        leaders = self._peers.leader_tracker
+        return leaders.complete_at if leaders is not None and self.verdict is None else None
 
     def _decide_completion(self, now: float) -> None:
         complete_at = self._completion_time()

@@ -85,7 +85,7 @@ class Supervisor:
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
         self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
-            self._peers.leading = LeaderTracker(plan)
+            self._peers.leader_tracker = LeaderTracker(plan)
         self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
             from worldsize.registry import load_module
