@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 
@@ -60,7 +59,7 @@ def run_under_keeper(
 
         kill_descendants()
         if read_exit(paths, node_rank) is None:
-            why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=socket.gethostname())
+            why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=processes.host_name())
             write_stand_in_record(plan, paths, node_rank, why, started)
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)

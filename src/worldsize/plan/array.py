@@ -103,7 +103,7 @@ def is_untouched(root: str) -> bool:
     """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
     try:
         return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
-    except OSError:
+    except OSError:  # of a directory that cannot be read nothing is known
         return False
 
 

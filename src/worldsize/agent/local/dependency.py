@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 
 from worldsize.agent.posix import processes
@@ -53,7 +52,7 @@ class Dependency:
             if ended is not None:
                 return ended.state
             alive = own and _is_alive(read_handle(paths))
-        except (OSError, *PARSE_ERRORS):
+        except (OSError, *PARSE_ERRORS):  # what is gone or damaged does not tell that its run is alive
             alive = False
         if alive:
             self._gone_since.pop(root, None)
@@ -67,7 +66,7 @@ def _is_alive(handle: Any) -> bool:
     them."""
     if not handle:
         return False
-    return bool(handle["host"] != socket.gethostname()) or processes.start_time(handle["pid"]) == handle["start_time"]
+    return bool(handle["host"] != processes.host_name()) or processes.start_time(handle["pid"]) == handle["start_time"]
 
 
 def read_dependencies(root: str) -> list[Dependency]:

@@ -50,7 +50,7 @@ def has_errors(paths: RunPaths) -> bool:
     """Whether any rank of the run has left an exception."""
     try:
         return bool(os.listdir(paths.errors_dir))
-    except OSError:
+    except OSError:  # without the directory there are none
         return False
 
 

@@ -41,11 +41,12 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:
+    """Whether this node has begun the attempt, or the attempt is over."""
     if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
         return True
     try:
         return time.time() - os.stat(paths.exit_record(0)).st_mtime > _OVER
-    except OSError:
+    except OSError:  # the head's agent has not ended
         return False
 
 

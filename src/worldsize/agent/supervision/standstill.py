@@ -134,6 +134,7 @@ def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sampl
 
 
 def _size(path: str) -> int:
+    """The file's bytes; -1 where there is no file."""
     try:
         return os.stat(path).st_size
     except OSError:
