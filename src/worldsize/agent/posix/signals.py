@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from worldsize.common.atomic_files import read_if_possible
 
 STOP = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-"""Ask for the end, with grace; asking again changes nothing, since launchers and users signal twice by accident."""
+"""Signals that ask for the end, with grace; asking again changes nothing, since launchers and users signal twice by
+accident."""
 
 STOP_NOW = signal.SIGQUIT
-"""Asks for the end at once."""
+"""The signal that asks for the end at once."""
 
 NOTICES = (
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
@@ -56,8 +57,8 @@ def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
 
 
 class SignalPipe:
-    """Once it is made, the signals of `hold_signals` do not end this process, but are told by `take`; they are held
-    back no longer."""
+    """Once it is made, the signals of `hold_signals` do not end this process: `take` returns them. They are held back
+    no longer."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -86,7 +87,7 @@ class SignalPipe:
 
 
 def hold_signals() -> Iterable[int]:
-    """Hold the signals that a `SignalPipe` catches back, here and in forked children, until `release_signals` or
+    """Hold back the signals that a `SignalPipe` catches, here and in forked children, until `release_signals` or
     `SignalPipe()`: none is lost.
 
     Return the signals that were held back before.
