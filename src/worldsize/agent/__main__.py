@@ -130,7 +130,7 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
     address = options.address or environ.get(ADDRESS)
     try:
         load_launchers(plan, paths)
-        if plan.array and node_rank == 0:  # before the head says where it is, for which the others wait
+        if plan.array and node_rank == 0:  # before the head publishes its address, for which the other nodes wait
             from worldsize.agent.startup.array_element import complete_own_element
 
             complete_own_element(plan, paths)
@@ -160,13 +160,13 @@ def _join_rendezvous(
 
 
 def run_and_exit() -> NoReturn:
-    """Without taking the interpreter down, as forked agents end: that takes milliseconds, twice where there is a
-    keeper."""
+    """Run the agent and end this process with its exit code. The interpreter is not taken down, as in forked agents:
+    that takes milliseconds, twice where there is a keeper."""
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # there may be none, and its log may lie on a full disk
+        except (AttributeError, OSError, ValueError):  # there may be no stream, and the log may lie on a full disk
             pass
     os._exit(code)
 

@@ -1,5 +1,5 @@
-"""The words that an agent is started with. Read by hand: argparse takes longer than all that an agent does until its
-ranks run."""
+"""The command line of an agent. It is parsed by hand: argparse takes longer than all that an agent does until its ranks
+run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--ad
 
 
 class AgentOptions(NamedTuple):
-    """The options of one agent. Exactly one of the first four is given: the role of the agent.
+    """The options of one agent. Exactly one of `node_rank`, `node_rank_var`, `conduct` and `queue` is given: the
+    agent's role.
 
-    node_rank      which node of the plan this is; 0 is the head
-    node_rank_var  the environment variable that says so
-    conduct        start every node's agent here, as virtual nodes
-    queue          start the runs here, each in its turn
-    address        where the other nodes reach this one, should it be the head
-    attempt_var    the environment variable that says which attempt this is at least: the first that nobody has begun
-    prepare        do what elsewhere a batch script does: look at what the run waits for, execute its setup
-    launcher       the process that waits for the agents of all nodes, and that whoever has started each of them tells
-    starter        the process that has started this one, which may be gone already; 0: this one's parent
+    node_rank      the node of the plan that this agent is for; 0 is the head
+    node_rank_var  the environment variable that holds the node's rank
+    conduct        start the agents of all nodes on this machine, as virtual nodes
+    queue          start the runs on this machine, each in its turn
+    address        where the other nodes reach this one if it is the head
+    attempt_var    the environment variable that holds the lowest number for this attempt: the first from there on
+                   that nobody has begun
+    prepare        do what a batch script does elsewhere: look at what the run waits for, execute its setup
+    launcher       the pid of the process that waits for the agents of all nodes, and that the starter of each of them
+                   reports to; 0: there is none
+    starter        the pid of the process that has started this one, and may be gone already; 0: this one's parent
     """
 
     run_dir: str
@@ -42,7 +45,7 @@ class AgentOptions(NamedTuple):
 
 
 def parse_arguments(argv: Sequence[str]) -> AgentOptions:
-    """Raises UsageError for words that it does not know, or that do not fit together."""
+    """Parse an agent's arguments. Raises UsageError for words that are not known, or that do not fit together."""
     values, rest = _split_options(argv)
     who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:

@@ -1,15 +1,16 @@
-"""The parent of an agent that a scheduler has started: nothing of the node's ranks outlives the agent, however it ends.
+"""The keeper: the parent of an agent that a scheduler has started. With it, nothing of the node's ranks outlives the
+agent, however the agent ends.
 
-A killed agent leaves its ranks, which lead sessions of their own: a scheduler without control groups does not find
-them. So the agent is a fork of the process that was started, which ends what the agent leaves and writes the record
-that it could not write. An agent whose keeper is gone hears so through a lifeline, and ends by itself.
+The ranks that a killed agent leaves lead sessions of their own, so a scheduler without control groups does not find
+them. The process that the scheduler has started is therefore the keeper: it forks the agent, ends what a killed agent
+leaves, and writes the record that the agent could not write. An agent whose keeper is gone is told so by a lifeline,
+and ends by itself.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 
@@ -21,7 +22,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
 
 _LOOK_EVERY = 5.0
-"""Seconds between two looks at who has started this process, where the kernel does not tell of its end."""
+"""Seconds between two looks at who is this process's parent, where the kernel does not report the starter's end."""
 
 _MARK_SUFFIX = ".unheard"
 
@@ -29,20 +30,20 @@ _MARK_SUFFIX = ".unheard"
 def run_under_keeper(
     plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int], int]
 ) -> int:
-    """The exit code of `run`, which is called in a child of this process with its lifeline.
+    """Call `run` in a child of this process, with the child's lifeline; return the exit code.
 
-    `launcher`: the process that has started the agents of all nodes and will wait for them, as long as whoever has
-    started each of them lives; 0 where nobody does. `starter`: who that is of this one; 0: its parent. Where one of
-    these is gone, the run ends with NODE_FAILURE, and the launcher of this machine is ended too, since it would wait
-    for ever.
+    `launcher`: the pid of the process that has started the agents of all nodes, and that waits for them as long as the
+    starter of each lives; 0 where there is none. `starter`: the pid of the process that has started this agent; 0: the
+    parent. Where a starter is gone, the run ends with NODE_FAILURE, and the launcher on this machine is ended too,
+    since it would wait for ever.
     """
     starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as some that start agents do, is told of no end
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, as some starters leave it, no end is told
     passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None or is_in_step_cgroup() else set())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
     if launcher:
-        processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes us
+        processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes this process
     lifeline, held = os.pipe()
     agent = os.fork()
     if agent == 0:
@@ -58,7 +59,7 @@ def run_under_keeper(
 
         kill_descendants()
         if read_exit(paths, node_rank) is None:
-            why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=socket.gethostname())
+            why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=processes.host_name())
             write_stand_in_record(plan, paths, node_rank, why, started)
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)
@@ -68,9 +69,9 @@ def run_under_keeper(
 class _Keeper:
     """The keeper waits for its agent, passes signals on to it, and cuts its lifeline when the starter is gone.
 
-    mark           the file that it then leaves, for the head's keeper, however the run ends
-    asked_to_stop  it was told to end, and has told its agent
-    killed         a signal has ended the agent
+    mark           the file that the keeper then leaves for the head's keeper, however the run ends
+    asked_to_stop  whether the keeper was told to end, and has told its agent
+    killed         whether a signal has ended the agent
     """
 
     def __init__(self, agent: int, held: int, starter: int, mark: str) -> None:
@@ -82,7 +83,7 @@ class _Keeper:
         self.killed = False
 
     def wait(self, passed_on: frozenset[signal.Signals]) -> int:
-        """The agent's exit code, 128+N for signal N, once it has ended."""
+        """Wait until the agent has ended; return its exit code, 128+N for signal N."""
         while True:
             if self._starter and os.getppid() != self._starter:
                 self._starter = 0
@@ -99,7 +100,7 @@ class _Keeper:
     def _leave_mark(self) -> None:
         try:
             os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-        except OSError:  # its run directory is gone, or its disk full: the agent tells too, unless it has ended
+        except OSError:  # the run directory is gone, or the disk full: the agent tells too, unless it has ended
             pass
 
     def _reap(self) -> int | None:
@@ -113,15 +114,15 @@ class _Keeper:
 
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
-    """KILL to the launcher where a starter was lost on any node: a lost starter tells its launcher nothing. The run's
-    id stands in the launcher's command line."""
+    """Send KILL to the launcher where the starter of any node was lost, since a lost starter reports nothing to the
+    launcher. Only a process with the run's id in its command line is taken for the launcher."""
     from worldsize.agent.outcome.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)
     unheard = record is not None and record.stop == STARTER_LOST
     try:
         unheard = unheard or any(name.endswith(_MARK_SUFFIX) for name in os.listdir(paths.exit_dir))
-    except OSError:
+    except OSError:  # without the directory there are no marks
         pass
     if unheard and paths.run_id.encode() in read_if_possible(f"/proc/{launcher}/cmdline"):
         processes.signal_process(launcher, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Files that a reader sees whole or not at all, that never make it wait, and the words for a disk that says no.
+"""Files that a reader sees whole or not at all, that never make it wait, and the words for a disk that refuses a write.
 
-Every failure is an OSError, left to the caller; `storage_error` puts it into words for people.
-Standard library only: travels inside agent.pyz (Python >= 3.8).
+Every failure is an OSError, left to the caller; `storage_error` puts it into words for people. Standard library only:
+travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from worldsize.errors import StorageError
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_RECORD_BYTES = 256 << 20
-"""Bytes of a record."""
+"""The most bytes that a record may have."""
 
 IRREGULAR_FILE = "it is not a regular file"
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
@@ -37,7 +37,7 @@ _HINTS = {
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """The error for people: what could not be written, why in words, and the mend."""
+    """The error for people: what could not be written, why in words, and what helps."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
         f"cannot write: {why}",
@@ -54,10 +54,10 @@ def printable_text(path: str) -> str:
 
 
 def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "") -> None:
-    """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
+    """Replace `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
 
-    Its mode is 0600, and 0640 in a directory that is open to the group alone, unless it is `private`. `reserved`: a
-    file beside it whose bytes and mode are taken, so that a full disk does not matter; it is gone afterwards.
+    The mode is 0600, and 0640 in a directory that is open to the group alone, unless the file is `private`. `reserved`:
+    a file beside it whose bytes and mode are taken, so that a full disk does not matter; it is gone afterwards.
     """
     temporary = _write_temporary(path, data, private, reserved)
     try:
@@ -78,8 +78,8 @@ def write_json(path: str, value: Any, private: bool = False, reserved: str = "")
 
 
 def file_server_time(directory: str) -> float:
-    """The time that a file written now is dated with, in Unix seconds: a file server has a clock of its own. OSError
-    where no file can be made."""
+    """The time in Unix seconds that a file written now in `directory` is dated with: a file server has a clock of its
+    own. OSError where no file can be made."""
     path = os.path.join(directory, f".time-{os.getpid()}-{os.urandom(4).hex()}")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -92,16 +92,17 @@ def file_server_time(directory: str) -> float:
 
 
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
-    """Writes JSON unless `path` exists: True for the one writer whose value is there now, whole; False for all others.
+    """Write JSON unless `path` exists; return True for the one writer whose value is there now, whole; False for all
+    others.
 
-    `reserved`: as of `write_bytes`. Where the file system knows no hard links, an empty `<path>.once` decides who
+    `reserved`: as for `write_bytes`. Where the file system has no hard links, an empty `<path>.once` decides who
     writes.
     """
     temporary = _write_temporary(path, _json(value), reserved=reserved)
     try:
         os.link(temporary, path)
     except FileExistsError:
-        # NFS may repeat a request whose answer was lost: the link that "exists" can be ours.
+        # NFS may repeat a request whose answer was lost: the link that "exists" can be this call's own.
         return os.stat(temporary).st_nlink == 2
     except OSError as error:
         if error.errno not in _NO_LINKS:
@@ -126,13 +127,13 @@ class Descriptor:
 
 
 def open_log(path: str) -> int:
-    """A descriptor to append to the file with, which is made with the mode that this process's umask leaves. Raises
-    OSError."""
+    """Open the file to append to it; return the descriptor. A new file's mode is what this process's umask leaves.
+    Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """A second name for the file; a copy where the file system knows no links."""
+    """Give the file a second name; make a copy where the file system has no links."""
     try:
         os.link(source, target)
     except OSError:
@@ -142,8 +143,8 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def open_regular_file(path: str) -> int:
-    """A descriptor to read the file from. OSError, too, for what is no regular file, whoever has put it there: a pipe
-    would be waited for, and a device may have no end."""
+    """Open the file to read it; return the descriptor. OSError, too, for what is no regular file, whoever has put it
+    there: a pipe would be waited for, and a device may have no end."""
     descriptor = os.open(path, _READING)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -155,9 +156,9 @@ def open_regular_file(path: str) -> int:
 
 
 def access_of(path: str) -> tuple[int, int] | None:
-    """The owner of a file, directory or link itself, and the bits of its mode that let others write; None if there is
-    nothing. If a run's directory is removed from a shared one, others can make a new one of its name, which has another
-    owner, or move one there that they can write to: a change of either value shows it, on any file server."""
+    """The owner of a file, directory or link itself, and the bits of its mode that let others write; None where there
+    is nothing. Where a run's directory was removed from a shared one, others can make a new one of its name, which has
+    another owner, or move one there that they can write to: a change of either value shows it, on any file server."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -166,8 +167,8 @@ def access_of(path: str) -> tuple[int, int] | None:
 
 
 def has_same_owner(path: str, other: str) -> bool:
-    """Whether one user owns both. On two file systems it cannot be told, since one of them may show a user's files as
-    somebody else's: then it is taken for granted. False where something is missing."""
+    """Whether one user owns both. Of two file systems, one may show a user's files as somebody else's, so it cannot be
+    told, and is taken for granted. False where something is missing."""
     try:
         here, there = os.lstat(path), os.lstat(other)
     except OSError:
@@ -176,8 +177,8 @@ def has_same_owner(path: str, other: str) -> bool:
 
 
 def read_file(path: str, most: int = -1) -> bytes:
-    """What a regular file holds, at most the first `most` bytes of it. OSError, also for all of one that is larger than
-    a record ever is: a hole of a terabyte takes no space on a disk."""
+    """The bytes of a regular file, at most the first `most`. OSError, also where all are asked for and the file is
+    larger than a record ever is: a hole of a terabyte takes no space on a disk."""
     with open(open_regular_file(path), "rb") as file:
         if most < 0 and os.fstat(file.fileno()).st_size > MAX_RECORD_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
@@ -185,7 +186,7 @@ def read_file(path: str, most: int = -1) -> bytes:
 
 
 def read_if_possible(path: str, most: int = -1) -> bytes:
-    """As `read_file`; nothing where it cannot be read."""
+    """As `read_file`; no bytes where the file cannot be read."""
     try:
         return read_file(path, most)
     except OSError:
@@ -203,7 +204,7 @@ def read_tail(path: str, most: int) -> bytes:
 
 
 def read_json(path: str) -> Any:
-    """The value in `path`, or None where there is no such file. ValueError: it is not JSON in UTF-8; OSError."""
+    """The value in `path`; None where there is no such file. ValueError where it is not JSON in UTF-8; OSError."""
     try:
         return json.loads(read_file(path))
     except FileNotFoundError:
@@ -222,14 +223,14 @@ def read_object(path: str) -> dict[str, Any]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """All of `data`, where write(2) may take a part. OSError."""
+    """Write all of `data`, where write(2) may take a part. OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def try_unlink(path: str, directory: int | None = None) -> None:
-    """Removes the file, where that can be done; `directory`: a descriptor that `path` is relative to."""
+    """Remove the file, where that can be done; `directory`: a descriptor that `path` is relative to."""
     try:
         os.unlink(path, dir_fd=directory)
     except OSError:
@@ -246,7 +247,7 @@ def _write_temporary(path: str, data: bytes, private: bool = False, reserved: st
     temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(descriptor, "wb", buffering=0):  # a network file system may tell at its end alone what it could not
+        with open(descriptor, "wb", buffering=0):  # some network file systems report a failed write only at close
             if not private and os.stat(os.path.dirname(path) or ".").st_mode & 0o077 == 0o050:
                 os.fchmod(descriptor, 0o640)
             write_all(descriptor, data)
@@ -257,7 +258,8 @@ def _write_temporary(path: str, data: bytes, private: bool = False, reserved: st
 
 
 def _overwrite_reserved(reserved: str, data: bytes) -> bool:
-    """Whether the file's own bytes were enough; it is removed where not."""
+    """Write `data` over the file's own bytes; return whether they were enough. The file is removed where they were
+    not."""
     try:
         descriptor = os.open(reserved, os.O_WRONLY)
     except OSError:

@@ -12,7 +12,7 @@ from worldsize.common.termination import Termination
 
 
 def terminate_child(process: subprocess.Popen[Any], send: Callable[[int], None], grace: float) -> None:
-    """End a child: TERM now, KILL after `grace` seconds. Returns once it has ended, or has outlived KILL by the grace.
+    """End a child: TERM now, KILL after `grace` seconds. Return once it has ended, or has outlived KILL by the grace.
 
     `send` sends a signal to the child, and to what is to end with it; it is not called for a child that has ended.
     """

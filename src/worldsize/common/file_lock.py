@@ -20,10 +20,10 @@ _UNABLE = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class FileLock:
-    """Held until `release`, or until this process and all that inherited `descriptor` have ended.
+    """A lock that is held until `release`, or until this process and all that inherited `descriptor` have ended.
 
-    A child that is given the descriptor keeps the lock when its parent is killed: whoever comes next waits until
-    nobody writes any more. The file says who holds it, and how far it is: `note`.
+    A child that is given the descriptor keeps the lock when its parent is killed: the next process that takes the lock
+    waits until nobody writes any more. The file says who holds it, and how far the work is: `note`.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -32,7 +32,7 @@ class FileLock:
         self._began = time.time()
 
     def note(self, step: str, **more: Any) -> None:
-        """What those who wait are told."""
+        """Write into the file what those who wait are told."""
         who = {"pid": os.getpid(), "host": os.uname().nodename, "since": self._began, "step": step, **more}
         text = json.dumps(who).encode()
         os.pwrite(self.descriptor, text, 0)
@@ -45,9 +45,9 @@ class FileLock:
 
 
 def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) -> FileLock | None:
-    """The lock at `path`, whose directory is made. Meanwhile `waiting` is called about ten times a second with what the
-    holder noted ({} for nothing); without it, None where somebody else holds the lock for longer than one who looks
-    (`is_held`). StorageError where the file system has no locks."""
+    """Acquire the lock at `path`, whose directory is made. While somebody else holds it, `waiting` is called about ten
+    times a second with what the holder noted ({} for nothing). Without `waiting`, return None where somebody else holds
+    it for longer than a look at it (`is_held`) takes. StorageError where the file system has no locks."""
     tries = 0
     while True:
         descriptor = _open_lock_file(path)
@@ -55,9 +55,9 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
             if _try_lock(descriptor, path):
                 if _is_same_file(path, descriptor):
                     return FileLock(path, descriptor)
-                os.close(descriptor)  # it was removed while we waited
+                os.close(descriptor)  # it was removed meanwhile
                 continue
-        except BaseException:
+        except BaseException:  # no matter what ends this, nobody else closes the file
             os.close(descriptor)
             raise
         os.close(descriptor)
@@ -70,12 +70,12 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
 
 
 def read_note(path: str) -> dict[str, Any]:
-    """What the holder of the lock said last; {} where nobody holds it, or said anything."""
+    """What the holder of the lock noted last; {} where nobody holds it, or the holder has noted nothing."""
     return read_object(path)
 
 
 def is_held(path: str) -> bool:
-    """Whether somebody holds the lock at `path`, which is not made."""
+    """Whether somebody holds the lock at `path`. The file is not made."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

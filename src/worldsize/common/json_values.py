@@ -1,8 +1,8 @@
 """Values that are read from JSON: of the class that they are to be, of the types that it declares, of a format that is
 known. Another user's run directory may hold anything, and so may a file that a failing disk has damaged.
 
-A newer release adds keys to its records, and further values behind those of a list: they are left out. Where they would
-change the meaning of the others it counts the `version` up.
+A newer release adds keys to its records, and further values at the end of a list: they are left out. Where they would
+change the meaning of the others, the release counts the `version` up.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     Value = TypeVar("Value", bound=tuple[Any, ...])
 
 _LARGEST = 2.0**63
-"""Of numbers: times, counts and codes are far below; JSON's have no bound, and no calculation of ours fits them."""
+"""The limit of numbers: times, counts and codes are far below; JSON's have no bound, and would overflow in
+calculations."""
 
 PARSE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What a function raises that takes a record for whole which is not."""
+"""What a function may raise that takes a damaged record for a whole one."""
 
 _NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENXIO))
-"""Of a file that something else stands in the place of."""
+"""The errors of a file that something else has taken the place of."""
 
 _UPDATE_HINT = "update worldsize here: pip install --upgrade worldsize"
 _REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize prune RUN"
@@ -43,8 +44,8 @@ _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
 def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
-    """What `parse` makes of the JSON in `path`; None where there is no file. DamagedRun, which names the file, where it
-    holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
+    """The JSON in `path` as `parse` understands it; None where there is no file. DamagedRun, which names the file,
+    where it holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
     try:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
@@ -71,8 +72,8 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
     """The named tuple that an object of JSON, or the list of its values, stands for, with the tuples and named tuples
-    that its class declares; what a newer release has added is left out. ValueError for what is neither; TypeError where
-    a value is missing."""
+    that its class declares. What a newer release has added is left out. ValueError for another value; TypeError where a
+    field's value is missing."""
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if isinstance(value, dict):
         made: Any = kind(**{name: value[name] for name in names if name in value})
@@ -86,10 +87,10 @@ def tuple_of(kind: type[Value], value: Any) -> Value:
 
 
 def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
-    """What makes the values of fields that JSON holds in another form, by the names of the fields."""
+    """For each field that JSON holds in another form, its name and the function that makes its value."""
     makers = _makers.get(kind)
     if makers is None:
-        # What typing makes of an annotation holds its text.
+        # Where typing has made an object of an annotation, it holds the annotation's text.
         said = {name: str(getattr(each, "__forward_arg__", each)) for name, each in kind.__annotations__.items()}
         found = ((name, _maker_of(declared, kind.__module__)) for name, declared in said.items())
         makers = _makers[kind] = [(name, make) for name, make in found if make is not None]
@@ -97,7 +98,8 @@ def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
 
 
 def _maker_of(declared: str, module: str) -> Maker | None:
-    """For an annotation as `_test_of` knows them; None where JSON holds the value as it is."""
+    """The function that makes the value of a field with this annotation, in a form that `_test_of` knows; None where
+    JSON holds the value as it is."""
     if declared.startswith("tuple["):
         make = _maker_of(declared[len("tuple[") : declared.rindex(",")], module)
         return lambda value: tuple(value if make is None else map(make, value))
@@ -128,8 +130,8 @@ def require_version(value: Any, known: int, what: str) -> None:
 
 
 def check_fields(value: Value) -> Value:
-    """`value`, a named tuple. ValueError for the first field, also of named tuples in it, that is of another type than
-    the class declares. Numbers are finite and below 2^63; a whole number may stand for a float."""
+    """Check `value`, a named tuple, and return it. ValueError for the first field, also of named tuples in it, that is
+    of another type than the class declares. Numbers are finite and below 2^63; a whole number may stand for a float."""
     kind = type(value)
     tests = _tests.get(kind)
     if tests is None:
@@ -141,7 +143,8 @@ def check_fields(value: Value) -> Value:
 
 
 def _test_of(declared: str) -> Test:
-    """For an annotation as this program writes them: `str | None`, `tuple[int, ...]`, `Mapping[str, str]`."""
+    """The test for an annotation, in the forms that worldsize uses: `str | None`, `tuple[int, ...]`, `Mapping[str,
+    str]`."""
     kinds = _alternatives(declared)
     if len(kinds) > 1:
         tests = [_test_of(each) for each in kinds]
@@ -159,7 +162,7 @@ def _test_of(declared: str) -> Test:
 
 
 def _alternatives(declared: str) -> list[str]:
-    """The alternatives of an annotation; a `|` within brackets belongs to what is there."""
+    """The alternatives of an annotation; a `|` within brackets belongs to what the brackets hold."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(declared):
         depth += (sign == "[") - (sign == "]")

@@ -20,7 +20,7 @@ def parse_digits(text: str | None) -> int | None:
 
 
 def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last number of each row without a gap; `numbers` ascend."""
+    """The first and the last number of each run without a gap; `numbers` ascend."""
     start = 0
     for i, number in enumerate(numbers):
         if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
@@ -29,12 +29,12 @@ def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def span_words(numbers: Sequence[int]) -> list[str]:
-    """`0-2` and `5` of 0, 1, 2, 5."""
+    """The spans of numbers as text: `0-2` and `5` of 0, 1, 2, 5."""
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
 
 
 def bytes_text(count: float) -> str:
-    """`1.5 kB`; three digits."""
+    """The count in words such as `1.5 kB`; three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -8,16 +8,17 @@ from __future__ import annotations
 from worldsize.common.named_tuple import TypeAlias
 
 Mapped: TypeAlias = "tuple[tuple[str, str], ...]"
-"""Pairs of directories, absolute and without a slash at their ends: as it is called here, as the nodes call it."""
+"""Pairs of names of a directory, absolute and without a slash at their ends: what this machine calls it, what the nodes
+call it."""
 
 
 def to_node_path(path: str, mapped: Mapped) -> str:
-    """What the nodes call `path`; what lies in none of the directories keeps its name."""
+    """What the nodes call `path`; a path in none of the directories keeps its name."""
     return _with_prefix_swapped(path, mapped)
 
 
 def to_client_path(path: str, mapped: Mapped) -> str:
-    """What this machine calls `path`, which may be said as the nodes call it; any other keeps its name."""
+    """What this machine calls `path`, which may be given as the nodes call it; any other path keeps its name."""
     if is_mapped(path, mapped):
         return path
     return _with_prefix_swapped(path, tuple((theirs, ours) for ours, theirs in mapped))

@@ -11,7 +11,8 @@ from worldsize.common.atomic_files import read_if_possible
 
 
 def own_umask() -> int:
-    """This process's. It is not changed to be read, where the system tells it: other threads may make files."""
+    """The umask of this process. Where the system reports it, it is not changed to be read: other threads may make
+    files."""
     for line in read_if_possible("/proc/self/status").splitlines():
         if line.startswith(b"Umask:"):
             return int(line.split()[1], 8)
@@ -21,8 +22,8 @@ def own_umask() -> int:
 
 
 class Umask:
-    """A context: what this process makes or starts inside has the umask `mask`; None changes nothing. All threads share
-    one umask, so no other thread may make files meanwhile."""
+    """A context: files made, and programs started, inside have the umask `mask`; None changes nothing. All threads
+    share one umask, so no other thread may make files meanwhile."""
 
     def __init__(self, mask: int | None) -> None:
         self._mask = mask

@@ -126,7 +126,7 @@ def _command_line(process):
 
 def _digest(words):
     # type: (list[str]) -> str
-    """A digest stands for the command line, which may hold secrets."""
+    """A digest in place of a command line, which may hold secrets."""
     import hashlib
 
     return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()
@@ -172,7 +172,7 @@ def _is_consequence(path, report, launched):
 
 def _read(path):
     # type: (str) -> Any
-    """A report that a process of this rank has left; None for none, and for what is none."""
+    """A report that a process of this rank has left; None where there is none, or the file holds something else."""
     import json
 
     try:
@@ -186,7 +186,7 @@ def _read(path):
 def _hook(kind, value, trace):
     # type: (Any, Any, Any) -> None
     try:
-        # Recording imports, which makes Python forget that an interrupted program is to end by SIGINT.
+        # Recording imports modules, which makes Python forget that an interrupted program is to end by SIGINT.
         if not issubclass(kind, KeyboardInterrupt):
             _write(kind, value, trace)
     except Exception:  # noqa: BLE001  neither a full disk nor anything else may hide the traceback, or keep ranks waiting
@@ -198,19 +198,20 @@ def _hook(kind, value, trace):
 
 def _abort_mpi():
     # type: () -> None
-    """What mpi4py would do as the interpreter ends waits for all ranks, which may wait for this one for ever."""
+    """Abort MPI's ranks: what mpi4py does as the interpreter ends waits for all ranks, which may wait for this one for
+    ever."""
     mpi = sys.modules.get("mpi4py.MPI")  # type: Any
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
         try:
             sys.stdout.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # there is none any more
+            pass  # the stream is gone
         mpi.COMM_WORLD.Abort(1)
 
 
 def _leave_jax():
     # type: () -> None
-    """The last thing that JAX does at the interpreter's end waits five minutes for all ranks: end there instead."""
+    """Have the process end where JAX, last of all, would wait five minutes for all ranks."""
     distributed = sys.modules.get("jax._src.distributed")  # type: Any
     state = getattr(distributed, "global_state", None)
     if getattr(state, "client", None) is not None and getattr(state, "num_processes", 1) > 1:
@@ -223,14 +224,14 @@ def _end():
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # there is none any more
+            pass  # the stream is gone
     os._exit(1)
 
 
 def _leave_gloo():
     # type: () -> None
-    """What keeps a process group that the script has destroyed, and with it gloo's threads, which live on into the end
-    of the process and abort it now and then: each DistributedDataParallel that is still there, and the defaults of
+    """Drop what keeps a process group that the script has destroyed, and with it gloo's threads, which live on into the
+    end of the process and abort it now and then: each DistributedDataParallel that is still there, and the defaults of
     torch.distributed.nn.functional, which torch imports with the first of them. None means the group that there is."""
     functional = sys.modules.get("torch.distributed.nn.functional")  # type: Any
     distributed = sys.modules.get("torch.distributed")  # type: Any
@@ -250,7 +251,8 @@ def _leave_gloo():
 
 def _become_rank():
     # type: () -> None
-    """Started by a launcher that knows nothing of us: its variables and its log, as the agent has written them down."""
+    """Take over a rank's variables and log, as the agent has written them down: the launcher that has started it knows
+    neither."""
     import json
 
     place = "%s/rank-%s.json" % (os.environ.pop("WORLDSIZE_LAUNCH"), os.environ["RANK"])
@@ -268,7 +270,7 @@ def _become_rank():
 
 def _forget_former_start():
     # type: () -> None
-    """torchrun starts its ranks again after a failure: what an earlier start has left is over."""
+    """Remove what an earlier start of this rank has left: torchrun starts its ranks again after a failure."""
     report = _read(_error_file())
     if report is not None and report.get("restart", "") != os.environ[_RESTART]:
         try:

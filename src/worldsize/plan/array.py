@@ -28,11 +28,11 @@ from worldsize.plan.run_paths import LAUNCHER_PREFIX, RunPaths
 
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
-"""No array has more runs: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
+"""The most runs that an array has: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
 _TRIALS = "wings.trials.agent."
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
-"""These, and files of other packages' launchers, are all that an element's directory holds until something happens to
-the element."""
+"""These files, and those of other packages' launchers, are all that an element's directory holds until something
+happens to the element."""
 
 
 class Array(NamedTuple):
@@ -40,9 +40,9 @@ class Array(NamedTuple):
 
     nodes, ranks  of one element
     elements      how many there are
-    at_once       at most so many run at the same time; None: as many as the compute has room for
-    values        the inputs of each element that vary; of a search the settings; empty where the elements are equal
-    search        what is searched by the elements, which are trials; None: they are runs for their own sake
+    at_once       how many may run at the same time; None: as many as the compute has room for
+    values        the inputs of each element that vary; for a search the settings; empty where the elements are equal
+    search        what the elements, which are trials, search for; None: they are runs for their own sake
     """
 
     run_id: str
@@ -62,7 +62,8 @@ class Array(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Array:
-        """The array that JSON holds. Raises ValueError for one of another version, or what is none."""
+        """The array that a value from JSON holds. Raises ValueError for an array of another version, or a value that is
+        none."""
         require_version(value, ARRAY_VERSION, "array")
         try:
             array = check_fields(tuple_of(cls, value))
@@ -102,7 +103,7 @@ def is_untouched(root: str) -> bool:
     """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
     try:
         return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
-    except OSError:
+    except OSError:  # of a directory that cannot be read nothing is known
         return False
 
 
@@ -123,7 +124,8 @@ def array_of(paths: RunPaths) -> tuple[str, int] | None:
 
 
 def read_array(root: str) -> Array | None:
-    """None where `root` is no array (yet). DamagedRun for one that cannot be understood, OSError."""
+    """The array in `root`; None where `root` is no array (yet). DamagedRun for one that cannot be understood,
+    OSError."""
     return read_record(array_file(root), Array.from_value)
 
 
@@ -141,17 +143,17 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
 
 
 def load_trials(module: str) -> ModuleType:
-    """What nodes do for a search, by a wing's modules: `trial` has Trial(plan, paths), the StopRule of
-    `agent/supervision/trial_stop_rule.py`; `record` has output_names(search), the names of outputs that are the array's
-    alone, write_configuration(array, trial, search), and write_outputs(root, array). Those raise OSError.
-    ConfigError where this installation is without them."""
+    """Load a wing's module with what nodes do for a search. `trial` has Trial(plan, paths), the StopRule of
+    `agent/supervision/trial_stop_rule.py`. `record` has output_names(search), the names of outputs that are the array's
+    alone, write_configuration(array, trial, search), and write_outputs(root, array); those raise OSError. ConfigError
+    where this installation is without them."""
     from worldsize.registry import load_module
 
     return load_module(_TRIALS + module, "`autotune:`")
 
 
 def write_search_outputs(root: str, array: Array) -> None:
-    """Writes what the search in `root` makes of the trials that have ended; nothing of another array, or where this
+    """Write what the search in `root` makes of the trials that have ended; nothing for another array, or where this
     installation is without searches. Raises OSError."""
     if array.search:
         from worldsize.registry import find_module
@@ -162,8 +164,8 @@ def write_search_outputs(root: str, array: Array) -> None:
 
 
 def slurm_array_variables(plan: Plan) -> dict[str, str]:
-    """Those of a batch script that is an array: Slurm counts our elements from 0, and the script's own indices are set
-    over its."""
+    """The variables of a batch script that is an array: Slurm counts worldsize's elements from 0, and these replace its
+    indices by the script's own."""
     batch = plan.batch
     indices = batch.indices if batch else ()
     if batch is None or plan.array is None or len(indices) != plan.array.elements:

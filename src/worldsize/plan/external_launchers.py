@@ -1,8 +1,8 @@
 """Launchers that other packages bring: each is a module of one file, which needs nothing but what the agent has.
 
-It has `FACTS`, its LauncherFacts (whose `module` says nothing), and `LAUNCHER`. Where a run is submitted, it is the
-entry point of its name in the group `worldsize.launchers`; its file travels in the run's directory, from where nodes
-load it.
+The module has `FACTS`, its LauncherFacts (whose `module` says nothing), and `LAUNCHER`. Where a run is submitted, it is
+the entry point of its name in the group `worldsize.launchers`. Its file travels in the run's directory, from where
+nodes load it.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -34,8 +34,8 @@ def file_name(name: str) -> str:
 
 
 def find_installed_module(name: str) -> Any:
-    """The module of this launcher of an installed package; None where none brings one. PlanError where it cannot be
-    used: where it is not a single file of Python, too."""
+    """The module of an installed package's launcher; None where no package brings one. PlanError where it cannot be
+    used, also because it is not a single file of Python."""
     part = _installed_part(name)
     module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
@@ -49,7 +49,7 @@ def _is_single_file(path: str) -> bool:
 
 
 def launcher_error(name: str, what: str) -> PlanError:
-    """The error that says this of a launcher; where it is installed, it names the package."""
+    """A PlanError that says `what` of a launcher; where the launcher is installed, it names the package."""
     part = _installed_part(name)
     error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
     return error
@@ -79,7 +79,7 @@ def module_problem(module: Any, kind: type) -> str:
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError where there is none, or as of `find_installed_module`;
+    """The file of an installed package's launcher. PlanError where there is none, or as for `find_installed_module`;
     OSError."""
     module = find_installed_module(name)
     if module is None:
@@ -89,7 +89,8 @@ def launcher_source(name: str) -> bytes:
 
 
 def load_file(name: str, path: str) -> ModuleType:
-    """The launcher whose file travelled to `path`. PlanError for what is not there, somebody else's, or no launcher."""
+    """Load the launcher whose file travelled to `path`. PlanError for what is not there, somebody else's, or no
+    launcher."""
     module = ModuleType("worldsize_launcher_" + name)
     module.__file__ = path
     try:
@@ -98,7 +99,7 @@ def load_file(name: str, path: str) -> ModuleType:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent beside it
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # another package's code may raise anything
         raise PlanError(f"the launcher {name} cannot be loaded: {error_text(error)}", path) from error
     missing = [each for each in _NEEDED if not hasattr(module, each)]
     if missing:

@@ -1,4 +1,4 @@
-"""A run's handle: what its compute calls the job that the run is, as a file of the run's directory tells it.
+"""A run's handle: what its compute calls the job that the run is, as a file in the run's directory says.
 
 That file may be anybody's: a run's directory can be copied, or come out of an archive. So a handle counts only in the
 directory of the run that it names, and its `run_dir` is where it lies, whatever it says: what is signalled must work
@@ -21,8 +21,8 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 
 def read_handle(paths: RunPaths) -> Any:
-    """The compute's native id of a run: its own, else the one that it was given as an element of its array. None where
-    it has none (yet); DamagedRun for what is none, OSError."""
+    """The compute's native id of a run: the run's own, else the one that it was given as an element of its array. None
+    where it has none (yet); DamagedRun where a file holds something else, OSError."""
     own = read_own_handle(paths)
     place = array_of(paths) if own is None else None
     if place is None:
@@ -31,12 +31,13 @@ def read_handle(paths: RunPaths) -> Any:
 
 
 def read_own_handle(paths: RunPaths) -> Any:
-    """That of `handle.json`, or None."""
+    """The native id in the run's own `handle.json`, or None."""
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
 def read_handles(root: str, elements: int) -> list[Any] | None:
-    """Of all elements of the array in `root`, as they were given; None before. DamagedRun for what is none, OSError."""
+    """The native ids that all elements of the array in `root` were given; None before that. DamagedRun where the file
+    holds something else, OSError."""
 
     def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
@@ -47,7 +48,7 @@ def read_handles(root: str, elements: int) -> list[Any] | None:
 
 
 def handle_of(paths: RunPaths, value: Any) -> Any:
-    """`value`, its `run_dir` being the run's directory. ValueError for what no compute has written about the run in
+    """`value` with the run's directory as its `run_dir`. ValueError for what no compute has written about the run in
     `paths`."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise ValueError("it does not say what the compute calls the run")
@@ -67,7 +68,7 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
 
 
 def _queue(paths: RunPaths) -> str:
-    """Where what is to start the run was told so."""
+    """The directory whose queue is to start the run: its array's, or its own."""
     place = array_of(paths)
     return place[0] if place else paths.root
 

@@ -1,6 +1,6 @@
 """Slurm's folded node names: `gpu[01-03,7],login1` and back, without asking `scontrol`.
 
-`scontrol show hostnames` is absent in containers and on nodes without Slurm's programs, and whoever fell back to
+`scontrol show hostnames` is absent in containers and on nodes without Slurm's programs, and programs that fell back to
 something else then trained N worlds of one. So names are expanded here, or it is an error.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from worldsize.common.numbers import spans
 
 MAX_NAMES = 65536
-"""So many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
+"""How many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
 
 _NO_NUMBER = -1
 _LONGEST_NAME = 255
-"""Of a host, as DNS has it."""
+"""Characters of a host's name, as in DNS."""
 
 _LITERAL = re.compile(r"[A-Za-z0-9._-]+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """The names, in the order written. ValueError says what is wrong, at which character.
+    """The names that the text stands for, in the order written. ValueError says what is wrong, at which character.
 
     Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
     """
@@ -44,7 +44,7 @@ def expand_hostlist(text: str) -> list[str]:
 def fold_hostlist(names: Iterable[str]) -> str:
     """The shortest ordinary text for these names, each once, in natural order (n2 before n10).
 
-    What is counted is the last number before the first dot. ValueError for a name that no text could stand for.
+    The last number before the first dot is the one that is folded. ValueError for a name that no text could stand for.
     """
     groups: dict[tuple[str, str, int], list[int]] = {}
     for prefix, digits, suffix in _split_all(names):
@@ -58,12 +58,13 @@ def fold_hostlist(names: Iterable[str]) -> str:
 
 
 def is_node_name(text: str) -> bool:
-    """Whether it can be one node's name."""
+    """Whether the text can be one node's name."""
     return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
-    """What one name, which blanks may precede, stands for; and where it ends: at a comma, or with the text."""
+    """The names that one folded name, which blanks may precede, stands for; and where it ends: at a comma, or with the
+    text."""
     while text[position : position + 1].isspace():
         position += 1
     names, start = [""], position
@@ -85,7 +86,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
 
 
 def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
-    """What stands between brackets, from just after the opening one."""
+    """The numbers between brackets, from just after the opening one; and where what follows begins."""
     found: list[str] = []
     while True:
         match = _RANGE.match(text, position)
@@ -110,8 +111,8 @@ def _require_few(text: str, count: int) -> None:
 
 
 def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
-    """The text for names that differ in one number, and before it what sorts it. `width` 0: without leading zeros;
-    _NO_NUMBER: one name without any number."""
+    """The folded text of names that differ in one number, after the key that sorts it. `width` 0: without leading
+    zeros; _NO_NUMBER: one name without any number."""
     digits = "" if width == _NO_NUMBER else f"{{:0{width}d}}"
     ranges = [
         digits.format(first) if first == last else f"{digits.format(first)}-{digits.format(last)}"
@@ -134,7 +135,8 @@ def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tuple[str, str, int]) -> None:
-    """`n08` and `n10` are one group: a number that fills the width looks the same with and without leading zeros."""
+    """Join `n08` and `n10` into one group: a number that fills the width looks the same with and without leading
+    zeros."""
     prefix, suffix, width = padded
     plain = groups.get((prefix, suffix, 0), [])
     groups[padded] += [number for number in plain if len(str(number)) == width]

@@ -1,6 +1,6 @@
 """What starts the ranks of a run: one row of facts for each launcher, by its name in a plan.
 
-Every other layer looks up here what a launcher needs or does, and compares no name. How it starts ranks is up to its
+Every other layer looks up here what a launcher needs or does, and compares no name. How it starts ranks is left to its
 module in the agent.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,7 +22,7 @@ class LauncherFacts(NamedTuple):
     module        the module whose `LAUNCHER` starts the ranks of a node; imported by agents that use it
     step_program  the scheduler's program that starts the ranks, by PMIx, as one more step of the job; "": none
     hostfile      its ranks, or its own program, find the nodes listed in a file
-    own_variables beginnings of the names of variables that it sets for each rank itself; we set none of these
+    own_variables beginnings of the names of variables that it sets for each rank itself; worldsize sets none of these
     horovod_library  the library by which ranks of Horovod find each other; None: the one that Horovod was built with
     by_agent      each rank is a process that the agent itself has started
     relay         its program on the head has lines executed on the other nodes
@@ -83,8 +83,8 @@ _added: dict[str, LauncherFacts] = {}
 
 
 def launcher_facts(name: str) -> LauncherFacts:
-    """The row of the launcher that a plan names, our own or another package's. Raises PlanError for one that is not
-    known, or cannot be used."""
+    """The row of the launcher that a plan names, worldsize's own or another package's. Raises PlanError for one that is
+    not known, or cannot be used."""
     facts = LAUNCHERS.get(name) or _added.get(name)
     if facts is None:
         from worldsize.plan.external_launchers import find_installed_module
@@ -98,7 +98,7 @@ def launcher_facts(name: str) -> LauncherFacts:
 
 
 def require_launcher(name: str) -> None:
-    """PlanError as of `launcher_facts`; ConfigError where the launcher is a wing's that is not installed."""
+    """PlanError as for `launcher_facts`; ConfigError where the launcher is a wing's that is not installed."""
     module = launcher_facts(name).module
     if module.startswith(_WINGS):
         from worldsize.registry import load_module
@@ -113,8 +113,8 @@ def external_launchers(plan: Plan) -> list[str]:
 
 
 def load_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Loads these from the run's directory, for this process and those that are forked from it. PlanError for one that
-    is not there, is somebody else's, or is no launcher."""
+    """Load the plan's launchers of other packages from the run's directory, for this process and those that are forked
+    from it. PlanError for one that is not there, is somebody else's, or is no launcher."""
     for name in external_launchers(plan):
         from worldsize.plan.external_launchers import file_name, load_file
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from worldsize.plan.plan import Plan
 
 DIRECTORY_MARK = "@WORLDSIZE_LOCAL@"
-"""Stands for the run's own directory on a node, which only the node knows."""
+"""A placeholder for the run's own directory on a node, which only the node knows."""
 
 LOCAL_DIR_VARIABLE = "WORLDSIZE_LOCAL_DIR"
-"""On a node: where such directories are made. In a rank: the one of its run."""
+"""On a node, where such directories are made; in a rank, the directory of its run."""
 
 
 class InputCopy(NamedTuple):
@@ -59,7 +59,7 @@ class NodeDiskPlan(NamedTuple):
 
 
 def with_local_variables(plan: Plan) -> Plan:
-    """`plan` with the variables that hold DIRECTORY_MARK in `local`, where nobody takes them for what ranks see."""
+    """`plan` with the variables that hold DIRECTORY_MARK in its `local`, where nobody takes them for what ranks see."""
     if plan.local is None:
         return plan
     apart = {name: value for name, value in plan.environment.items() if DIRECTORY_MARK in value}

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 PLAN_VERSION = 1
 
 WITHOUT_DEVICE = ("ps",)
-"""Roles that compute nothing."""
+"""Roles whose ranks compute nothing, and get no device."""
 
 
 class RankPlan(NamedTuple):
-    """One process: `role_index` counts within its role over all nodes."""
+    """One process. `role_index` counts within its role over all nodes."""
 
     rank: int
     local_rank: int
@@ -40,7 +40,8 @@ class NodePlan(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """`gpus` virtual ones of each node; `offline`: its network is cut; `shared`: directories that all nodes see."""
+    """`gpus`: the virtual ones of each node. `offline`: its network is cut. `shared`: directories that all nodes
+    see."""
 
     gpus: int
     offline: bool = False
@@ -48,11 +49,11 @@ class Rehearsal(NamedTuple):
 
 
 class ArrayElement(NamedTuple):
-    """Which one a run is of those that were submitted together.
+    """Which one of the runs that were submitted together a run is.
 
     element  from 0, of so many `elements`
     run_id   the array's
-    at_once  at most so many elements run at the same time; None: as many as the compute has room for
+    at_once  how many elements may run at the same time; None: as many as the compute has room for
     """
 
     element: int
@@ -184,7 +185,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Plan:
-        """The same, of what JSON holds."""
+        """The plan that a value from JSON holds. Raises as `from_json`."""
         require_version(value, PLAN_VERSION, "plan")
         try:
             plan = tuple_of(cls, {**value, "nodes": (), "local": None})
@@ -194,7 +195,7 @@ class Plan(NamedTuple):
 
 
 def _parse_nodes(value: Any) -> tuple[NodePlan, ...]:
-    """Of each node JSON holds the ranks alone."""
+    """The nodes of a plan: JSON holds of each its ranks alone."""
     ranks_of_nodes = (tuple(tuple_of(RankPlan, rank) for rank in ranks) for ranks in value)
     return tuple(NodePlan(node_rank, ranks) for node_rank, ranks in enumerate(ranks_of_nodes))
 

@@ -1,7 +1,7 @@
 """The environment of a rank: what its node has, without what an outer allocation or shell left behind, and what the
 rank is given.
 
-What was left behind of the names that ranks are given is scrubbed first, so that no rank sees two truths.
+Of the variables that ranks are given, those left behind are removed first, so that no rank sees two truths.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -21,7 +21,8 @@ _SCRUBBED = frozenset(variable.name for variable in VARIABLES) | {
     "OMPI_UNIVERSE_SIZE", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "PMI_RANK",
 }  # fmt: skip
 _LEAST_INTEROP = 2
-"""With one, which TensorFlow takes on a single CPU, a worker that reads a parameter server would wait for itself."""
+"""The least number of these threads. TensorFlow takes one on a single CPU: then a worker that reads a parameter server
+would wait for itself."""
 
 _KEPT = frozenset(("WORLDSIZE_HOME", "WORLDSIZE_SITE_CONFIG"))
 
@@ -36,25 +37,26 @@ def scrub(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrub_rules() -> dict[str, list[str]]:
-    """What `scrub` goes by, as JSON can hold it: for a program on a node that cannot import us."""
+    """The rules of `scrub`, as JSON can hold them: for a program on a node that cannot import worldsize."""
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
 def active_conventions(plan: Plan) -> tuple[str, ...]:
-    """Which of the table's rows hold: worldsize's own and the framework's always, the others as the plan asks."""
+    """The conventions whose rows hold: worldsize's own and the framework's always, the others as the plan asks."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
     return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
 
 
 def convention_variables(context: RankContext) -> dict[str, str]:
-    """The table's rows for one rank."""
+    """The variables that the table gives one rank."""
     wanted = active_conventions(context.plan)
     rows = ((row.name, row.value(context)) for row in VARIABLES if row.convention in wanted)
     return {name: str(value) for name, value in rows if value is not None}
 
 
 def array_variables(plan: Plan) -> dict[str, str]:
-    """Those of an element that are the same for all its ranks: what a run needs to do the same without its array."""
+    """The variables of an element that are the same for all its ranks: what a run needs to do the same without its
+    array."""
     node = plan.nodes[0]
     context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
     wanted = active_conventions(plan)
@@ -64,7 +66,7 @@ def array_variables(plan: Plan) -> dict[str, str]:
 
 def rank_environment(context: RankContext, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
     """The whole environment of one rank, lowest to highest: what the node has (scrubbed), what the job's environment
-    activates, our conventions, the job's own.
+    activates, worldsize's conventions, the job's own variables.
 
     `threads` becomes OMP_NUM_THREADS, and what TensorFlow has in its place, unless the node's environment or the job
     names one.
@@ -74,7 +76,7 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.setdefault("OMP_NUM_THREADS", str(threads))
     if context.plan.data_parallel:
-        environment.setdefault("PYTHONHASHSEED", "0")  # sets of texts come in one order on all ranks
+        environment.setdefault("PYTHONHASHSEED", "0")  # so that sets of texts have one order on all ranks
     if context.plan.framework == "tensorflow":
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
         environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(_LEAST_INTEROP, threads)))
@@ -89,7 +91,7 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
 
 
 def activate_environment(environment: dict[str, str], plan: Plan) -> None:
-    """Puts in force what the job's environment brings; its programs are found by the plan's `path`."""
+    """Put in force what the job's environment brings; its programs are found by the plan's `path`."""
     for name, value in plan.activated.items():
         if value is None:
             environment.pop(name, None)
@@ -103,7 +105,7 @@ def activate_environment(environment: dict[str, str], plan: Plan) -> None:
 def _own_device(visible: str | None, gpus: int | None, local_rank: int) -> str:
     """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none.
 
-    Ranks that share take turns.
+    Ranks that share devices take turns.
     """
     if visible is None:
         return str(local_rank if gpus is None else local_rank % gpus) if gpus != 0 else ""

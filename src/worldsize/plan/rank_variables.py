@@ -19,7 +19,8 @@ LOOPBACK = "127.0.0.1"
 
 
 class Host(NamedTuple):
-    """A node. Where the plan asks for ports: at which `address` others reach it, and the `ports` that it found free."""
+    """A node. Where the plan asks for ports: the `address` where others reach it, and the `ports` that it found
+    free."""
 
     name: str
     cores: int
@@ -28,13 +29,13 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Host:
-        """As JSON has it."""
+        """The host that JSON's list holds."""
         name, cores, address, ports = fields
         return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
 
 class RendezvousResult(NamedTuple):
-    """What only the started nodes know: who is the head, where it listens, who the others are."""
+    """What only the started nodes know: which of them is the head, where it listens, and who the others are."""
 
     address: str
     port: int
@@ -51,8 +52,8 @@ class RankContext(NamedTuple):
 
     @property
     def job_number(self) -> int:
-        """An integer id, for the conventions that want one: the second in which the run was made, and each element of
-        an array one more."""
+        """An integer id, for conventions that want one: the second in which the run was made, and one more for each
+        element of an array."""
         return int(self.plan.created) + (self.array.element if self.array else 0)
 
     @property
@@ -61,7 +62,8 @@ class RankContext(NamedTuple):
 
     @property
     def role_ranks(self) -> int:
-        """From the last one's index: hundreds of agents that each count all ranks would copy the plan's memory."""
+        """How many ranks the role has, by its last rank's index: hundreds of agents that each count all ranks would
+        copy the plan's memory."""
         backwards = (rank for node in reversed(self.plan.nodes) for rank in reversed(node.ranks))
         return next(rank.role_index for rank in backwards if rank.role == self.rank.role) + 1
 
@@ -94,7 +96,8 @@ class Variable(NamedTuple):
 
 
 def _gloo_controller(context: RankContext) -> object:
-    """Under mpirun, a Horovod that was built with MPI uses that, and one without finds the others by gloo."""
+    """How Horovod's ranks find each other: under mpirun, a Horovod that was built with MPI uses that, and one without
+    finds them by gloo."""
     return launcher_facts(context.plan.launcher).horovod_library
 
 

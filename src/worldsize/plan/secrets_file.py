@@ -1,9 +1,9 @@
-"""The secrets of a run's plan, in a file that only its owner reads and that goes when the run is final.
+"""The secrets of a run's plan, in a file that only its owner reads and that is removed when the run is final.
 
 secrets.json    {KEY: VALUE}: the keys of plan.json that have secrets in them, as they are; plan.json has them masked
 
-It lies in the run's directory, or for all elements of an array in the array's. Standard library only: travels inside
-agent.pyz (Python >= 3.8).
+The file lies in the run's directory, or for all elements of an array in the array's.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 VARIABLES = frozenset(("environment", "activated"))
-"""The keys of a plan that hold variables: read anew where they are gone."""
+"""The keys of a plan that hold variables: their values are read anew where the secrets are gone."""
 
 
 def read_unmasked_plan(paths: RunPaths) -> Plan:
@@ -35,8 +35,8 @@ def read_masked_plan(paths: RunPaths) -> Plan:
 
 
 def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
-    """`plan` with what is hidden in it. A variable of a job that was submitted by hand, which has no file of secrets,
-    is taken from `environ`.
+    """`plan` with what is hidden in it. A job that was submitted by hand has no file of secrets: its variables are
+    taken from `environ`.
 
     Raises OSError, ValueError; UsageError where secrets are gone.
     """
@@ -53,14 +53,15 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
 
 
 def masked_variables(plan: Plan) -> list[str]:
-    """The names of those whose values are hidden."""
+    """The names of the variables whose values are hidden."""
     from worldsize.trust.secrets import MASK
 
     return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
 
 
 def plan_secret_values(plan: Plan) -> list[str]:
-    """The plan's secrets that are told by a name, wherever else they stand: variables, and inputs, which are some."""
+    """The plan's values that are secrets by their names, wherever else they stand: of variables, and of inputs, which
+    are some."""
     from worldsize.trust.secrets import secret_values
 
     activated = {name: value for name, value in plan.activated.items() if value}
@@ -69,7 +70,7 @@ def plan_secret_values(plan: Plan) -> list[str]:
 
 
 def unmasked_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What is hidden in the plan's variables, as `environ` has it, which has all of `masked_variables`."""
+    """The plan's keys with hidden variables, these as in `environ`, which has all of `masked_variables`."""
     names = masked_variables(plan)
     return {
         key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
@@ -82,20 +83,20 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """The run's own, else its array's; None where there are none (any more). DamagedRun, OSError."""
+    """The run's own secrets, else its array's; None where there are none (any more). DamagedRun, OSError."""
     own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
     return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)
 
 
 def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
-    """Raises OSError."""
+    """Write the run's secrets, for their owner alone. Raises OSError."""
     write_json(secrets_file(paths), secrets, private=True)
 
 
 def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
-    """`write_once` of how a run, or an array, has ended. Its secrets are needed no more, and are gone before anybody
-    can read that it has ended."""
+    """Write how a run, or an array, has ended, by `write_once`. Its secrets are needed no more, and are removed before
+    anybody can read that it has ended."""
     remove_secrets(paths)
     return write_once(paths.result, result, reserved)
 

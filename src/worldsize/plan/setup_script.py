@@ -12,13 +12,13 @@ from worldsize.common.atomic_files import read_if_possible
 
 FAILED_MARK = "worldsize: setup failed"
 ATTEMPT_MARK = "worldsize: attempt "
-"""What a batch script says in its log before all else when it is started again."""
+"""What a batch script that is started again writes in its log before all else."""
 STEP_SUFFIX = ".step"
-"""What a log of setup is followed by in the name of the file that tells which line is being executed."""
+"""The end of the name, after that of a log of setup, of the file that tells which line is being executed."""
 NO_RUN_EXIT_CODE = 73
 """The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
 REPLACEABLE_EXIT_CODE = 74
-"""The same of a node on which somebody else could replace a program that the ranks execute."""
+"""The same for a node on which somebody else could replace a program that the ranks execute."""
 MODULE_LINES = (
     "type module >/dev/null 2>&1 || for init in /etc/profile.d/{lmod,z00_lmod,modules}.sh; do",
     '    [ -r "$init" ] && . "$init"',
@@ -33,7 +33,7 @@ _EVALUATE = f'eval "unset {_LINES}\n${_LINES}"'
 
 def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
     """The command line of a bash that executes these lines, with `words` as its arguments, and the variable in which it
-    finds them. A command line can be read by everybody on the machine, and lines may set secrets."""
+    finds the lines. Everybody on the machine can read a command line, and lines may set secrets."""
     return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
 
 
@@ -44,9 +44,9 @@ def module_line(module: str) -> str:
 def setup_lines(
     commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = (), umask: int | None = None
 ) -> list[str]:
-    """Lines of bash that execute `commands` in `$RUN/code`, and end it at the first that fails, saying which it was,
-    without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names the
-    one that is being executed, and is removed once all have been."""
+    """Lines of bash that execute `commands` in `$RUN/code`. They end at the first command that fails, and say which it
+    was, without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names
+    the command that is being executed, and is removed once all have been."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
@@ -55,7 +55,7 @@ def setup_lines(
         'cd "$RUN/code" || exit 1',
         *MODULE_LINES,
         f'at_step() {{ STEP=$1; printf \'%s\\n\' "$STEP" >|"$RUN/"{at} || :; }}',
-        *([] if umask is None else [f"at_step ''; umask {umask:03o}"]),  # the file is ours
+        *([] if umask is None else [f"at_step ''; umask {umask:03o}"]),  # the file keeps the shell's umask
         f"trap 'code=$?; echo \"{FAILED_MARK} with code $code: $STEP\" >&2; exit $code' ERR",
         *(line for what, each in zip(shown, commands) for line in (f"at_step {shlex.quote(what)}", each)),
         "trap - ERR",
@@ -64,7 +64,8 @@ def setup_lines(
 
 
 def failed_step(line: str) -> str:
-    """What a line of a log says of a setup line that failed, after whatever that printed last; "" where it does not."""
+    """What a line of a log says of a setup line that failed, after whatever that line printed last; "" where it says
+    nothing."""
     _, found, what = line.partition(FAILED_MARK)
     return found[len("worldsize: ") :] + what
 

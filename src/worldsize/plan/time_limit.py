@@ -12,7 +12,8 @@ _MARGIN = 60.0
 
 
 def limit_seconds(text: str | None) -> float | None:
-    """`30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit. Raises ValueError."""
+    """The seconds of `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit. Raises
+    ValueError."""
     value = (text or "").strip()
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
@@ -28,7 +29,7 @@ def limit_seconds(text: str | None) -> float | None:
 
 
 def known_limit_seconds(text: str | None) -> float | None:
-    """As `limit_seconds`; None, too, for what is no time limit, of which Slurm itself tells."""
+    """As `limit_seconds`; also None for what is no time limit, which Slurm itself reports."""
     try:
         return limit_seconds(text)
     except ValueError:
@@ -36,6 +37,6 @@ def known_limit_seconds(text: str | None) -> float | None:
 
 
 def scheduler_seconds(plan: Plan) -> float | None:
-    """The limit that a scheduler gets for a run; None for none. It comes so long after the run's own that it is the
-    agent who ends the run in time, and says so."""
+    """The limit that a scheduler gets for a run; None for none. It comes so long after the run's own that the agent
+    ends the run in time, and reports it."""
     return None if plan.timeout is None else plan.timeout + plan.grace + _MARGIN

@@ -20,18 +20,18 @@ _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
         "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_", "HOROVOD_CROSS_",
     ),
 }  # fmt: skip
-"""Rank variables of a convention, by their beginnings, that the table leaves unset: no one value is right for all."""
+"""How a convention's rank variables begin that the table leaves unset: no one value is right for all."""
 
 UNSET = "unset"
 _FREE = "TORCHELASTIC_ERROR_FILE"
-"""A job may have it name another file."""
+"""A rank variable that contradicts no plan: a job may have it name another file."""
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Rank variables that a job sets against the plan: (name, what it will be) for each.
+    """The rank variables that a job sets against the plan: (name, what it will be) for each.
 
-    A variable is only ours to set where its convention is in force and it applies; a value equal for all ranks may
-    be repeated. What the convention's own launcher would set and the table does not is `UNSET`.
+    The plan sets a variable only where its convention is in force and the variable applies; a job may repeat a value
+    that is equal for all ranks. What the convention's own launcher would set and the table does not is `UNSET`.
     """
     wanted_rows = active_conventions(plan)
     unknown = RendezvousResult("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
@@ -51,7 +51,8 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
-    """Whether a name that the rows in force lack says of a rank who it is. TF_CONFIG does, where there are several."""
+    """Whether a name that the rows in force lack tells a rank who it is. TF_CONFIG does, where there are several
+    ranks."""
     if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False
     if name == "TF_CONFIG":

@@ -26,8 +26,8 @@ def count_states(statuses: Sequence[Status]) -> dict[str, int]:
 
 
 def overall_state(states: Mapping[str, int], search: bool = False) -> str:
-    """The array's state: final once all elements are, and then as bad as the worst; RUNNING from the first start. Of a
-    `search` one trial that succeeded is enough, unless others were cancelled."""
+    """The array's state. It is final once all elements are, and then as bad as the worst; it is RUNNING from the first
+    start. For a `search` one trial that succeeded is enough, unless others were cancelled."""
     if not any(state not in RunState.FINAL for state in states):
         return next(state for state in (_SEARCH_ORDER if search else _ORDER) if state in states)
     if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
@@ -36,7 +36,8 @@ def overall_state(states: Mapping[str, int], search: bool = False) -> str:
 
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
-    """As one run's: where it FAILED, with the reason, the code and the words of its first failing element."""
+    """The array's status, as one run's: where it FAILED, with the reason, the code and the words of its first failing
+    element."""
     state = overall_state(count_states(statuses), array.search is not None)
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:

@@ -1,4 +1,4 @@
-"""Reading what agents left: events, exit records, whole ones only, and their codes."""
+"""Reads what agents left: events and exit records, only those that are whole, and their codes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from worldsize.state.records import ExitRecord
 
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
-    """A node's events but for a line that is still being written, and those that a full disk cut."""
+    """A node's events, without a line that is still being written, and those that a full disk cut; none without a
+    file."""
     lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:
+    """The event in a line; None where the line is cut or damaged."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -28,6 +30,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
+    """The node's exit record; None where there is none, or it is damaged."""
     try:
         record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
@@ -36,6 +39,7 @@ def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
 
 
 def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
+    """The whole exit records of these nodes, in order."""
     try:
         if not os.listdir(paths.exit_dir):
             return ()

@@ -9,7 +9,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class RunState:
-    """Where a run stands. The first six are on the way, the last four final."""
+    """Where a run stands. The first six states are on the way, the last four final."""
 
     CREATED = "CREATED"
     PREPARING = "PREPARING"
@@ -43,7 +43,7 @@ class Reason:
     DEPENDENCY = "DEPENDENCY"
     LEFT_OUT = "LEFT_OUT"
     DAMAGED = "DAMAGED"
-    """Of a LOST run, with the name of the file that says nothing behind it: `DAMAGED: plan.json`."""
+    """For a LOST run, followed by the name of the file that says nothing: `DAMAGED: plan.json`."""
 
 
 class Failure(NamedTuple):
@@ -61,7 +61,8 @@ class Failure(NamedTuple):
 
 
 class RankExit(NamedTuple):
-    """How one rank ended. `code` is its exit code, 128+N for signal N; `stopped`: ended because we told it to."""
+    """How one rank ended. `code` is its exit code, 128+N for signal N; `stopped`: whether the agent had told it to
+    end."""
 
     rank: int
     code: int
@@ -71,7 +72,7 @@ class RankExit(NamedTuple):
 
 
 class RunWarning(NamedTuple):
-    """Something that says, of a run whose ranks ended with 0, that it is not what it seems. `rank`: whose, if known.
+    """What speaks against the success of a run whose ranks ended with 0. `rank`: whose it is, if known.
 
     id      "uncaught-exception", "failed-step" (of a batch script) or "ended-leftover"
     """
@@ -142,10 +143,10 @@ class Observation(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What a run is, folded from everything known.
+    """A run's status, folded from everything known.
 
     exit_code   None while it is not final; then what `run` and `wait` exit with
-    warnings    of a run that succeeded: what speaks against it
+    warnings    for a run that succeeded: what speaks against it
     """
 
     state: str

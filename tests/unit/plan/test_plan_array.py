@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -46,10 +47,10 @@ def test_the_file_comes_back_as_it_was() -> None:
     assert Array.from_value(json.loads(ARRAY._replace(at_once=None, values=()).to_json())).values == ()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}', '{"version": 1, "values": []}'])
-def test_what_is_no_array_is_refused(text: str) -> None:
+@pytest.mark.parametrize("value", [None, [], {}, {"version": 2}, {"version": 1}, {"version": 1, "values": []}])
+def test_what_is_no_array_is_refused(value: Any) -> None:
     with pytest.raises(ValueError):
-        Array.from_value(json.loads(text))
+        Array.from_value(value)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
-"""The control channel: every agent keeps one connection to the head's agent, on which each proves who it is.
+"""The control channel: every agent keeps one connection to the head's agent, on which each side proves who it is.
 
-Files are the record, not the signal: shared file systems show news seconds late. The first line of each side is its
-nonce, the head's before the member's, which comes with all that it had to say; all others are one JSON object each,
-sealed (agent/control/message_proof.py), `kind` first:
+Files are the record of a run, and no signals: a shared file system shows what is new in them only seconds later. The
+first line of each side is its nonce. The head sends its own first; the member's comes with all that it had to say. All
+other lines are one JSON object each, sealed (agent/control/message_proof.py), `kind` first:
+
 member → head   hello {node_rank, host: [name, cores, address, ports]} · ready · ended {ranks} ·
                 verdict {why, failure} · idle · done · ping
 head → member   welcome · start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
 
-Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` gives them sense.
+Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` interprets them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from worldsize.plan.rank_variables import Host
 
 HELLO, WELCOME = "hello", "welcome"
 GREETING = 10.0
-"""Seconds that either side has to prove itself."""
+"""Seconds within which either side must prove itself."""
 
 _MAX_GREETING = 1 << 14
 _AT_ONCE = 16
@@ -119,7 +120,7 @@ class HeadChannel:
             self._listener.close()
 
     def _accept(self) -> None:
-        """A few at a time, however many wait: ranks and nodes are looked after in between."""
+        """Accept a few connections at a time, however many wait: ranks and nodes are looked after in between."""
         for _ in range(_AT_ONCE):
             try:
                 connection, _ = self._listener.accept()
@@ -137,8 +138,8 @@ class HeadChannel:
                 self._dismiss(oldest)
 
     def _handle_timeouts(self) -> None:
-        """Nodes that have waited are welcomed, strangers who said nothing in time go, and after a lack of descriptors
-        others may come again."""
+        """Welcome nodes that have waited, dismiss strangers that said nothing in time, and accept connections again
+        some time after a lack of descriptors; once all nodes have joined, only stop listening."""
         now = self._clock()
         for node_rank in [each for each, since in self._unproven.items() if now - since >= self._patience]:
             self.send_to(node_rank, WELCOME)
@@ -152,13 +153,13 @@ class HeadChannel:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _read_greeting(self, link: Link) -> None:
-        """Read what a stranger says. One that was dismissed since the selector saw its bytes says nothing any more, and
-        whatever the bytes of one are, they end no more than its own connection."""
+        """Read what an unproved connection has sent; nothing of one that was dismissed since the selector saw its
+        bytes. Whatever the bytes are, they end no more than their own connection."""
         if link not in self._strangers:
             return
         try:
             self._admit(link, link.receive())
-        except Exception:  # noqa: BLE001 - whatever a stranger can think of
+        except Exception:  # noqa: BLE001  a stranger may send anything, and ends its own connection alone
             self._dismiss(link)
 
     def _admit(self, link: Link, messages: list[dict[str, Any]]) -> None:
@@ -229,16 +230,19 @@ class MemberChannel:
 
     @property
     def own_address(self) -> str:
-        """Where the head sees us, once there is a connection; "" for one within this machine."""
+        """The address of this node on its connection to the head; "" without one, and for one within this machine."""
         if self._link is None or isinstance(self._endpoint, str):
             return ""
         return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Try to connect; return whether a new connection is open, on which this side must greet.
+        """Open a connection to the head, unless one is open. Return whether a new one is open, on which this side must
+        greet.
 
-        May be called until `connected`; `trouble` holds the reason why there is no connection. Raises
-        ConnectionRefusedError where nobody listens."""
+        An open one whose other side has not proved within GREETING seconds that it is the head is closed; the next call
+        opens another. To be called only until `connected`; `trouble` says why there is no connection. Raises
+        ConnectionRefusedError where nobody listens.
+        """
         if self._link is not None:
             if not self.connected and self._clock() - self._link.began > GREETING:
                 self.trouble = f"what answers there has not proved within {GREETING:g} s that it is the run's head"

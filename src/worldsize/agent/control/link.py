@@ -18,8 +18,8 @@ _AT_MOST = 1 << 16
 
 
 class Link:
-    """One connection: it turns bytes into messages and back, and knows when the last bytes came. `role` is this
-    side's."""
+    """One connection: it turns bytes into messages and messages into bytes, and knows when bytes last came. `role` is
+    this side's."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Link:
         self._out += self._nonce + b"\n"
 
     def send(self, kind: str, **fields: Any) -> None:
-        """What is said before the other side's nonce has come waits for it."""
+        """Send a message; one that is sent before the other side's nonce has come waits for it."""
         self._unsealed.append(json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode())
         self._send_unsealed()
 
@@ -62,11 +62,12 @@ class Link:
             self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes now; the rest goes with the next call. A dead link shows when it is read."""
+        """Send what the socket takes now; the rest goes with the next call. That the connection is dead shows when it
+        is read."""
         try:
             while self._out:
                 self._out = self._out[self.connection.send(self._out) :]
-        except OSError:
+        except OSError:  # the socket is full, or the connection dead
             pass
 
     def receive(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The choice of a node's peers. A run on one node loads nothing of the channel between nodes."""
+"""The choice of a node's `Peers`. A run on one node imports nothing of the channel between nodes."""
 
 from __future__ import annotations
 

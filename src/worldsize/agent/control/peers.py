@@ -1,6 +1,6 @@
-"""The other nodes, as the supervisor of the head sees them, and as a member's does.
+"""The other nodes as the supervisor of the head sees them, and as a member's does.
 
-All nodes agree on one verdict: members propose to the head, the head decides, and everybody adopts what it says.
+All nodes agree on one verdict: members propose to the head, the head decides, and all nodes adopt its decision.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class HeadPeers(Peers):
         self._channel.send_to(node_rank, "order", text=text)
 
     def may_end(self, late: bool) -> bool:
-        """Nodes that never joined are not waited for, unless they are expected: the head they look for will be gone."""
+        """Nodes that never joined are not waited for, unless they are expected: then the head that they look for would
+        be gone."""
         expected = range(1, self._nodes) if self._hosts or self.expects_all else self._channel.hosts
         return late or self._done.issuperset(expected)
 
@@ -122,7 +123,7 @@ class HeadPeers(Peers):
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """A node's report counts once: a node that does not repeat it may have gone on since."""
+        """A node's report counts once: a node that does not repeat it may have gone on meanwhile."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self._done
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []

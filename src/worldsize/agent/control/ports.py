@@ -1,8 +1,8 @@
-"""Ports that stay free until the ranks that need them bind them."""
+"""Ports that are kept free until the ranks that need them bind them."""
 
 from __future__ import annotations
 
-import _socket  # socket takes 1 ms of every start, for enums of its constants
+import _socket  # socket, which makes enums of the constants, takes 1 ms of every start
 import os
 import sys
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
 
 try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, too: 3 ms of every start
+    from _blake2 import blake2b  # hashlib loads OpenSSL, too, which takes 3 ms of every start
 except ImportError:
     from hashlib import blake2b
 
@@ -22,13 +22,15 @@ _TRIES = 200
 
 
 class PortReservation:
-    """A port that nothing listens on, outside the range that the kernel hands out by itself, held against every other
-    worldsize run of this user's on this machine by a name in the abstract socket namespace: the name lives exactly as
-    long as the process that holds it, in the same network namespace as the port. All users see such names; a key of
-    this user's makes them, so that nobody can tell the port by one, or take the name of a port first. Without a key
-    there is no mark, and two runs that begin at the same moment take the same port once in ten thousand times.
+    """A port that is reserved for this process: nothing listens on it, and the kernel does not assign it by itself.
 
-    Binding the port ourselves until the rank wants it would not do: a rank that binds without SO_REUSEADDR would fail.
+    A name in the abstract socket namespace holds the port against every other worldsize run of this user on this
+    machine. The name lives exactly as long as the process that holds it, in the same network namespace as the port. All
+    users see such names; they are made with a key of this user's, so that nobody can tell the port from a name, or take
+    the name of a port first. Without a key there is no name, and two runs that begin at the same moment take the same
+    port once in ten thousand times.
+
+    Binding the port here until the rank wants it would not do: a rank that binds without SO_REUSEADDR would fail.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -37,7 +39,7 @@ class PortReservation:
         low, high = _candidates(_ephemeral_range())
         for _ in range(_TRIES):
             port = low + int.from_bytes(os.urandom(4), "big") % (high - low + 1)
-            mark = _mark(port, key)
+            mark = _take_mark(port, key)
             if mark is not None and _is_free(port):
                 self.port = port
                 self._mark = mark
@@ -46,19 +48,21 @@ class PortReservation:
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
-    """The widest span of unprivileged ports that the kernel does not give to others."""
+    """The first and the last of the widest span of unprivileged ports that the kernel does not assign by itself."""
     low, high = ephemeral
     spans = [(20000 if low > 22000 else 1025, low - 1), (high + 1, 65535)]
     return max(spans, key=lambda span: span[1] - span[0])
 
 
 def _ephemeral_range() -> tuple[int, int]:
+    """The first and the last port that the kernel assigns by itself; Linux's own where it does not tell."""
     low, high = read_if_possible("/proc/sys/net/ipv4/ip_local_port_range").split() or (32768, 60999)
     return int(low), int(high)
 
 
-def _mark(port: int, key: bytes | None) -> _socket.socket | None:
-    """None where another process has it."""
+def _take_mark(port: int, key: bytes | None) -> _socket.socket | None:
+    """A socket with the name that holds `port`, without a name where there is no key; None where another process has
+    it."""
     mark = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
@@ -81,6 +85,6 @@ def _is_free(port: int) -> bool:
 
 
 def reserve_ports(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
-    """The ports that the plan wants of this node, beside the head's. Raises RendezvousError, OSError."""
+    """Reserve the ports that the plan wants on this node, beside the head's. Raises RendezvousError, OSError."""
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))

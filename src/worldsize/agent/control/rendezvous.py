@@ -27,22 +27,23 @@ if TYPE_CHECKING:
     from worldsize.agent.control.endpoint import Endpoint
 
 _BACKLOG = 128
-"""Room for connections that are none of ours (port scans): a node's that finds none is tried again a second later."""
+"""Room for connections that do not belong to the run (port scans): a node that finds no room tries again a second
+later."""
 
 STRANGERS = 64
-"""Connections that have not said who they are, beside those of the nodes that are still missing."""
+"""Connections that have not proved who they are, beside those of the nodes that are still missing."""
 
 OPEN_FILES = 64 + STRANGERS
 """Files that the head's agent may have open beside the connections to the other nodes."""
 
 LOOPBACK = "127."
-"""A head there is reached from its own machine only: its nodes are virtual ones."""
+"""How an address begins that is reached from its own machine only: the nodes of a head there are virtual ones."""
 
 
 class Rendezvous(NamedTuple):
     """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node, and where they meet
-    at a socket in the attempt's directory). `launcher`: what starts the ranks, where the plan leaves that to what the
-    head has."""
+    at a socket in the attempt's directory). `launcher`: what starts the ranks, where the plan leaves the choice to the
+    head."""
 
     address: str
     port: int
@@ -59,7 +60,7 @@ class Rendezvous(NamedTuple):
 
 
 def leaves_launcher_open(plan: Plan) -> bool:
-    """Whether what starts the ranks is for the head to say, by what it has."""
+    """Whether the head is to choose what starts the ranks, by what its node has."""
     return "otherwise" in plan.options and plan.batch is None
 
 
@@ -72,7 +73,7 @@ class HeadResources(NamedTuple):
 
 
 def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadResources:
-    """Reserves the ranks' port, listens for the agents, and publishes both, and the `launcher` if the head chose it."""
+    """Reserve the ranks' port, listen for the agents, and publish both, and the `launcher` if the head chose it."""
     reservation = PortReservation()
     listener = None
     if len(plan.agents) > 1:
@@ -87,13 +88,14 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadR
 
 
 def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
-    """Virtual nodes meet where no other user can come; at a port only where the file system has no sockets."""
+    """Listen where virtual nodes meet: at a socket that no other user can reach; at a port only where the file system
+    has no sockets, and where the nodes are not virtual."""
     if address.startswith(LOOPBACK):
         from worldsize.agent.control.endpoint import listen
 
         try:
             return listen(paths.control_socket, backlog)
-        except OSError:
+        except OSError:  # the file system has no sockets
             pass
     from socket import create_server
 
@@ -101,7 +103,7 @@ def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket
 
 
 def _allow_connections(nodes: int) -> None:
-    """Every node keeps a connection to the head, and a usual limit is 1,024 open files."""
+    """Raise the limit of open files where it is too low for a connection to every node: usually it is 1,024."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -122,7 +124,8 @@ def wait_for_rendezvous(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Rendezvous | None:
-    """The head's publication, looked for with a growing pause (2 ms to 0.5 s); None after `timeout` seconds."""
+    """Wait until the head has published, with a growing pause between two looks (2 ms to 0.5 s); None after `timeout`
+    seconds."""
     deadline = clock() + timeout
     pause = 0.002
     while True:

@@ -11,12 +11,12 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host
 
 Standstill: TypeAlias = "tuple[Sequence[int], float]"
-"""The ranks of a node that have not ended, and for how many seconds all of them have been idle."""
+"""The ranks of a node that have not ended, and the seconds for which all of them have been idle."""
 
 
 class LeaderTracker:
-    """The leaders that the head still waits for: once all have ended with 0 the run is over, since other ranks, such as
-    parameter servers, would never end. Ranks of the plan's `lingering` roles get its grace to end first.
+    """The leaders that the head still waits for. The run is over once all of them have ended with 0, since other ranks,
+    such as parameter servers, would never end. Ranks of the plan's `lingering` roles get its grace to end first.
 
     `complete_at`: when the run is over, in seconds of one monotonic clock; None as long as a leader has not ended.
     """
@@ -37,21 +37,21 @@ class LeaderTracker:
 
 
 class Peers:
-    """The other nodes as a supervisor sees them; here there are none, so that nobody is waited for.
+    """The other nodes as a supervisor sees them. Here there are none, so that nobody is waited for.
 
-    check_standstill  a rank somewhere is known to have ended with 0
-    leading           whether the run is over with some of its ranks; None where it is not, or where another node judges
-    order             called with what a program on the head says to one on this node
+    check_standstill  whether a rank of some node is known to have ended with 0
+    leader_tracker    for a run that is over with some of its ranks; None for others, and where another node judges
+    order             called with what a program on the head sends to one on this node
     spare_nodes       how many nodes may be lost from now on
-    expects_all       nodes that have not joined are on their way, and are told of a verdict that came before
-    lost_nodes        those that were, and that the run goes on without
+    expects_all       whether nodes that have not joined are on their way, and are told of a verdict that came before
+    lost_nodes        the nodes that were lost, and that the run goes on without
     """
 
     def __init__(self, own: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self._own = own
         self._clock = clock
         self.check_standstill = False
-        self.leading: LeaderTracker | None = None
+        self.leader_tracker: LeaderTracker | None = None
         self.order: Callable[[str], None] = lambda text: None
         self.spare_nodes = 0
         self.expects_all = False
@@ -62,7 +62,7 @@ class Peers:
         return (self._own,)
 
     def report_ready(self) -> bool:
-        """Report that this node is ready for its ranks. Whether all nodes are."""
+        """Report that this node is ready for its ranks; return whether all nodes are."""
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:
@@ -74,8 +74,8 @@ class Peers:
 
     def report_ended(self, ranks: Sequence[int]) -> None:
         """Report that these ranks of this node have ended with 0, where the run is over with some of its ranks."""
-        if self.leading is not None:
-            self.leading.record_ended(ranks, self._clock())
+        if self.leader_tracker is not None:
+            self.leader_tracker.record_ended(ranks, self._clock())
 
     def pass_on(self, node_rank: int, text: str) -> None:
         """Send `text` to a program on another node, from one on the head."""
@@ -84,26 +84,28 @@ class Peers:
         """Report that nothing of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
-        """Whether this agent may end, once its node is done. `late`: other nodes need not be waited for any more."""
+        """Whether this agent may end, once its node is done. `late`: other nodes need not be waited for any longer."""
         return True
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
-        """Send a heartbeat. Returns verdicts on the nodes that have sent none for `silence` seconds: they are lost."""
+        """Send a heartbeat; return verdicts on the nodes that have sent none for `silence` seconds: they are lost."""
         return []
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """How idle each node is that is left; nothing where the head is to judge, or where one has not said so yet."""
+        """Share `own`; return how idle each node is that is left, or nothing where the head is to judge, or a node has
+        not told."""
         return [own]
 
     def reset_silence(self) -> None:
         """Forget how long other nodes have been silent: this agent itself did not run for a while."""
 
     def missing_text(self, within: str = "") -> str:
-        """Who is missing, in words; `within` says after how long."""
+        """The nodes that are missing, in words; `within` says after how long."""
         return "nobody"
 
     def close(self, verdict: Verdict | None) -> None:
-        """The last thing that this agent does with the others."""
+        """End the exchange with the other nodes, the last thing that this agent does: the head sends `verdict`, the
+        run's, and the connections are closed."""
 
     @property
     def has_joined(self) -> bool:

@@ -1,7 +1,7 @@
 """The protocol of launchers, the lookup of a launcher by its name, and what is prepared for every launcher.
 
-A launcher is a module of its own with a `LAUNCHER`, and a row of facts (`plan/launchers.py`) that names the module. No
-module is imported but that of the plan's launcher.
+A launcher is a module of its own with a `LAUNCHER`, and a row of facts (`plan/launchers.py`) that names the module.
+Only the module of the plan's launcher is imported.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RunWarning
 
 _FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
-"""What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it, and returns the environment
-that the ranks inherit. It raises OSError."""
+"""What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it and returns the environment
+that the ranks inherit. `prepare` raises OSError."""
 
 
 class Launcher(Protocol):
@@ -37,12 +37,12 @@ class Launcher(Protocol):
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """The processes that the node is to start, in the order of its ranks. Pure. Here: one for each of them."""
+        """The processes that the node is to start, in the order of its ranks. Pure. By default, one for each rank."""
         return list(launch.ranks())
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failures behind the end of one of the launcher's processes with another code than 0: at least one. Here:
-        those of its ranks, by their own words."""
+        """The failures, at least one, behind the end of one of the launcher's processes with another code than 0. By
+        default, those that the process's ranks report."""
         return rank_failures(end, end.ended.process.ranks, end.ended.code)
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
@@ -69,23 +69,23 @@ def find_launcher(name: str) -> Launcher:
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
     """The launcher that the head chooses by what its node has: the plan's own, or the other one that the plan names.
     Empty where the plan leaves no choice. Raises PlanError for a launcher that is not known."""
-    launcher = find_launcher(plan.launcher)  # imported once, for all agents that are forked from here
+    launcher = find_launcher(plan.launcher)  # imported once for all agents that are forked from this process
     if not leaves_launcher_open(plan):
         return ""
     return plan.launcher if launcher.is_available(plan, environ) else str(plan.options["otherwise"])
 
 
 def rank_failures(end: NodeEnd, ranks: Sequence[int], code: int) -> list[Failure]:
-    """The failures of these ranks, each with the exception that it has left, and this code."""
+    """The failure of each of these ranks, with the exception that it has left, and with this code."""
     told = end.ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
     errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
     return [rank_failure(rank, end.node_rank, end.host, code, end.ended.time, error, end.oom) for rank, error in errors]
 
 
 def prepare_launch(launch: NodeLaunch) -> NodeLaunch:
-    """Write, or start, what the launcher or the ranks need on this node: files, a server. Returns `launch` with the
-    environment that the ranks are to inherit. Raises OSError; PlanError where another package's launcher does not what
-    it owes."""
+    """Write, or start, what the launcher or the ranks need on this node: files, a server. Return `launch` with the
+    environment that the ranks are to inherit. Raises OSError; PlanError where another package's launcher does not do
+    what it must."""
     if launch.plan.batch is None:
         launch = launch._replace(environ=_prepare_framework(launch))
     return launch._replace(environ=find_launcher(launch.plan.launcher).prepare(launch))
@@ -113,6 +113,6 @@ def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None
 
 
 def umask_of(plan: Plan) -> int | None:
-    """The umask of a node's programs; None: the agent's own, for a launcher whose ranks set theirs, after each has
-    opened its log."""
+    """The umask of a node's programs. None stands for the agent's own: a launcher's ranks then set theirs, each after
+    it has opened its log."""
     return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask

@@ -1,6 +1,6 @@
-"""A node's CPUs, shared out among its ranks by the node itself: it alone knows which ones it was given.
+"""How a node shares out its CPUs among its ranks. Each node does so itself: it alone knows which CPUs it was given.
 
-`equal_cpu_shares` is pure; what the kernel tells of the machine is read by `own_cpu_shares`.
+`equal_cpu_shares` is pure; `own_cpu_shares` reads what the kernel tells of the machine.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class CpuLocation(NamedTuple):
 def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tuple[int, ...], ...]:
     """An equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than ranks.
 
-    Physical cores are shared out whole as long as each rank gets one. What does not divide evenly is left between the
-    shares, so that as few of them as possible reach over two NUMA nodes or sockets.
+    Physical cores are shared out whole as long as each rank gets one. Cores or CPUs that do not divide evenly are left
+    over between the shares, so that as few shares as possible reach over two NUMA nodes or sockets.
     """
     ordered = sorted(places, key=lambda cpu: (places[cpu], cpu))
     cores: dict[CpuLocation, list[int]] = {}
@@ -42,12 +42,13 @@ def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tup
 
 
 def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
-    """`equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the kernel does not
-    report their locations."""
+    """The `equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the kernel does
+    not report their locations."""
     return equal_cpu_shares(read_cpu_locations(os.sched_getaffinity(0), system), ranks)
 
 
 def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, CpuLocation]:
+    """The location of each of these CPUs, as the kernel reports it in the directory `system`."""
     numa = _numa_nodes(system)
     return {cpu: _cpu_location(cpu, numa.get(cpu, 0), f"{system}/cpu/cpu{cpu}/topology/") for cpu in cpus}
 
@@ -59,6 +60,7 @@ def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
 
 
 def _numa_nodes(system: str) -> dict[int, int]:
+    """The NUMA node of each CPU; empty where the kernel does not report them."""
     try:
         names = os.listdir(system + "/node")
     except OSError:
@@ -69,7 +71,8 @@ def _numa_nodes(system: str) -> dict[int, int]:
 
 
 def _read_numbers(path: str) -> Sequence[int]:
-    """One of the kernel's lists, such as 0-3,64-67; nothing for what is none."""
+    """The numbers of one of the kernel's lists, such as 0-3,64-67; none for a file that is no list, or cannot be
+    read."""
     found: list[int] = []
     for part in read_if_possible(path).decode("utf-8", "replace").strip().split(","):
         first, dash, last = part.partition("-")

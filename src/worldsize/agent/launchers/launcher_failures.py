@@ -50,7 +50,7 @@ def launcher_failure(end: NodeEnd) -> Failure:
 
 
 def last_line(log: str) -> str:
-    """The last words of a launcher's log, masked; "" where it has none."""
+    """The last line of a launcher's log, masked; "" where it has none."""
     lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:

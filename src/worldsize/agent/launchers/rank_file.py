@@ -1,5 +1,5 @@
-"""What another launcher starts becomes a rank by a file of shell lines: its environment, its log, its CPUs,
-its umask."""
+"""A file of shell lines, by which a process that another launcher starts becomes a rank: its environment, its log, its
+CPUs, its umask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the plan to ranks as processes: their programs, environments, logs and CPUs; what launchers start from."""
+"""From the plan to ranks as processes: their programs, environments, logs and CPUs; and what launchers start from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Process(NamedTuple):
 
 
 class EndedProcess(NamedTuple):
-    """One process that has ended by now, with `code`, at `time` (Unix seconds)."""
+    """A process that has ended with `code`, at `time` (Unix seconds)."""
 
     process: Process
     code: int
@@ -37,7 +37,8 @@ class EndedProcess(NamedTuple):
 
 
 class NodeLaunch(NamedTuple):
-    """What is to be started on one node, once all nodes are known: `environ` is what its processes inherit."""
+    """What is to be started on one node, once all nodes are known. `environ`: the environment that its processes
+    inherit."""
 
     plan: Plan
     world: RendezvousResult
@@ -47,8 +48,8 @@ class NodeLaunch(NamedTuple):
     shares: Shares = ()
 
     def ranks(self) -> Iterator[Process]:
-        """Each of the node's ranks as a process of its own, whichever launcher starts it. Threads per rank: the plan's
-        number, else that of the rank's CPUs, else an equal share of the node's."""
+        """Each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many threads as
+        the plan says, else as it has CPUs, else an equal share of the node's."""
         plan, paths = self.plan, self.paths
         held = (signal.SIGINT,) if plan.shielded else ()
         for index, rank in enumerate(self.node.ranks):
@@ -60,14 +61,14 @@ class NodeLaunch(NamedTuple):
             yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)
 
     def node_process(self) -> Process:
-        """One process for all of the node's ranks: as the first would be started, with a log of the launcher's own."""
+        """One process for all of the node's ranks: as the first rank's would be, with a log of the launcher's own."""
         log = self.paths.launcher_log(self.node.node_rank, self.plan.launcher)
         return next(self.ranks())._replace(ranks=tuple(rank.rank for rank in self.node.ranks), log=log, cpus=())
 
 
 class NodeEnd(NamedTuple):
-    """How a process of a node has ended. `hosts`: the names of all nodes. `oom`: the kernel has killed something here,
-    since memory had run out."""
+    """How a process of a node has ended. `hosts`: the names of all nodes. `oom`: whether the kernel has killed a
+    process here because memory had run out."""
 
     plan: Plan
     paths: RunPaths

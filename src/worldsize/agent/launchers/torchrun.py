@@ -1,5 +1,5 @@
-"""`launcher: torchrun`: one torch.distributed.run per node starts the node's ranks; the ranks still write their own
-files, and a failure is still the rank's own."""
+"""`launcher: torchrun`: one torch.distributed.run per node starts the node's ranks. The ranks still write files of
+their own, and a failure is still reported as the rank's own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from worldsize.state.records import Failure
 
 _BY_RANK = {"rank": "RANK", "local rank": "LOCAL_RANK"}
 _BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "GROUP_RANK"}
-"""What changes when a node is lost."""
+"""The variables of torchrun that change when a node is lost."""
 
 _OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 _LAST_CALL = 5
-"""Seconds for which torchrun waits for more nodes, once it has enough: ours have all been started, so the others are
-either about to come or lost."""
+"""Seconds for which torchrun waits for more nodes, once it has enough: all have been started, so those that are missing
+are about to come, or lost."""
 
 _BECOME_THE_COMMAND = 'shift 2; exec >>"$log" 2>&1; %sexec "$@"'
 _FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ ! -s "$said" ] || : >"$said"; done; '
 _TORCHS_PORT = 29400
-"""torchrun's own, for an endpoint that says none."""
+"""The port that torchrun takes for an endpoint without one."""
 
 _CAUSE = "Root Cause"
 _CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
@@ -45,7 +45,7 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failure of the rank that torchrun names; else those of all ranks that it was to start."""
+        """The failure of the rank that torchrun names; else those of all ranks that the process was to start."""
         cause = root_cause(end.ended.process.log)
         return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
@@ -56,7 +56,8 @@ LAUNCHER = TorchrunLauncher()
 def torchrun_argv(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Rendezvous on the head's port, or where the plan says, as HPC Pack's guide starts it."""
+    """The command line of a node's torchrun. Its rendezvous is on the head's port, or where the plan says, as in the
+    guide for HPC Pack."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else str(len(plan.nodes))
@@ -70,8 +71,9 @@ def torchrun_argv(
 
 
 def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Ranks that are started again need a store of their own. In torchrun's, which would be theirs too, they find the
-    addresses of those before them; and nodes whose torchruns count restarts differently would never find each other."""
+    """`environment`, with a variable by which ranks that are started again have a store of their own. In torchrun's,
+    which they would share, they find the addresses of the ranks before them; and nodes whose torchruns count restarts
+    differently would never find each other."""
     return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
 
 
@@ -81,8 +83,8 @@ def _static_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tupl
 
 
 def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
-    """c10d: where they meet, and whether this node is the host of that; where no node has the name that was said,
-    torchrun finds it out by itself."""
+    """c10d: where the torchruns meet, and whether this node is the host of that place; where no node has the name that
+    the plan says, torchrun finds out by itself."""
     if plan.rdzv_endpoint is None:
         host, port, hosts = world.address, world.port, [0]
     else:
@@ -114,8 +116,8 @@ def root_cause(log: str) -> FailedRank | None:
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
     """The shell lines that torchrun starts for each rank: they set the rank's variables of every convention in force,
-    its log, error file and umask, and execute the command. Where `restarts`, they first empty the error files that
-    the rank left when it was started before."""
+    its log, error file and umask, and execute the command. With `restarts`, they first empty the error files that the
+    rank left when it was started before."""
     exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     exports += _exports(_BY_WORLD, environment) if elastic else []
@@ -129,12 +131,13 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, 
 
 
 def _exports(sources: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """The variables in force that are to repeat one of torchrun's own, by their scopes."""
+    """Assignments that give the variables in force the values of torchrun's own, by their scopes."""
     names = ((name, source) for scope, source in sources.items() for name in variable_names(scope))
     return [f'{name}="${source}"' for name, source in names if name in environment and name != source]
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:
-    """torchrun numbers its nodes by sorting their addresses, so that its node ranks and ours would differ. Only the
-    first one's is ever connected to; the others' stand for their place: "~" sorts after every address."""
+    """The address that a node's torchrun gives for itself. torchrun numbers its nodes in the order of these, so that
+    with the real ones its node ranks and worldsize's would differ. Only the first node's is ever connected to; the
+    others' stand for a place in the order: "~" sorts after every address."""
     return world.address if node.node_rank == 0 else f"~{node.node_rank:06d}"

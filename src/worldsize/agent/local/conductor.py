@@ -1,7 +1,7 @@
-"""The conductor: the one detached process of a local run, parent of its agents and of what they leave behind.
+"""The conductor: the one detached process of a local run, the parent of its agents and of what they leave behind.
 
-It outlives the CLI that forked it, forks its agents from its own warm interpreter (so that 256 virtual nodes start in
-a fraction of what 256 programs would take), and writes the result when they have ended.
+It outlives the CLI that forked it. It forks its agents from its own warm interpreter, so that 256 virtual nodes start
+in a fraction of what 256 programs would take, and it writes the result when they have ended.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables, withheld_variables, without_variables
 
 _ISOLATION = "wings.rehearsal.agent.isolation"
-"""Of a plan with a `rehearsal`: `isolate(plan, paths, environ)` returns the environment of the agents, and whether each
-of them is to call `mount_disks(plan, paths, environ)` before it starts; what the system refuses is left undone."""
+"""The module for a plan with a `rehearsal`. Its `isolate(plan, paths, environ)` returns the environment of the agents,
+and whether each of them is to call `mount_disks(plan, paths, environ)` before it starts; what the system refuses is
+left undone."""
 
 _OVERTIME = 10.0
 _TICK = 1.0
@@ -56,12 +57,12 @@ _BUSY_TICK = 0.1
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """Start the run; the conductor's pid."""
+    """Start the run in a forked conductor; return its pid."""
     return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """The same, of a process with several threads: a fork would copy their locks, held."""
+    """The same for a process with several threads: a fork would copy their locks, held."""
     return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ)
 
 
@@ -91,7 +92,7 @@ class Conductor:
         self._lifeline, self._held = os.pipe()
 
     def run(self) -> int:
-        """Start the agents, wait for all of them, write the result; the run's exit code."""
+        """Start the agents, wait for all of them, and write the result; return the run's exit code."""
         processes.become_subreaper()
         withdraw_variables([*self._closed, *(name for name in os.environ if name not in self.environ)])
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
@@ -129,7 +130,7 @@ class Conductor:
         return self._result_writer.write(self._lost)
 
     def _set_up(self) -> Verdict | None:
-        """Execute what the job asks for first; why the run ends here, where that failed or was cancelled."""
+        """Execute the job's setup; return why the run ends here, where that failed or was cancelled."""
         from worldsize.agent.startup.setup_script import environment_after_setup
 
         self._write_handle()
@@ -145,8 +146,8 @@ class Conductor:
         return None
 
     def _isolate(self) -> None:
-        """Keep the virtual nodes of a rehearsal apart as far as the system lets us. ConfigError where this installation
-        is without rehearsals."""
+        """Keep the virtual nodes of a rehearsal apart as far as the system lets this process. ConfigError where this
+        installation is without rehearsals."""
         from worldsize.registry import load_module
 
         isolation = load_module(_ISOLATION, "a rehearsal")
@@ -158,7 +159,8 @@ class Conductor:
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
     def _write_handle(self) -> None:
-        """Write the handle of this process, should its starter have died before; notice a cancel that found none."""
+        """Write the handle of this process, in case its starter died before it could; notice a cancel that found no
+        handle."""
         handle = processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root)
         # A full disk ends the run, as does a run directory that is gone.
         write_or_note(partial(write_json, self.paths.handle, handle), "no handle written")
@@ -170,7 +172,7 @@ class Conductor:
 
     def _fork_agents(self, head: HeadResources) -> None:
         if len(self.plan.agents) > 1:
-            from worldsize.agent.control import peers  # noqa: F401  once for all agents, which need it
+            from worldsize.agent.control import peers  # noqa: F401  imported once, for all agents
 
         for node in self.plan.agents:
             pid = os.fork()
@@ -210,7 +212,7 @@ class Conductor:
                     self._lost[node_rank] = agent_lost_verdict(node_rank, code, self._cancelled, pid in self._silent)
                     if self._may_go_on():
                         continue
-                    self._signal_agents(signal.SIGTERM)  # those who had not met it yet would wait for it
+                    self._signal_agents(signal.SIGTERM)  # the nodes that had not met the lost one yet would wait for it
                 self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
@@ -218,7 +220,7 @@ class Conductor:
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward_signals(self) -> None:
-        """Pass the signals of this process on to every agent: TERM for a cancel, QUIT for one at once."""
+        """Pass the signals of this process on to every agent: TERM to cancel, QUIT to end at once."""
         heard = self._signals.take()
         if STOP_NOW in heard:
             self._cancelled = True
@@ -238,7 +240,7 @@ class Conductor:
             processes.signal_process(pid, signal.SIGCONT)
 
     def _kill_overdue(self) -> None:
-        """Some agents have ended and others should have by now: they hang, so they are ended."""
+        """Kill the agents that should have ended by now, as others have: they hang."""
         if self._end.is_overdue(time.monotonic()):
             for pid in self._agents:
                 self._end_silent(pid)

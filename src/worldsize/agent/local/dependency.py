@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 
 from worldsize.agent.posix import processes
@@ -20,10 +19,10 @@ _LAG = 3.0
 
 
 class Dependency:
-    """A run, or the elements of an array: `roots` are those that have not ended yet. What somebody else has put in the
-    place of one counts for nothing: who waits is at `waiting`.
+    """A run, or the elements of an array. `roots`: those that have not ended yet. A directory that somebody else has
+    put in the place of one counts for nothing; the run that waits is at `waiting`.
 
-    refused  why it will never be met; None as long as it may be
+    refused  why the dependency will never be met; None as long as it may be
     """
 
     def __init__(self, run_id: str, roots: list[str], any_end: bool, waiting: str) -> None:
@@ -53,7 +52,7 @@ class Dependency:
             if ended is not None:
                 return ended.state
             alive = own and _is_alive(read_handle(paths))
-        except (OSError, *PARSE_ERRORS):
+        except (OSError, *PARSE_ERRORS):  # what is gone or damaged does not tell that its run is alive
             alive = False
         if alive:
             self._gone_since.pop(root, None)
@@ -63,12 +62,13 @@ class Dependency:
 
 
 def _is_alive(handle: Any) -> bool:
-    """Of another machine's processes nothing is known, so that they count as alive."""
+    """Whether the process of a handle lives. Another machine's processes count as alive, since nothing is known of
+    them."""
     if not handle:
         return False
-    return bool(handle["host"] != socket.gethostname()) or processes.start_time(handle["pid"]) == handle["start_time"]
+    return bool(handle["host"] != processes.host_name()) or processes.start_time(handle["pid"]) == handle["start_time"]
 
 
 def read_dependencies(root: str) -> list[Dependency]:
-    """What after.json says; nothing where there is none."""
+    """The dependencies that after.json names; none where there is no such file."""
     return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

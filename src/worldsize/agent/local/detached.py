@@ -18,8 +18,8 @@ from worldsize.trust.procfs import set_process_title
 
 
 def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
-    """`run` in a process that outlives this one and keeps nothing of it open, nor shows its words, but the directory
-    `root` in their place; its pid. The child never returns.
+    """Fork a process that calls `run`, outlives this one and keeps nothing of it open; return its pid. The child never
+    returns. Its process title is not this process's command line, but the name of the directory `root`.
 
     Whatever this process does with signals, one that is sent to the child at once waits for the `SignalPipe()` of
     `run`.
@@ -37,7 +37,7 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str]) -> int:
-    """A program of this Python that outlives this process and keeps nothing of it open; its pid."""
+    """Start a program of this Python that outlives this process and keeps nothing of it open; return its pid."""
     return os.posix_spawn(
         sys.executable,
         [sys.executable, *argv],
@@ -53,11 +53,11 @@ def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str]) ->
 
 
 def run_as_program(run: Callable[[], int]) -> NoReturn:
-    """The top of a forked process: it ends here, with `run`'s code, whatever happens."""
+    """Call `run` at the top of a forked process, and end the process with its code, whatever happens."""
     code = 1
     try:
         code = run()
-    except BaseException:  # noqa: BLE001  what it could not do must be on record before it ends
+    except BaseException:  # noqa: BLE001  whatever it is must be in the log before this process ends
         import traceback
 
         traceback.print_exc()
@@ -69,7 +69,7 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     gc.enable()
     os.setsid()
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before we had left it was not for us
+        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before `setsid` was not for this process
     ignore_notices()
     os.umask(umask)
     _redirect(log)
@@ -78,7 +78,7 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def _redirect(log: str) -> None:
-    """Keep nothing open of the process that we were forked from: its pipes and sockets end when it does."""
+    """Keep nothing open of the process that this one was forked from: its pipes and sockets end when it does."""
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, out), (2, out)):

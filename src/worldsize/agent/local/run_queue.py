@@ -1,7 +1,7 @@
-"""The runs of this machine that wait: elements of an array for their turn, and whatever waits for another run.
+"""The queue of this machine's runs that wait: elements of an array for their turn, and whatever waits for another run.
 
-One detached process starts a conductor for each run as room comes free, outlives the command line, and ends with the
-last of them. Should it be killed, what runs goes on under its conductors, and what waited is LOST.
+One detached process starts a conductor for each run as room comes free. It outlives the command line, and ends with the
+last of the runs. If it is killed, runs that have begun go on under their conductors, and those that waited are LOST.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from worldsize.trust.procfs import withdraw_variables, withheld_variables
 _TICK = 1.0
 _WATCHING_TICK = 0.1
 _LOOK_EVERY = 5.0
-"""Seconds after which somebody may have cancelled from another machine, and could not tell us."""
+"""Seconds between two looks for a cancel from another machine, which cannot signal this process."""
 
 _LOG = "queue.log"
 _NOT_WRITTEN = "not written"
 
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
-    """Start the queue of the array, or of the single run, in `root`; its pid."""
+    """Start the queue of the array, or of the single run, in `root`; return its pid."""
     return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
-    """The same as a program of its own."""
+    """The same, as a program of its own."""
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 
 class RunQueue:
-    """`root`: an array, or a run that waits."""
+    """The queue of `root`: an array, or a run that waits."""
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         self.paths = RunPaths(root)
@@ -68,7 +68,7 @@ class RunQueue:
         self._signals = SignalPipe()
 
     def run(self) -> int:
-        """Until every run has ended; 0."""
+        """Start the runs and wait until every one has ended; return 0."""
         first = read_masked_plan(self._waiting[0])
         os.umask(first.umask)
         withdraw_variables(withheld_variables(first.secrets, self._environ))
@@ -92,8 +92,8 @@ class RunQueue:
             self._running.pop(pid, None)
 
     def _handle_signals(self) -> bool:
-        """Whether there was anything. TERM stands for cancel, QUIT for at once: of all. CHLD, also from outside, says
-        that there is something to see."""
+        """Handle the signals since the last call; return whether there were any. TERM cancels all runs, QUIT ends all
+        at once. CHLD, also from another process, says that there is something to look at."""
         heard = self._signals.take()
         if heard & STOP or STOP_NOW in heard:
             self._conclude_waiting(_cancelled_status())
@@ -110,13 +110,14 @@ class RunQueue:
         if cancelled:
             gone = {paths.root for paths in cancelled}
             self._waiting = [paths for paths in self._waiting if paths.root not in gone]
-        for pid, paths in self._running.items():  # whoever cancelled may have met it while it still waited
+        for pid, paths in self._running.items():  # it may have been cancelled while it still waited
             if pid not in self._signalled and (everything or os.path.exists(paths.cancel)):
                 self._signalled.add(pid)
                 processes.signal_process(pid, signal.SIGTERM)
 
     def _may_start(self) -> bool:
-        """Whether all that we wait for has ended as it should. Once something has not, nothing of ours will start."""
+        """Whether all that the queue waits for has ended as it should. Once something has not, no run of the queue will
+        start."""
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
@@ -134,8 +135,8 @@ class RunQueue:
                 self._start_run(paths)
 
     def _is_unchanged(self, paths: RunPaths) -> bool:
-        """Whether the run's directory, and its array's, are this user's still: what others have made of their names is
-        not started, nor written to."""
+        """Whether the run's directory, and its array's, are still this user's. A directory that others have made of one
+        of these names is not started, nor written to."""
         return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
 
     def _conclude_waiting(self, status: Status) -> None:
@@ -144,7 +145,7 @@ class RunQueue:
         self._waiting = []
 
     def _conclude(self, paths: RunPaths, status: Status) -> None:
-        """The end of a run that was never started."""
+        """Write the result of a run that was never started."""
         if not self._is_unchanged(paths):
             return
         try:
@@ -175,7 +176,7 @@ class RunQueue:
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
         write_or_note(partial(write_search_outputs, self.paths.root, self.array), _NOT_WRITTEN)
         results = [read_json(RunPaths(root).result) for root in roots]
-        if all(results):  # what has none ended without its conductor: whoever looks at it finds out
+        if all(results):  # a run without one ended without its conductor: whoever looks at it finds out
             statuses = [status_of(each) for each in results]
             write_or_note(partial(write_result, self.paths, array_result(self.array, statuses)), _NOT_WRITTEN)
 

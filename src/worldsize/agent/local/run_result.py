@@ -1,4 +1,4 @@
-"""The end of a local run: an exit record for every node, the result, and nobody left."""
+"""The end of a local run: an exit record for every node, the result, and no process left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _LONGEST_PAUSE = 0.1
 
 
 class ResultWriter:
-    """Made when the run starts: the result's room on the disk is kept free, so that a run that fills it can say so."""
+    """It is made when the run starts, and keeps the result's room on the disk free, so that a run that fills the disk
+    can say so."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
         self.plan = plan
@@ -36,7 +37,7 @@ class ResultWriter:
         write_or_note(partial(write_bytes, self._spare, b"\n" * _RESULT_BYTES), "no room for the result")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
-        """The result, with what is known of the nodes that left no record; the run's exit code."""
+        """Write the result, with what is known of the nodes that left no record; return the run's exit code."""
         facts = AttemptFacts(
             len(self.plan.agents),
             prepared=True,
@@ -63,7 +64,8 @@ class ResultWriter:
 
 
 def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
-    """The record of an agent that could not write its own; what it had noted to be ending for already stays why."""
+    """Write the record of an agent that could not write its own. Where the agent had noted why it was ending, that
+    stays the reason."""
     host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
@@ -73,6 +75,7 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
 
 
 def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
+    """Why the agent had noted to be ending; None where it had not, or its events cannot be read."""
     try:
         found = [
             tuple_of(Verdict, event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"
@@ -83,9 +86,11 @@ def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
 
 
 def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
-    """What an agent's end without a record means; once the run is cancelled, that it had to be killed for it.
+    """The verdict on a node whose agent ended without a record. Once the run is cancelled, it means that the agent had
+    to be killed for that.
 
-    `silent`: we ended it ourselves, for it gave no sign of life. `host`: the machine's name, where it is not this one.
+    `silent`: this process ended the agent, since it gave no sign of life. `host`: the machine's name, where it is not
+    this one.
     """
     if cancelled:
         return Verdict(CANCEL, None)
@@ -97,14 +102,14 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
 
 
 def no_head_verdict(error: Exception) -> Verdict:
-    """Why not a single agent was started."""
+    """The verdict on a run of which not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)
 
 
 def end_orphans(agents: Container[int]) -> None:
-    """The ranks of a lost agent are our children now, and nobody supervises them."""
+    """Kill the ranks of lost agents: they are children of this process now, and nobody supervises them."""
     for pid in processes.children():
         if pid not in agents:
             processes.signal_group(pid, signal.SIGKILL)
@@ -112,7 +117,7 @@ def end_orphans(agents: Container[int]) -> None:
 
 
 def kill_descendants() -> None:
-    """End what lost agents left: nothing of a run outlives its conductor."""
+    """Kill what lost agents left: nothing of a run outlives its conductor."""
     pause = 0.001
     while True:
         for _ in processes.reap():

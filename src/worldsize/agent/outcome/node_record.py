@@ -23,7 +23,7 @@ _BYTES_PER_RANK = 256
 
 
 class NodeRecorder:
-    """One node's events file, of which we are the only writer. A full disk is remembered in `full`, not raised."""
+    """One node's events file, which only this process writes. A full disk is remembered in `full`, not raised."""
 
     def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
         self.full = False
@@ -40,18 +40,18 @@ class NodeRecorder:
             self._guard(lambda: write_all(self._file, line.encode()))
 
     def write_exit_record(self, record: ExitRecord) -> None:
-        """Written whole even on a full disk: over the bytes that were reserved at the start."""
+        """Write the record, whole even on a full disk: over the bytes that were reserved at the start."""
         self._guard(lambda: write_json(self._record, record.to_json(), reserved=self._spare))
 
     def is_deleted(self) -> bool:
-        """Whether the run directory was removed under us."""
+        """Whether the run directory was removed while this process uses it."""
         try:
             return os.fstat(self._file).st_nlink == 0
         except OSError:
             return not self.full
 
     def is_replaced(self) -> bool:
-        """Whether another directory has the name of the one that was removed under us: what ranks start from now on
+        """Whether another directory has the name of a run directory that was removed: ranks that start from now on
         would load what lies there."""
         return self.is_deleted() and os.path.lexists(self._root)
 
@@ -69,15 +69,15 @@ class NodeRecorder:
 
 
 def note(text: str) -> None:
-    """A line for this process's own log, which may lie on the full disk that the line is about."""
+    """Write a line to this process's own log, which may lie on the full disk that the line is about."""
     try:
         print(text, file=sys.stderr)
-    except OSError:
+    except OSError:  # then nothing can be told
         pass
 
 
 def write_or_note(write: Callable[[], object], trouble: str) -> None:
-    """Calls `write`; where it raises OSError, this process's log says what the trouble is, and why."""
+    """Call `write`; where it raises OSError, note `trouble` and the reason in this process's log."""
     try:
         write()
     except OSError as error:
@@ -87,7 +87,7 @@ def write_or_note(write: Callable[[], object], trouble: str) -> None:
 def write_unstarted_record(
     plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
 ) -> ExitRecord:
-    """The exit record of a node that could not begin: no meeting with the others. `reason` None: it was cancelled.
+    """Write the exit record of a node that could not begin: it has not met the others. `reason` None: it was cancelled.
     Raises OSError."""
     now = time.time()
     failure = Failure(reason, what, node_rank, None, code, now) if reason else None
@@ -98,7 +98,7 @@ def write_unstarted_record(
 
 
 def is_disk_full(directory: str) -> bool:
-    """Whether `directory`'s file system has no room for another small file."""
+    """Whether `directory`'s file system has no room for another small file; False where it does not tell."""
     try:
         room = os.statvfs(directory)
     except OSError:

@@ -20,17 +20,19 @@ _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
 _MAX_BYTES = 4 << 20
 
 _STOP_CODES = (137, 143)
-"""Killed by what we send to stop a rank: TERM, then KILL."""
+"""Exit codes of a rank that ended by the signals that stop ranks: TERM, then KILL."""
 
 _RAISED = 1
 """Python's exit code after an uncaught exception."""
 
 _READ, _SHOWN = 20_000, 500
-"""Characters of an exception's first line: what is cut before it is masked may have lost its shape."""
+"""Characters of an exception's first line that are read, and that are shown: a secret that is cut before it is masked
+may not look like one any more."""
 
 _ABORT = 134
 _LEAVING_SECONDS = 30
-"""An abort so soon after an uncaught exception is its interpreter's end: threads of gloo's that are still there."""
+"""An abort within so many seconds of an uncaught exception comes from the interpreter's end: threads of gloo are still
+there."""
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
@@ -48,12 +50,13 @@ def has_errors(paths: RunPaths) -> bool:
     """Whether any rank of the run has left an exception."""
     try:
         return bool(os.listdir(paths.errors_dir))
-    except OSError:
+    except OSError:  # without the directory there are none
         return False
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """Scripts may write there as well as the hook, and their node may end between two bytes: anything may be read."""
+    """The object in the file; {} for anything else, since scripts may write there as well as the hook, and their node
+    may end between two bytes."""
     try:
         value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
@@ -91,7 +94,7 @@ def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(value: Any) -> float:
-    """0 for what is no time."""
+    """The value as a time; 0 for what is no time."""
     try:
         seconds = float(value or 0)
     except (TypeError, ValueError):
@@ -100,7 +103,8 @@ def _seconds(value: Any) -> float:
 
 
 def code_after_exception(code: int) -> int:
-    """What raised, and was still leaving its interpreter when we stopped it, did not end of our signal."""
+    """The exit code of a rank that has raised. One that was still leaving its interpreter when it was stopped did not
+    end of that signal."""
     return _RAISED if code in _STOP_CODES else code
 
 
@@ -145,7 +149,8 @@ def _error_text(error: dict[str, Any]) -> str:
 
 
 def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
-    """The same, with what the plan knows as secrets masked in its message: records of it may be a group's to read."""
+    """The failure, with what the plan knows as secrets masked in its message: a group may be allowed to read records of
+    it."""
     if failure is None:
         return None
     from worldsize.plan.secrets_file import plan_secret_values
@@ -155,7 +160,7 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
 
 
 def with_storage_reason(failure: Failure, directory: str) -> Failure:
-    """The same failure, laid to the full disk that `directory` lies on."""
+    """The failure, with the full disk that `directory` lies on as its reason."""
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
@@ -175,6 +180,6 @@ def start_failure(
 
 
 def oom_kills() -> int:
-    """How often this machine's kernel has killed for want of memory, or -1 where it does not tell."""
+    """How often this machine's kernel has killed a process because memory had run out; -1 where it does not tell."""
     _, found, rest = read_if_possible("/proc/vmstat").partition(b"\noom_kill ")
     return int(rest.split(None, 1)[0]) if found else -1

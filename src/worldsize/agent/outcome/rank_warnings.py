@@ -14,7 +14,7 @@ _SHOWN = 80
 
 
 def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
-    """One for each of `ranks` that has left an exception."""
+    """A warning for each of `ranks` that has left an exception."""
     for rank in ranks:
         error = read_error(paths, rank)
         if error is not None:
@@ -22,7 +22,7 @@ def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]
 
 
 def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
-    """That of a rank which has left `error`, an exception as `read_error` returns it."""
+    """The warning about a rank that has left `error`, an exception as `read_error` returns it."""
     what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
     return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
 

@@ -23,7 +23,7 @@ STARTER_LOST = "starter-lost"
 
 AGENT_CANCELLED_CODE = 143
 TIMEOUT_CODE = 124
-"""As `timeout` exits, for a run that is given up."""
+"""The exit code, as `timeout`'s, of a run that is given up."""
 
 
 class Verdict(NamedTuple):
@@ -43,19 +43,19 @@ class Verdict(NamedTuple):
 
 
 class PeerVerdict(NamedTuple):
-    """A verdict from elsewhere. `final`: the head has decided; otherwise it is to be weighed."""
+    """A verdict from another node. `final`: the head has decided; otherwise it is to be weighed."""
 
     verdict: Verdict
     final: bool = False
 
 
 def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = None, code: int = 1) -> Verdict:
-    """The verdict on a run that fails now, as a whole, or by a node."""
+    """The verdict on a run that fails now, as a whole or because of a node."""
     return Verdict(why, Failure(reason, what, node_rank, None, code, time.time()))
 
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
-    """The verdict of a node whose keeper was killed, or has told that the process which started it was."""
+    """The verdict of a node whose keeper was killed, or has told that the agent's starter was."""
     what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
     return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host)
 
@@ -69,16 +69,17 @@ def storage_full_verdict(root: str) -> Verdict:
 
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:
-    """That the agent of a node is gone. `host`: the machine's name, where it is known; else ""."""
+    """The verdict that a node's agent is gone. `host`: the machine's name, where it is known; else ""."""
     message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
     return failure_verdict(why, Reason.NODE_FAILURE, message, node_rank, code)
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
-    """What counts, once one more is heard.
+    """The verdict that counts once `heard` has come.
 
-    Ranks fail when they are cancelled, out of time, given up or not needed any more: nothing that is heard after those
-    counts. Of two failures the earlier one does, and one that only tells of a lost peer gives way to any other.
+    Ranks also fail because they are cancelled, out of time, given up or not needed any more: nothing that is heard
+    after such a verdict counts. Of two failures the earlier one counts, and one that only tells of a lost peer gives
+    way to any other.
     """
     if known is None:
         return heard

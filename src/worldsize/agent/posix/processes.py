@@ -1,12 +1,12 @@
 """Process trees on POSIX: start a rank, signal its group, find and end what it left behind.
 
-Every rank leads a session of its own. The agent (and a local run's conductor) is a child subreaper, so that a
-process that leaves its group or session still becomes our child when its parent ends, and can be found and ended.
+Every rank leads a session of its own. The agent (and a local run's conductor) is a child subreaper: a process that
+leaves its group or session still becomes a child of this process when its parent ends, and can be found and ended.
 """
 
 from __future__ import annotations
 
-import _ctypes  # ctypes itself, which only wraps it here, takes 2 ms of every start
+import _ctypes  # ctypes, which would only wrap it here, takes 2 ms of every start
 import errno
 import os
 import signal
@@ -24,20 +24,20 @@ RESET_SIGNALS = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
     *NOTICES,
 )  # fmt: skip
-"""What Python or we ourselves ignore or catch: a rank finds these as a login shell would leave them."""
+"""Signals that Python or the agent ignores or catches: a rank finds these as a login shell would leave them."""
 
 HELPER_OF = "WORLDSIZE_HELPER_OF"
 """The variable of a helper's environment that holds the pid of the agent which started it."""
 
 
 def become_subreaper() -> None:
-    """Orphaned descendants become our children from now on (Linux; elsewhere nothing)."""
+    """Make orphaned descendants children of this process from now on (Linux; elsewhere nothing)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(number: int) -> None:
-    """From now on this process gets the signal when its parent, or the thread of it that has forked, ends (Linux;
-    elsewhere nothing); 0: none any more."""
+    """Have the kernel send this process the signal when its parent, or the parent's thread that has forked it, ends
+    (Linux; elsewhere nothing); 0: no signal any more."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -48,7 +48,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
-    """`name` as a rank with this environment would find it.
+    """The path of `name` as a rank with this environment would find it.
 
     Raises FileNotFoundError, or PermissionError for what is there and cannot be executed.
     """
@@ -72,11 +72,12 @@ def spawn(
     held: Iterable[int] = (),
     umask: int | None = None,
 ) -> int:
-    """Start `program` in a session of its own, its stdout and stderr straight into `log`; its pid.
+    """Start `program` in a session of its own, its stdout and stderr straight into `log`; return its pid.
 
-    No pipe stands between a rank and its file: nothing that we do can block it, and its last words arrive. The signals
-    `held` do not reach it. `umask` is the program's, and not the log's; None: our own. No other thread of ours may make
-    files where it is given. Raises OSError when the program or the log cannot be opened.
+    No pipe stands between a rank and its file: nothing that this process does can block the rank, and its last words
+    arrive. The signals `held` do not reach it. `umask` is the program's, not the log's; None: this process's own. Where
+    it is given, no other thread of this process may make files meanwhile. Raises OSError when the program or the log
+    cannot be opened.
     """
     out = move_above_standard(open_log(log))
     try:
@@ -104,8 +105,8 @@ def spawn_helper(program: str, argv: Sequence[str], environment: Mapping[str, st
 
 
 def is_helper(pid: int) -> bool:
-    """Whether the process descends from one that we have started with `spawn_helper`, or is one: its environment says
-    so, or that of a process between it and us."""
+    """Whether the process is one that this process has started with `spawn_helper`, or descends from one: its
+    environment says so, or that of a process between the two."""
     us = os.getpid()
     while pid not in (0, us):
         if variable(pid, HELPER_OF) == str(us):
@@ -116,7 +117,8 @@ def is_helper(pid: int) -> bool:
 
 
 def move_above_standard(file: int) -> int:
-    """The same file by a number above the standard three: one that is duplicated to itself would be closed."""
+    """The same open file by a number above the standard three: a number that is duplicated to itself would be
+    closed."""
     if file > 2:
         return file
     moved = move_above_standard(os.dup(file))
@@ -125,8 +127,8 @@ def move_above_standard(file: int) -> int:
 
 
 class CpuBinding:
-    """A context: what is started inside runs on `cpus` only; on all of ours when empty. contextlib would take 0.4 ms of
-    every start."""
+    """A context: what is started inside runs on `cpus` only; on all of this process's when empty. contextlib would take
+    0.4 ms of every start."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._cpus = cpus
@@ -143,12 +145,12 @@ class CpuBinding:
 
 
 def exit_code(status: int) -> int:
-    """A wait status as shells say it: the code, or 128+N for signal N."""
+    """A wait status as shells report it: the exit code, or 128+N for signal N."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def reap() -> Iterator[tuple[int, int]]:
-    """Every child that has ended by now: (pid, exit code)."""
+    """Reap every child that has ended by now: (pid, exit code)."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -181,29 +183,29 @@ def signal_group(leader: int, number: int) -> None:
     for each in (number,) if number == signal.SIGKILL else (number, signal.SIGCONT):
         try:
             os.killpg(leader, each)
-        except (ProcessLookupError, PermissionError):
+        except (ProcessLookupError, PermissionError):  # as in `signal_process`
             return
 
 
 def signal_process(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
+    except (ProcessLookupError, PermissionError):  # it has ended, or another user has its pid
         pass
 
 
 def children() -> list[int]:
-    """Our living children, adopted orphans included; zombies count until they are reaped."""
+    """The living children of this process, adopted orphans included; zombies count until they are reaped."""
     return _children(os.getpid())
 
 
 def descendants() -> list[int]:
-    """Everything below us, parents before children."""
+    """All descendants of this process, parents before children."""
     return trees(children())
 
 
 def trees(roots: Iterable[int]) -> list[int]:
-    """`roots` and everything below them, parents before children."""
+    """`roots` and all their descendants, parents before children."""
     found: list[int] = []
     front = list(roots)
     while front:
@@ -213,7 +215,8 @@ def trees(roots: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """The children of each of its threads. Only our own tree is read: there may be hundreds of agents on a machine."""
+    """The children of each of the process's threads. Only this process's own tree is read: there may be hundreds of
+    agents on a machine."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -224,7 +227,7 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
                 found += map(int, file.read().split())
         except FileNotFoundError:
-            if not os.path.exists("/proc/thread-self/children"):  # as in some sandboxes, and no distribution's kernel
+            if not os.path.exists("/proc/thread-self/children"):  # in some sandboxes; kernels of distributions have it
                 return _children_by_parent(pid)
         except OSError:
             continue
@@ -247,12 +250,12 @@ def stat_fields(pid: int) -> list[bytes] | None:
 
 
 def command_line(pid: int) -> tuple[str, ...]:
-    """Its words; none for a process that has ended."""
+    """The words of a process's command line; none for a process that has ended."""
     return tuple(_read(pid, "cmdline").split("\0")[:-1])
 
 
 def variable(pid: int, name: str) -> str:
-    """What an environment variable was when the process executed its program; "" where it is not to be read."""
+    """The value that an environment variable had when the process executed its program; "" where it cannot be read."""
     values = _read(pid, "environ").split("\0")
     return next((value[len(name) + 1 :] for value in values if value.startswith(name + "=")), "")
 
@@ -273,8 +276,8 @@ def host_name() -> str:
 
 
 def local_handle(pid: int, run_id: str, run_dir: str) -> dict[str, Any]:
-    """The native id of a run that the process `pid` of this machine has to start, or has started; the same whoever
-    writes it."""
+    """The native id of a run that the process `pid` of this machine is to start, or has started; the same whichever
+    process writes it."""
     return {
         "type": "local",
         "pid": pid,

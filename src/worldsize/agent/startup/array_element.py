@@ -18,7 +18,7 @@ _OWN = ("outputs", "logs")
 
 
 def complete_own_element(plan: Plan, element: RunPaths) -> None:
-    """`complete_element` for a run that is one of an array; nothing for others. Raises OSError."""
+    """Do what `complete_element` does for a run that is one of an array, and nothing for others. Raises OSError."""
     place = array_of(element)
     if place is None:
         return
@@ -30,12 +30,12 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
     try:
         record.write_configuration(array, element, search)
     except OSError:
-        pass  # its head tries again, and says so
+        pass  # the element's head tries again, and reports it
 
 
 def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:
-    """What is there already stays as it is. `without`: names of outputs that are the array's alone, also while they are
-    written. Raises OSError."""
+    """Make what the element's directory lacks; what is there already stays as it is. `without`: names of outputs that
+    are the array's alone, also while they are written. Raises OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _mirror(array.inrank, element.inrank, _link_file)
@@ -53,7 +53,7 @@ def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...
 def _mirror(
     source: str, target: str, put: Callable[[str, str], None], is_skipped: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """Makes in `target` what `source` holds: directories; links, which others may have made, as links; and files by
+    """Make in `target` what `source` holds: directories; links, which others may have made, as links; and files by
     `put(source, target)`. `is_skipped` says by its name what of `source` itself is left out. Raises OSError."""
     with os.scandir(source) as entries:
         for entry in entries:
@@ -70,6 +70,7 @@ def _mirror(
 
 
 def _link(target: str, path: str) -> None:
+    """Make a symbolic link, unless something has the name already."""
     try:
         os.symlink(target, path)
     except FileExistsError:
@@ -77,17 +78,17 @@ def _link(target: str, path: str) -> None:
 
 
 def _link_file(source: str, path: str) -> None:
-    """One and the same file, as far as the file system knows links."""
+    """Make the target the same file as the source, where the file system has links; else a copy."""
     try:
         os.link(source, path)
     except FileExistsError:
         pass
-    except OSError:  # no links here, or too many of this file
+    except OSError:  # the file system has no links, or this file has too many
         _copy(source, path)
 
 
 def _copy(source: str, path: str) -> None:
-    """A file of the element's own, since its job writes to it."""
+    """Make a file of the element's own, since its job writes to it."""
     if not os.path.lexists(path):
         import shutil
 

@@ -1,5 +1,5 @@
-"""Which attempt an agent begins, where a scheduler starts a run again and does not tell how often it has; and where
-none is begun, since others may have prepared it.
+"""Which attempt an agent begins, where a scheduler starts a run again and does not report how often it has; and where
+it begins none, since others may have prepared it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,14 +19,14 @@ from worldsize.state.exit_records import read_exit
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OVER = 60.0
-"""Seconds after the end of the head's agent in which another node may still begin the same attempt."""
+"""Seconds after the end of the head's agent within which another node may still begin the same attempt."""
 
 
 def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
-    """The plan and the paths of the attempt that this node is to begin: `least`, where that is a number, or the first
-    after it that is new to this node, and is not over.
+    """The plan and the paths of the attempt that this node is to begin: the first, from `least` on where that is a
+    number, that is new to this node and is not over.
 
-    RunFailed for a run that has ended: it stays so.
+    Raises RunFailed for a run that has ended: it is not started again.
     """
     attempt = max(parse_digits(least) or 0, latest_attempt(paths).attempt)
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
@@ -41,17 +41,18 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:
+    """Whether this node has begun the attempt, or the attempt is over."""
     if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
         return True
     try:
         return time.time() - os.stat(paths.exit_record(0)).st_mtime > _OVER
-    except OSError:
+    except OSError:  # the head's agent has not ended
         return False
 
 
 def require_own_attempt(paths: RunPaths) -> None:
-    """UsageError for an attempt whose directories, unlike the run's own, are somebody else's, or open to others: what
-    lies there decides where this agent connects to, and what it starts."""
+    """UsageError for an attempt whose directories, unlike the run's own, belong to somebody else, or are open to
+    others: what lies there decides where this agent connects to, and what it starts."""
     run = os.lstat(paths.root)
     for path in (paths.attempt_dir, paths.events_dir, paths.logs_dir, paths.exit_dir, paths.errors_dir):
         status = os.lstat(path)

@@ -1,4 +1,5 @@
-"""What a batch script does elsewhere, before the nodes meet: see that the run may start at all, execute its setup.
+"""What a batch script does elsewhere, before the nodes meet: check that the run may start at all, and execute its
+setup.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -25,20 +26,21 @@ from worldsize.state.records import Reason, RunState
 from worldsize.state.result import status_of
 
 _LAG = 10.0
-"""Seconds that the records of a run that is over may take to be seen here."""
+"""Seconds that the records of a run that is over may take to become visible here."""
 
 _PAUSE = 0.25
 
 
 def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment for the ranks. RunFailed where they are not to start: once the exit record is written, or
-    without one where another directory has the run's name by now."""
+    """Check what the run waits for, execute its setup, and return the environment for the ranks. RunFailed where they
+    are not to start: once the exit record is written, or without one where another directory has the run's name by
+    now."""
     why = unmet_dependency(paths)
     if why:
         raise _record_unstarted(plan, paths, node_rank, f"it was to start after {why}", Reason.DEPENDENCY, 1)
     if not plan.setup:
         return environ
-    if plan.array:  # setup is executed in the code, which every node may find missing still
+    if plan.array:  # setup is executed in code/, which may still be missing
         from worldsize.agent.startup.array_element import complete_own_element
 
         complete_own_element(plan, paths)
@@ -62,7 +64,8 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
 def unmet_dependency(paths: RunPaths) -> str:
     """Which run that this one waits for has not SUCCEEDED, in words; "" where all have, or may end as they like.
 
-    They are over: whoever started us has waited for that. What they have left may be seen here some seconds later.
+    These runs are over: whatever started this agent has waited for that. Their records may become visible here some
+    seconds later.
     """
     place = array_of(paths)
     listed = read_after(place[0] if place else paths.root)
@@ -79,8 +82,8 @@ def unmet_dependency(paths: RunPaths) -> str:
 
 
 def _state(root: str, waiting: str) -> str | None:
-    """The final state that a run's result tells, else what its records do; None as long as they tell none, and where
-    the directory is another user's than that of the run that waits."""
+    """The final state that a run's result tells, else its exit records; None as long as they tell none, and where the
+    directory is another user's than that of the run that waits."""
     if not has_same_owner(root, waiting):
         return None
     try:

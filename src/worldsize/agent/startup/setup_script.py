@@ -25,8 +25,8 @@ _PAUSE = 0.02
 def environment_after_setup(
     plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
 ) -> dict[str, str] | None:
-    """`environ` as the plan's setup leaves it; what the lines print goes to batch.log, of a node but the first to
-    batch-NNNN.log. None once `stopped()`.
+    """Execute the plan's setup; return `environ` as that leaves it, None once `stopped()`. What the lines print goes to
+    batch.log, on a node other than the first to batch-NNNN.log.
 
     Raises OSError; RunFailed, which says which line failed, and has its exit code.
     """
@@ -52,7 +52,7 @@ def environment_after_setup(
                 return None
             time.sleep(_PAUSE)
         if child.returncode:
-            if stopped():  # by a signal that its processes were sent too
+            if stopped():  # by a signal that was sent to the setup's processes too
                 return None
             raise RunFailed(_failure_text(printed, child.returncode), child.returncode)
         found.seek(0)
@@ -64,8 +64,8 @@ def environment_after_setup(
 
 
 def _open_unnamed_file() -> BufferedRandom:
-    """A file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its number
-    is none that setup lines use for files of their own."""
+    """Open a file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its
+    number is one that setup lines do not use for files of their own."""
     import fcntl
 
     try:

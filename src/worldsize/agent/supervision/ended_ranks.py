@@ -27,13 +27,13 @@ class EndedRanks:
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int) -> None:
         self.hosts: Sequence[str] = ()
         self._plan = plan
-        self._launcher = find_launcher(plan.launcher)  # now: the working directory will change
+        self._launcher = find_launcher(plan.launcher)  # looked up now: the working directory will change
         self._paths = paths
         self._node_rank = node_rank
         self._oom_kills = oom_kills()
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
-        """One for each of the process's ranks; of a launcher, which stands for several, those that it reports.
+        """The failure of each of the process's ranks; for a launcher, which stands for several, those that it reports.
 
         `before` (Unix seconds): only those that failed by themselves earlier, by the times of their exceptions.
         """
@@ -41,7 +41,7 @@ class EndedRanks:
             return self._failures(ended)
         if self._plan.batch is None:
             if not any(self._errors(ended)):
-                return []  # nearly all of many ranks that were told to end
+                return []  # as for nearly all of many ranks that were told to end
             ended = ended._replace(code=code_after_exception(ended.code))
         return [failure for failure in self._failures(ended) if failure.time < before]
 
@@ -55,7 +55,8 @@ class EndedRanks:
         return [self._with_full_disk_reason(failure) for failure in self._launcher.failures(end)]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
-        """A script's TERM may be srun's, whose words about the task that failed first found no room either."""
+        """The failure, with a full disk as its reason where that may be behind it. A script's TERM counts: it may be
+        srun's, whose words about the task that failed first found no room either."""
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure

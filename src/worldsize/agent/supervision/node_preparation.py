@@ -1,4 +1,5 @@
-"""What a node gets ready on its own disk before its ranks start, where the plan has `local`: a wing, by name."""
+"""What a node gets ready on its own disk before its ranks start, where the plan has `local`: done by a wing, found by
+its name."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from worldsize.state.records import Failure
 
 
 class NodePreparation(Protocol):
-    """Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+    """A preparation under way. It is readable, for a selector, once it is over: `ready`, or `failure` says why not."""
 
     failure: Failure | None
     ready: bool
@@ -22,23 +23,23 @@ class NodePreparation(Protocol):
     def fileno(self) -> int: ...
 
     def acknowledge(self) -> None:
-        """What made it readable has been noticed."""
+        """Note that what made it readable has been noticed."""
 
     def finish(self, paths: RunPaths, report: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
-        """The plan and the environment as they are on this node, once it is ready."""
+        """Return the plan and the environment as they are on this node, once it is ready."""
 
     def close(self) -> None:
-        """Nothing of it is left, or only what others still need."""
+        """Leave nothing behind, or only what others still need."""
 
 
 def begin_preparation(plan: Plan, environ: Mapping[str, str], node_rank: int) -> NodePreparation:
-    """Begins to get this node's disk ready. ConfigError where this installation cannot do it."""
+    """Begin to get this node's disk ready. ConfigError where this installation cannot do it."""
     found: NodePreparation = _load("preparation").NodePreparation(plan, environ, node_rank)
     return found
 
 
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
-    """Finds this user's directory on the disks of this machine, before each virtual node has disks of its own.
+    """Find this user's directory on the disks of this machine, before each virtual node has disks of its own.
     ConfigError where this installation cannot do it."""
     _load("directory").remember_own_directory(base, environ)
 

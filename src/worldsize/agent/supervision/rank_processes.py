@@ -22,15 +22,16 @@ from worldsize.state.records import Failure, RankExit, Reason
 
 
 class Leftover(NamedTuple):
-    """A process that outlived the ranks, and that we ended: its command line, and the rank that it belonged to."""
+    """A process that outlived the ranks, and that the agent ended: its command line, and the rank that it belonged
+    to."""
 
     words: tuple[str, ...]
     rank: int | None
 
 
 class RankProcesses:
-    """`exits` holds one entry for each rank that has ended, or could not be started; `leftovers` what they left and we
-    had to end."""
+    """The processes of one node's ranks. `exits` holds an entry for each rank that has ended, or could not be started;
+    `leftovers` the processes that they left and the agent had to end."""
 
     def __init__(self) -> None:
         self.exits: list[RankExit] = []
@@ -49,7 +50,7 @@ class RankProcesses:
         return self._running
 
     def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
-        """The process of each rank, and its CPUs where it is bound; of a launcher, the first rank stands for all."""
+        """The process of each rank, and its CPUs where it is bound; for a launcher, the first rank stands for all."""
         pids = {process.ranks[0]: pid for pid, process in self._running.items()}
         cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
@@ -57,7 +58,7 @@ class RankProcesses:
     def start_all(
         self, plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
     ) -> Failure | None:
-        """Start the node's ranks, in the code; the failure of the first that cannot be started."""
+        """Start the node's ranks, in the code; return the failure of the first that cannot be started."""
         os.chdir(paths.code)
         try:
             launch = prepare_launch(NodeLaunch(plan, world, node, paths, environ, node_shares(plan, node)))
@@ -76,7 +77,8 @@ class RankProcesses:
         return None
 
     def _start(self, process: Process, umask: int | None) -> None:
-        """Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for 126."""
+        """Start one process. Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for
+        126."""
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
@@ -90,13 +92,13 @@ class RankProcesses:
         self._started[pid] = now
 
     def terminate(self) -> None:
-        """TERM to each rank's whole group, which is also woken if it was stopped."""
+        """Send TERM to each rank's whole group, and wake the group if it was stopped."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """KILL to each rank's group, which is nearly everything and found at once; to be called again as long as a rank
-        lives, which then ends everything below us, whatever group or session it has moved to."""
+        """Send KILL to each rank's group, which is nearly everything and found at once. To be called again as long as a
+        rank lives: then it ends all descendants of the agent, whatever group or session they have moved to."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGKILL)
         if self._killed:
@@ -105,7 +107,7 @@ class RankProcesses:
         self._killed = True
 
     def reap(self, stopped: bool) -> list[EndedProcess]:
-        """The ranks that have ended since the last call; `stopped`: we had told them to."""
+        """Reap the ranks that have ended since the last call. `stopped`: the agent had told them to end."""
         now = time.time()
         ended = []
         for pid, code in processes.reap():
@@ -121,9 +123,9 @@ class RankProcesses:
         return ended
 
     def end_leftovers(self, now: float, at_once: bool, patience: float) -> bool:
-        """Once no rank lives: end what the ranks left, TERM first and KILL if `at_once`. True: nothing is left.
+        """End what the ranks left, once no rank lives: TERM first, KILL if `at_once`. Return whether nothing is left.
 
-        `patience`: seconds that each of them has to end by itself, as helpers do once they see that a rank is gone.
+        `patience`: seconds that each process has to end by itself, as helpers do once they see that a rank is gone.
         """
         left = processes.descendants() if at_once else processes.children()
         for pid in left:
@@ -142,7 +144,7 @@ class RankProcesses:
 
 
 def leftover_of(pid: int) -> Leftover | None:
-    """The process as what a rank has left; None for one that has ended, and for a helper of ours."""
+    """The process as a rank's leftover; None for one that has ended, and for a helper of the agent's."""
     words = processes.command_line(pid)
     if not words or processes.is_helper(pid):
         return None

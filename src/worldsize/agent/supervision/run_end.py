@@ -1,8 +1,8 @@
 """Why and when one node's ranks end: the first verdict starts their end; TERM, KILL and the end of the wait for other
 nodes follow by the clock.
 
-Methods take the time, in seconds of one monotonic clock. What is to be done to ranks, other nodes and records is done
-by the objects that are passed in.
+Methods take the time, in seconds of one monotonic clock. The objects that are passed in do what is to be done to ranks,
+other nodes and records.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from worldsize.state.first_failure import FirstFailure, first_failure
 from worldsize.state.records import Failure, Reason
 
 LEFTOVER_PATIENCE = 1.0
-"""Seconds that a process which a rank has started has to end by itself, once the rank is gone."""
+"""Seconds that a process started by a rank has to end by itself, once the rank is gone."""
 
 LATE = 5.0
-"""Seconds beyond their grace for which the other nodes are waited for."""
+"""Seconds beyond their grace for which the agent waits for the other nodes."""
 
 
 class RunEnd:
     """The end of one node's part in a run.
 
-    verdict     why it ends; None as long as it has no reason to
+    verdict     why the part ends; None as long as it has no reason to
     stopped_at  when that was first known (Unix time)
-    node_done   the ranks are gone, and all that they have left
-    parts       what is due by the clock; to be ticked with those of the supervisor
+    node_done   whether the ranks are gone, and all that they have left
+    parts       what is due by the clock; to be ticked with the supervisor's own
     """
 
     def __init__(self, grace: float, ranks: RankProcesses, peers: Peers, recorder: NodeRecorder) -> None:
@@ -66,7 +66,8 @@ class RunEnd:
     # why
 
     def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Weigh one more verdict, or adopt the head's, which is `final`; the first one starts the end of the ranks."""
+        """Weigh one more verdict, or adopt the head's, which is `final`; the first verdict starts the end of the
+        ranks."""
         before = self.verdict
         self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:
@@ -86,8 +87,8 @@ class RunEnd:
             self.decide(Verdict(why, failure), now)
 
     def weigh_failures(self, failures: Sequence[Failure], now: float) -> None:
-        """Weigh the failures of ranks that have just ended. As long as the run goes on, one that another may have
-        caused waits for that."""
+        """Weigh the failures of ranks that have just ended. As long as the run goes on, a failure that another may have
+        caused waits for that one."""
         if self.verdict is not None:
             self.decide_failure(first_failure(failures), now)
         else:
@@ -97,8 +98,8 @@ class RunEnd:
         self.decide_failure(self._first_failure.overdue(now), now)
 
     def _completion_time(self) -> float | None:
-        leading = self._peers.leading
-        return leading.complete_at if leading is not None and self.verdict is None else None
+        leaders = self._peers.leader_tracker
+        return leaders.complete_at if leaders is not None and self.verdict is None else None
 
     def _decide_completion(self, now: float) -> None:
         complete_at = self._completion_time()
@@ -118,7 +119,7 @@ class RunEnd:
 
     def end_node(self, now: float) -> None:
         """End what the ranks have left, once they are gone; the node is done when nothing is left. To be called again
-        and again as soon as ranks have been started, or never will be."""
+        and again once ranks have been started, or never will be."""
         if self.node_done or self._ranks or self._first_failure.decide_at is not None:
             return
         patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0

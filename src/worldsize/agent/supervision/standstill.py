@@ -1,8 +1,8 @@
 """Whether the ranks that are left have come to a standstill: some have ended with 0, and the others wait for ever.
 
-Looked for with each sign of life between the agents, once a rank has ended so, and never before. A rank counts as idle
-while its log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read
-and written. So a rank that spins while it waits is never idle, nor is one that still evaluates or writes.
+The agents look for it with each heartbeat, once a rank has ended so, and never before. A rank counts as idle while its
+log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read and
+written. So a rank that spins while it waits is never idle, nor is one that still evaluates or writes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from worldsize.state.records import Failure, Reason
 
 QUIET_SHARE = 0.05
 QUIET_BYTES = 4096
-"""A second: waiting threads and heartbeats wake up now and then."""
+"""Bytes in a second: waiting threads and heartbeats wake up now and then."""
 
 _LATE = 3
-"""So many times later than it should have come."""
+"""A sample is late when it comes after so many times the period."""
 
 _STATE, _CPU = 0, slice(11, 15)
-"""Where they stand among the fields of `processes.stat_fields`: utime, stime, and those of ended children."""
+"""Where these stand among the fields of `processes.stat_fields`: the state; utime, stime, and those of ended
+children."""
 
 _IO_COUNTERS = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
 
 
 class ProcessActivity(NamedTuple):
-    """What a process tree has done so far: clock ticks, bytes. `held`: somebody has stopped it, or traces it."""
+    """What a process tree has done so far: clock ticks, bytes. `held`: whether somebody has stopped it, or traces
+    it."""
 
     ticks: int
     moved: int
@@ -44,7 +46,8 @@ class ProcessActivity(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A node at a moment (monotonic): the sizes of its ranks' logs, and the work of each of our children's trees."""
+    """A node at a moment (monotonic): the sizes of its ranks' logs, and the work of each tree of the agent's
+    children."""
 
     at: float
     logged: tuple[int, ...]
@@ -67,7 +70,7 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
 class Idleness:
     """For how long one node has been idle, by samples that are taken `every` so many seconds.
 
-    A sample that comes late starts anew: we did not run ourselves meanwhile, and the ranks may not have either.
+    A sample that comes late starts anew: the agent itself did not run meanwhile, and the ranks may not have either.
     """
 
     def __init__(self, every: float, hertz: int) -> None:
@@ -88,7 +91,7 @@ class Idleness:
 
 
 class StandstillDetector:
-    """One node's ranks, to be looked at `every` so many seconds."""
+    """It looks `every` so many seconds whether one node's ranks stand still."""
 
     def __init__(self, plan: Plan, paths: RunPaths, peers: Peers, every: float) -> None:
         self._plan = plan
@@ -97,7 +100,8 @@ class StandstillDetector:
         self._idleness = Idleness(every, os.sysconf("SC_CLK_TCK"))
 
     def check(self, living: Mapping[int, Process], now: float) -> Failure | None:
-        """Why the run is to end, where all that is left of it hangs. Nothing is read before a rank has ended with 0."""
+        """Why the run is to end, where all that is left of it hangs; else None. Nothing is read before a rank has ended
+        with 0."""
         if not self._peers.check_standstill:
             return None
         seconds = self._idleness.seconds(_sample(self._paths, living, now), living)
@@ -130,6 +134,7 @@ def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sampl
 
 
 def _size(path: str) -> int:
+    """The file's bytes; -1 where there is no file."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -149,6 +154,6 @@ def process_activity(root: int) -> ProcessActivity:
 
 
 def _bytes_moved(pid: int) -> int:
-    """Bytes; 0 where the process lets nobody know."""
+    """The bytes that a process has read and written; 0 where it lets nobody know."""
     fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

@@ -49,11 +49,12 @@ TICK = 1.0
 BUSY_TICK = 0.02
 _RELAY, _COMMANDS = "wings.mpi.agent.launcher_relay", "wings.node_commands.agent.command_watcher"
 _HEADS_PATIENCE = 1.02
-"""Of the time that nodes have to meet: one that is there and cannot join tells why, before the head only misses it."""
+"""Of the time that nodes have to meet: one that is there and cannot join reports why, before the head only misses
+it."""
 
 
 class Supervisor:
-    """One node of one attempt. `run()` returns the agent's exit code and has written the exit record by then."""
+    """The agent of one node of one attempt. `run()` writes the exit record, and then returns the agent's exit code."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Supervisor:
         address: str | None = None,
         kept: bool = False,
     ) -> None:
-        """`lifeline` is of a local run's conductor, or of this agent's keeper where it is `kept`."""
+        """`lifeline`: held by a local run's conductor, or by this agent's keeper where the agent is `kept`."""
         self.plan = plan = rendezvous.with_launcher(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
@@ -85,7 +86,7 @@ class Supervisor:
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
         self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
-            self._peers.leading = LeaderTracker(plan)
+            self._peers.leader_tracker = LeaderTracker(plan)
         self._relay: Any = None
         if launcher_facts(plan.launcher).relay and len(plan.nodes) > 1:
             from worldsize.registry import load_module
@@ -114,7 +115,7 @@ class Supervisor:
         signals = SignalPipe()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
         if kept:
-            processes.end_with_parent(0)  # from now on the lifeline tells
+            processes.end_with_parent(0)  # from now on the lifeline reports it
 
     def run(self) -> int:
         processes.become_subreaper()
@@ -144,7 +145,7 @@ class Supervisor:
             self._launch(RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts))
 
     def _advance_preparation(self) -> bool:
-        """Whether this node has on its disk what its ranks need, and all other nodes have it too."""
+        """Have this node's disk prepared; return whether it is ready, and all other nodes' are too."""
         if self._readiness is None:
             from worldsize.agent.supervision.node_preparation import begin_preparation  # few runs need it
 
@@ -173,7 +174,7 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
         if self.plan.errands:
-            from worldsize.registry import find_module  # few need it, and ranks come first
+            from worldsize.registry import find_module  # few runs need it, and ranks start first
 
             if commands := find_module(_COMMANDS):
                 commands.watch_commands(self.paths, self.node.node_rank, self.environ)
@@ -192,7 +193,7 @@ class Supervisor:
             self.end.cut_grace(time.monotonic())
 
     def _suspension_verdict(self) -> Verdict | None:
-        """Why this node is told to end right after it was suspended: the others have ended the run."""
+        """Why this node is told to end, where that is right after it was suspended: the others have ended the run."""
         if self._suspension.is_recent(time.monotonic(), LATE):
             what = f"its agent was stopped for {self._suspension.seconds:.0f} s"
             return verdict.lost_node_verdict(verdict.NODE_LOST, self.node.node_rank, what, self._host.name)
@@ -217,7 +218,7 @@ class Supervisor:
                 failures += self._ended_ranks.failures(ended, self.end.stopped_at if stopped else None)
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
-                    self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 tells nothing of steps that were ended
+                    self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 does not tell of steps that were ended
                 self._peers.check_standstill = True
                 if self.plan.leaders:
                     self._peers.report_ended(ended.process.ranks)
@@ -287,7 +288,7 @@ class Supervisor:
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
         if rule is not None:
-            rule.write_outputs()  # reads all trials: who kills it now loses no exit record
+            rule.write_outputs()  # it reads all trials: an agent killed here has its exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)

@@ -1,4 +1,5 @@
-"""What decides, beside its ranks, whether a run starts and when it is over, if the plan's options name it: a wing's."""
+"""What decides, beside a run's ranks, whether it starts and when it is over, if the plan's options name it: a wing's
+rule."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ class StopRule(Protocol):
     Those that write never raise."""
 
     def prepare(self) -> Failure | None:
-        """Get all ready for the ranks; returns why they are not to start, None where they can."""
+        """Get all ready for the ranks; return why they are not to start, None where they can."""
 
     def start(self, now: float) -> None:
         """Note that the ranks start `now`."""

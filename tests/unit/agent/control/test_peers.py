@@ -329,13 +329,13 @@ def test_ends_on_every_node_count_at_the_moment_at_which_the_head_hears_of_them(
     run = cluster(2)
     nodes = node_major_layout(2, 1)
     plan = Plan("r", "t", "local", 1.0, 0, nodes, ("true",), {}, leaders=(0, 1))
-    run.head.leading = LeaderTracker(plan)
+    run.head.leader_tracker = LeaderTracker(plan)
     run.head.report_ended([0])
     run.clock.now += 5.0
-    assert run.head.leading.complete_at is None
+    assert run.head.leader_tracker.complete_at is None
     run.members[0].report_ended([1])
     run.turn()
-    assert run.head.leading.complete_at == run.clock.now
+    assert run.head.leader_tracker.complete_at == run.clock.now
 
 
 # joining

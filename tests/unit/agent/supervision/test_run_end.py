@@ -374,7 +374,7 @@ class Leaders(LeaderTracker):
 
 def test_a_run_whose_leaders_have_ended_is_complete() -> None:
     node = Node(1.0)
-    node.peers.leading = Leaders(103.0)
+    node.peers.leader_tracker = Leaders(103.0)
     node.runs(2.9)
     assert node.why is None
     node.runs(60.0)
