@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from worldsize.agent.launchers.base import Launcher, rank_failures
 from worldsize.agent.launchers.launcher_failures import FailedRank
 from worldsize.agent.launchers.rank_process import NodeEnd, NodeLaunch, Process
-from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.atomic_files import read_tail
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_variables import RendezvousResult, variable_names
@@ -31,6 +31,8 @@ _TORCHS_PORT = 29400
 """The port that torchrun takes for an endpoint without one."""
 
 _CAUSE = "Root Cause"
+_REPORT = 16 << 20
+"""More bytes than the report of all failed ranks has, with which the log ends."""
 _CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
 _CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
@@ -105,7 +107,7 @@ def _short_name(name: str) -> str:
 
 def root_cause(log: str) -> FailedRank | None:
     """The first failure, by torchrun's own log; None where that names none."""
-    _, _, text = read_if_possible(log).decode("utf-8", "replace").partition(_CAUSE)
+    _, _, text = read_tail(log, _REPORT).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
     if rank is None or said is None:
