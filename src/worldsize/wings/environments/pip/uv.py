@@ -94,9 +94,9 @@ class Uv:
         variables: Mapping[str, str] | None = None,
         on_line: LineCallback | None = None,
     ) -> str:
-        """Execute uv with `words`, and return its standard output. `what` tells people what is being done. `on_line` gets
-        each line of its standard error; without it, lines that tell how far uv is are reported as progress. BuildError,
-        also for a word that would show a login."""
+        """Execute uv with `words`, and return its standard output. `what` tells people what is being done. `on_line`
+        gets each line of its standard error; without it, lines that tell how far uv is are reported as progress.
+        BuildError, also for a word that would show a login."""
         words = tuple(split_short_options(words))
         directory = cwd or self._directory
         files = [word for word in words if word.startswith(self._work.inputs + os.sep) and os.path.isfile(word)]
