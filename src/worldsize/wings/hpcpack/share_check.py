@@ -145,7 +145,8 @@ def check_share(
 def _follow(
     stream: NodeCommandStream, nodes: Mapping[int, _ProbedNode], directory: str, tell: Callable[[str], None]
 ) -> None:
-    """Take what the nodes say, and exchange files with them, until all have ended. Where the job is refused, all are lost."""
+    """Take what the nodes say, and exchange files with them, until all have ended. Where the job is refused, all are
+    lost."""
     try:
         while (said := stream.read_events(_TICK)) is not None:
             for each in said:
