@@ -203,14 +203,14 @@ def _build(
     elsewhere = recipe.spec.build_on == "compute"
     steps = make_remote_steps(config, compute, recipe, start) if elsewhere else run_steps
     work = partial(make_environment, recipe=recipe, steps=steps)
-    abandoned = partial(end_abandoned_run, config, recipe.environ)
+    on_abandoned = partial(end_abandoned_run, config, recipe.environ)
     try:
-        ours = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), abandoned)
+        is_new = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), on_abandoned)
     except WorldsizeError as error:
         error.where = error.where or f"environment {name}"
         raise
-    progress.notice("{} {} in {:.0f} s".format(name, "is built" if ours else "is there", time.monotonic() - began))
-    return ours
+    progress.notice("{} {} in {:.0f} s".format(name, "is built" if is_new else "is there", time.monotonic() - began))
+    return is_new
 
 
 def build_record(environment: Environment, secrets: Collection[str]) -> dict[str, Any]:

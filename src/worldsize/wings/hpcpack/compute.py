@@ -64,13 +64,13 @@ class HpcPackCompute:
         self._environ = environ
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours = self._settings.options
+        options = self._settings.options
         return ComputeFacts(
             self._settings.gpus_per_node,
             kept=KEPT,
-            modules=ours.get("modules", ()),
-            setup=ours.get("setup", ()),
-            mapped=path_mapping(ours),
+            modules=options.get("modules", ()),
+            setup=options.get("setup", ()),
+            mapped=path_mapping(options),
             python=self.python,
             rdzv_endpoint=self._job_options(job).get("rdzv_endpoint"),
             errands=True,

@@ -37,11 +37,11 @@ def submit_all(
     head: HeadNodeClient,
     wanted: Sequence[Requests],
     parents: Callable[[Sequence[int]], Sequence[int]],
-    submitted: Callable[[list[int]], None],
+    on_submitted: Callable[[list[int]], None],
     sleep: Sleep = time.sleep,
 ) -> list[int]:
     """Submit all jobs, or none; return their numbers, in order. `parents` gets the numbers of the jobs before one, and
-    returns those that have to end before it starts; `submitted` gets all numbers as soon as all are submitted.
+    returns those that have to end before it starts; `on_submitted` gets all numbers as soon as all are submitted.
 
     SubmitRejected: refused for good, also where the head says so a moment later. SubmitAgain: nothing was submitted.
     An interrupt leaves none of them, either.
@@ -52,7 +52,7 @@ def submit_all(
             _create_with_tasks(head, made, parents(jobs), jobs, sleep)
         for job in jobs:
             _submit(head, job, sleep)
-        submitted(jobs)
+        on_submitted(jobs)
         _check_accepted(head, jobs[0], sleep)
     except BaseException as error:
         if not isinstance(error, WorldsizeError):

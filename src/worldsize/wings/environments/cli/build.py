@@ -23,12 +23,12 @@ def build(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.job_environment import read_built_description
 
     began = time.monotonic()
-    environment, ours = ensure_environment(options, options.name)
+    environment, is_new = ensure_environment(options, options.name)
     prefix, description = environment.prefix, read_built_description(environment) or {}
     if options.output == "json":
         keys = ("name", "kind", "fingerprint", "digest", "python")
         known: dict[str, Any] = {key: description.get(key) for key in keys}
-        show_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
+        show_json({"prefix": prefix, "built": is_new, "seconds": round(time.monotonic() - began, 3), **known})
     else:
         show(prefix)
     return 0

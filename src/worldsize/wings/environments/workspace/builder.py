@@ -91,11 +91,11 @@ def ensure_built(
     prefix: str,
     make: EnvironmentMaker,
     tell: ProgressCallback,
-    abandoned: Callable[[dict[str, Any]], None] | None = None,
+    on_abandoned: Callable[[dict[str, Any]], None] | None = None,
 ) -> bool:
     """Make sure that the environment is in `prefix`; return whether this process built it.
     However many ask for it at the same time, on however many machines that share the directory, one builds and the
-    others wait. One that is killed leaves nothing that counts: the next begins anew, after `abandoned` was told what
+    others wait. One that is killed leaves nothing that counts: the next begins anew, after `on_abandoned` was told what
     the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
     """
     require_reliable_directory(os.path.dirname(prefix))
@@ -106,7 +106,7 @@ def ensure_built(
     try:
         if is_ready(prefix):
             return False
-        _begin_build(prefix, lock, abandoned)
+        _begin_build(prefix, lock, on_abandoned)
         try:
             with replaced_signal_handlers((signal.SIGTERM, signal.SIGHUP), _exit, _is_default):
                 _make_environment(prefix, make, Build(prefix, tell, log_path(prefix), lock))
@@ -138,11 +138,12 @@ def remove_if_idle(prefix: str) -> bool:
     return True
 
 
-def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    """Remove what an earlier builder left, whose note `abandoned` is told, and make the directory and an empty log."""
+def _begin_build(prefix: str, lock: FileLock, on_abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+    """Remove what an earlier builder left, whose note `on_abandoned` is told, and make the directory and an empty
+    log."""
     note = read_note(lock_path(prefix))
-    if note and abandoned is not None:
-        abandoned(note)
+    if note and on_abandoned is not None:
+        on_abandoned(note)
     discard(prefix)
     lock.note("beginning")
     os.mkdir(prefix, 0o700)
