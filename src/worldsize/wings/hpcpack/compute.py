@@ -163,7 +163,7 @@ class HpcPackCompute:
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
         """Cancel jobs, the last first: those that wait for others do not begin meanwhile. The agents get a signal, and
-        see to the grace; what is forced (`now`) has none."""
+        see to the grace; what is forced (`now`) has none. A job that the head does not know is gone already."""
         from worldsize.wings.hpcpack.head.errors import MissingResource
 
         with self.head(PATIENCE) as head:
