@@ -30,7 +30,7 @@ _SEPARATORS = {
     "BASH_ENV": "",
     "ENV": "",
 }
-"""The variables that are looked at, and what stands between two paths in each."""
+"""The variables that are searched for paths, and the characters that separate paths in each."""
 
 
 class Activation(NamedTuple):
@@ -55,7 +55,7 @@ class Activation(NamedTuple):
     closed: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The same as lines of bash; the modules apart, which are loaded earlier."""
+        """Return the activation as lines of bash, without the modules, which are loaded earlier."""
         found = []
         if self.path:
             found.append(f"export PATH={_join_paths(self.path)}:$PATH")
@@ -67,8 +67,10 @@ class Activation(NamedTuple):
         return found + [f". {shlex.quote(script)}" for script in self.scripts]
 
     def loaded_paths(self, secrets: Collection[str] = ()) -> tuple[str, ...]:
-        """What ranks would execute or load by a name of this machine; nothing of variables that hold secrets, which
-        `secrets` are more of."""
+        """Return the paths of this machine from which ranks would execute or load something.
+
+        Variables that hold secrets are left out: those of `closed`, and those whose values contain one of `secrets`.
+        """
         python = (self.python,) if self.python else ()
         base = venv_home(self.prefix) if self.prefix else None
         home = (*with_interpreters([base]), os.path.join(os.path.dirname(base), "lib")) if base else ()
@@ -84,7 +86,7 @@ class Activation(NamedTuple):
         return bool(self.lines() or self.modules)
 
     def shell_lines(self) -> list[str]:
-        """All of it as lines for a bash that knows no modules yet."""
+        """Return the whole activation, modules included, as lines for a bash that does not know `module` yet."""
         return [*(MODULE_LINES if self.modules else ()), *self.module_lines(), *self.lines()]
 
     def module_lines(self) -> list[str]:
@@ -98,11 +100,12 @@ def activation(
     upon: ExistingEnvironment | None = None,
     secrets: Collection[str] = (),
 ) -> Activation:
-    """Of the environment `found`, which exists by now (None: the current Python), and of what `spec` says beside it;
-    it is a layer on top of `upon`.
+    """Return the activation of the environment `found`, which exists by now (None: the current Python), and of what
+    `spec` adds to it. The environment may be a layer on top of `upon`.
 
-    `$NAME` in the spec's variables and directories is replaced by what `environ`, or a variable before it, says;
-    $PREFIX is the environment itself. `secrets`: names of variables that hold one, beside those whose names say so.
+    `$NAME` in the spec's variables and directories is replaced by its value in `environ`, or by that of a variable
+    before it; $PREFIX is the environment itself. `secrets`: names of variables that hold one, beside those whose names
+    say so.
     UsageError for a directory with a secret in its name.
     """
     base = prefix_activation(found) if found else Activation()
@@ -121,7 +124,7 @@ def activation(
     closed = {name: is_told(name, value) for name, value in variables.items() if value is not None}
 
     def holds_secret(text: str) -> bool:
-        """By what its names mean now: a variable that is set later is still the one of `environ`."""
+        """Whether a variable that `text` names holds a secret: one that the spec sets later is still `environ`'s."""
         named = [match[1] or match[2] for match in _VARIABLE.finditer(text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
@@ -162,7 +165,8 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
 
 
 def expand_variables(text: str, known: Mapping[str, str]) -> str:
-    """Without a shell; names that nobody knows stay as they are. UsageError for what no program could be given."""
+    """Replace a leading `~` and `$NAME` in `text` by their values, without a shell. Unknown names stay as they are.
+    UsageError for a result that is longer than a variable can be."""
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
     whole = _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
@@ -172,6 +176,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
+    """The shell scripts in a directory, in order; none where it is missing or cannot be read."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:

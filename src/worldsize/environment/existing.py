@@ -33,18 +33,19 @@ class ExistingEnvironment(NamedTuple):
 
 
 def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] = {}) -> ExistingEnvironment:
-    """The environment at the absolute path `wanted`, or of that name; `own` are ours by name, which come first.
+    """Return the environment at the absolute path `wanted`, or of that name. `own` maps names of environments that
+    worldsize has built to their prefixes; these come first.
 
     Names are looked for where conda, mamba and virtualenvwrapper keep theirs. NotFound, with the nearest name.
     """
     if os.sep in wanted:
         return _environment_at(wanted)
     if wanted in own:
-        ours = inspect_prefix(own[wanted])
-        if ours is None:
+        built = inspect_prefix(own[wanted])
+        if built is None:
             what, hint = explain_missing_python(own[wanted])
             raise NotFound(f"environment {os.path.basename(own[wanted])}: {what}", None, hint)
-        return ours
+        return built
     untrusted: str | None = None
     for found in filter(None, map(inspect_prefix, _candidate_prefixes(wanted, environ))):
         if is_trusted_prefix(found.prefix):
@@ -65,8 +66,9 @@ def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_trusted_prefix(prefix: str) -> bool:
-    """Whether an environment that a name has led to is what its user means: this user's, root's or a trusted one; or
-    in a tree of one owner, which nobody else can write to, and which lies where nobody else could have put it."""
+    """Whether an environment that was found by its name is the one that the user means: it belongs to this user, to
+    root or to a trusted owner; or it is in a tree of one owner to which nobody else can write, and which lies where
+    nobody else could have put it. False also where its directories cannot be read."""
     try:
         place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link is anybody else's
         if is_reliable_directory(place):
@@ -101,7 +103,7 @@ def venv_home(prefix: str) -> str | None:
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:
-    """Of one of ours that was whole, and has no Python any more: what there was, and the mend."""
+    """Of an environment that worldsize has built, and whose Python was removed since: what is missing, and the mend."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
     mend = f"bring it back; or worldsize env remove {os.path.basename(prefix)}: its next use builds it anew"
@@ -109,8 +111,8 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
-    """The version that the files of a prefix tell; nothing is executed. A symbolic link of bin/python tells more than
-    several directories in lib."""
+    """The version of a prefix's Python by its files, without executing anything; None where they do not tell. The
+    target of the link bin/python counts before the directories in lib, of which there may be several."""
     target = os.path.basename(os.path.realpath(os.path.join(prefix, "bin", "python")))
     named = re.fullmatch(_LIB, target)
     if named:
@@ -138,7 +140,7 @@ def _environment_at(path: str) -> ExistingEnvironment:
 
 
 def _environment_of_python(path: str) -> ExistingEnvironment:
-    """The environment whose `python` it is."""
+    """The environment whose bin/python is the interpreter at `path`. UsageError where there is none."""
     directory, name = os.path.split(os.path.abspath(path))
     found = inspect_prefix(os.path.dirname(directory)) if os.path.basename(directory) == "bin" else None
     if found is not None and os.path.realpath(found.python) == os.path.realpath(path):
@@ -164,7 +166,7 @@ def _environment_directories(environ: Mapping[str, str]) -> list[str]:
 
 
 def _conda_roots(environ: Mapping[str, str]) -> list[str]:
-    """Installations of conda and its kin."""
+    """Directories in which conda, mamba or micromamba may be installed."""
     active = environ.get("CONDA_PREFIX", "")
     parent = os.path.dirname(active)
     found = [
@@ -177,6 +179,7 @@ def _conda_roots(environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
+    """The prefixes that conda has written down; none where its file is missing or cannot be read."""
     home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
@@ -186,6 +189,7 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 
 
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
+    """The error with the nearest name; directories that cannot be read suggest none."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     known = dict.fromkeys(own)

@@ -1,4 +1,4 @@
-"""From what a job or a person calls an environment to its spec."""
+"""Find the spec of an environment by what a job or a command line calls it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class ResolvedEnvironment(NamedTuple):
 
 
 def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, depth: int = 0) -> ResolvedEnvironment:
-    """The spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is wrong.
+    """Return the spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is
+    wrong.
 
     In this order: a name that only Azure has, by `environment_map`; a named environment of the configuration; a path;
-    the name of an environment that exists. `depth`: so many names have led here.
+    the name of an environment that exists. `depth`: how many names were followed to get here.
     """
     if wanted is None:
         return ResolvedEnvironment(None)

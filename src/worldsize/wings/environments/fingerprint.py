@@ -1,4 +1,5 @@
-"""The same spec is the same directory: a digest of everything that decides what is built, and of nothing else."""
+"""The fingerprint of a spec, by which the same spec finds the same directory: a digest of everything that decides what
+is built, and of nothing else."""
 
 from __future__ import annotations
 
@@ -33,11 +34,12 @@ _ACTIVATION_KEYS = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
-    """40 hexadecimal digits. `spec` is complete (sources.py); `machine` is what of the platform decides: its name, the
-    virtual packages, the Python that a virtual environment is made of.
+    """The fingerprint of `spec`, which is complete (sources.py): 40 hexadecimal digits. `machine` holds what matters of
+    the platform (`machine_key`): its name, the virtual packages, the Python that a virtual environment is made of.
 
-    The content of the files that it names counts, where they lie does not. Variables and directories count where build
-    steps see them. NotFound for a file that is not there; UsageError for requirements that are no fixed thing.
+    The content of the files that `spec` names counts, where they lie does not. Variables and directories count where
+    build steps see them. NotFound for a file that is not there; UsageError for requirements that may change: editable
+    ones.
     """
     value: dict[str, Any] = {
         "version": VERSION,
@@ -57,7 +59,7 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
 
 
 def machine_key(recipe: Recipe) -> dict[str, Any]:
-    """What of this machine decides which packages come in: `machine` of `fingerprint`."""
+    """What decides on this machine which packages are installed: `machine` of `fingerprint`."""
     from worldsize.wings.environments.inspect import machine
 
     found: dict[str, Any] = {"platform": machine.platform()}
@@ -72,8 +74,8 @@ def machine_key(recipe: Recipe) -> dict[str, Any]:
 
 
 def lock_fingerprint(lock: Mapping[str, Any]) -> str:
-    """Of an environment that is built from a lock: all that it says but what only describes where it is from, or is put
-    in force later. The digest that it claims is not believed."""
+    """The fingerprint of an environment built from a lock: a digest of all that the lock says, but for what only
+    describes its origin or is put in force later. The digest that the lock claims is not relied on."""
     spec = dict(lock.get("spec") or {})
     if not spec.get("steps"):
         spec = {key: value for key, value in spec.items() if key not in _ACTIVATION_KEYS}
@@ -82,8 +84,8 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
 
 
 def _line_keys(line: str) -> Iterator[str]:
-    """A requirement; instead of a file that it includes, how it does, and that file's lines; with a local path, its
-    content's digest."""
+    """What stands for a line: the requirement itself, and for a local path its content's digest; for a line that
+    includes a file, the way in which it does ("-r" or "-c"), and the lines of that file or the keys of that project."""
     for text in list_lines([line]):
         include = parse_include(text)
         if include is None:
@@ -105,8 +107,8 @@ def _requirement_keys(text: str) -> Iterator[str]:
 
 
 def _file_key(path: str) -> list[str]:
-    """A project is its dependencies: its pyproject.toml, the uv.lock beside it, and the source trees that it takes
-    packages from; a lock file is its content."""
+    """What stands for a file: for a project, its pyproject.toml, the uv.lock beside it, and the source trees that it
+    takes packages from; for a lock file, its content."""
     if not is_project(path):
         assert is_lock(path)
         return ["lock", digest_of(read_named_file(path))]
@@ -117,8 +119,8 @@ def _file_key(path: str) -> list[str]:
 
 
 def _content_digest(path: str) -> str:
-    """The digest of a wheel or an archive, or what stands for a large one; of a directory that of its files' names,
-    sizes and times: to read all of a source tree at each start would take too long."""
+    """The digest of a wheel or an archive; for a large one its name, size and time; for a directory the digest of its
+    files' names, sizes and times: to read all of a source tree at each start would take too long."""
     if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
         return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""What a job runs in, where it has to be built: planned, built before the run, and written down with it."""
+"""The environment of a job where it has to be built: plan it, build it before the run, and record it with the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from worldsize.wings.environments.workspace.prefixes import entries, find_prefix
 
 DEFAULT_CHANNELS = ("conda-forge",)
 _USER_KEYS = frozenset(("spec", "options", "steps"))
-"""Of a description, what a user wrote."""
+"""The keys of a description whose values a user wrote."""
 
 
 def own_names(directory: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def own_names(directory: str) -> dict[str, str]:
 
 
 def _refuse_conda(existing: ExistingEnvironment) -> None:
-    """What exists is never changed; least of all by conda after pip."""
+    """Raise UsageError: an existing environment is never changed, least of all by conda after pip."""
     from worldsize.wings.environments.conda.packages import refuse_pip_packages
 
     if existing.kind == "conda":
@@ -55,8 +55,8 @@ def plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
-    """What `spec` means on a compute, built there already or still to be built; on top of `existing`, if given.
-    UsageError, NotFound for what is wrong with it."""
+    """Return the environment that `spec` means on a compute, built there already or still to be built; on top of
+    `existing`, if given. UsageError, NotFound for what is wrong with it."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
 
     if existing is not None and spec.conda:
@@ -81,8 +81,8 @@ def plan_environment(
         lock,
         tuple(secrets),
     )
-    print_ = lock_fingerprint(lock) if lock else fingerprint(spec, machine_key(recipe))
-    recipe = recipe._replace(fingerprint=print_)
+    digest = lock_fingerprint(lock) if lock else fingerprint(spec, machine_key(recipe))
+    recipe = recipe._replace(fingerprint=digest)
     prefix = find_prefix(directory, recipe)
     kind = "conda" if recipe.is_conda else "venv"
     remarks = (*image_notices(spec), *_unknown_node_notices(recipe, settings, compute), *_lost_variable_notices(lock))
@@ -97,7 +97,7 @@ def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
-    """Packages that conda chooses for this machine may not be those for a cluster's nodes."""
+    """A notice where conda chooses packages for this machine, which may not be those for a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
     from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
@@ -121,7 +121,8 @@ def _base_interpreter(
     compute: str,
     environ: Mapping[str, str],
 ) -> str | None:
-    """What a virtual environment is made of: the version that is asked for, else what `python` means in commands."""
+    """What a virtual environment is made of: the Python version that is asked for, else the interpreter that `python`
+    means in commands; None for an environment that is no virtual one, or that lies on top of another. UsageError."""
     if existing is not None or spec.conda:
         return None
     if spec.version or spec.modules:
@@ -139,7 +140,7 @@ def _base_interpreter(
 
 
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """The virtual packages that a node of the compute was found to have; empty where nobody has looked, or where
+    """The virtual packages that a node of the compute was found to have; empty where no node was probed, or where
     somebody else could have written the answer."""
     path = _probe_file(home, compute)
     found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
@@ -147,7 +148,8 @@ def read_probe(home: str, compute: str) -> tuple[str, ...]:
 
 
 def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Raises StorageError where somebody else could replace the file; OSError."""
+    """Write down the virtual packages that a node of the compute has. StorageError where somebody else could replace
+    the file; OSError."""
     path = _probe_file(home, compute)
     make_private_directory(os.path.dirname(path), follow=True)
     write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
@@ -160,9 +162,9 @@ def _probe_file(home: str, compute: str) -> str:
 def ensure_ready(
     environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
 ) -> bool:
-    """Builds the environment unless it is there; whether it was we who built it. Whoever asks for it at the same time
-    waits. `start` submits a run: one whose steps are executed on its compute is built by one. BuildError, StorageError,
-    ConfigError."""
+    """Build the environment unless it is there, and return whether this process built it. Whoever asks for it at the
+    same time waits. `start` submits a run: build steps that are executed on the compute are one. BuildError,
+    StorageError, ConfigError."""
     if environment.recipe is None or environment.prefix is None:
         return False
     if environment.ready:
@@ -173,8 +175,8 @@ def ensure_ready(
 
 
 def _check_python(prefix: str) -> None:
-    """BuildError where the interpreter that it was made of was removed since: `python` would be the next on PATH. It is
-    not built anew at once, since nodes may still have that interpreter."""
+    """BuildError where the interpreter of the environment was removed since: `python` would be the next on PATH. The
+    environment is not built anew at once, since nodes may still have that interpreter."""
     if inspect_prefix(prefix) is None:
         what, hint = explain_missing_python(prefix)
         raise BuildError(what, f"environment {os.path.basename(prefix)}", hint)
@@ -201,14 +203,14 @@ def _build(
     elsewhere = recipe.spec.build_on == "compute"
     steps = make_remote_steps(config, compute, recipe, start) if elsewhere else run_steps
     work = partial(make_environment, recipe=recipe, steps=steps)
-    abandoned = partial(end_abandoned_run, config, recipe.environ)
+    on_abandoned = partial(end_abandoned_run, config, recipe.environ)
     try:
-        ours = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), abandoned)
+        is_new = ensure_built(prefix, work, lambda what: progress.show_activity(f"{name}: {what}"), on_abandoned)
     except WorldsizeError as error:
         error.where = error.where or f"environment {name}"
         raise
-    progress.notice("{} {} in {:.0f} s".format(name, "is built" if ours else "is there", time.monotonic() - began))
-    return ours
+    progress.notice("{} {} in {:.0f} s".format(name, "is built" if is_new else "is there", time.monotonic() - began))
+    return is_new
 
 
 def build_record(environment: Environment, secrets: Collection[str]) -> dict[str, Any]:
@@ -223,13 +225,13 @@ def build_record(environment: Environment, secrets: Collection[str]) -> dict[str
 
 
 def read_built_description(environment: Environment) -> dict[str, Any] | None:
-    """Of one that was built, whether it is named by what it is made of, by its name or by its path; None of any
-    other."""
+    """The description of an environment that was built, whether it is named by what it is made of, by its name or by
+    its path; None of any other."""
     return read_description(environment.prefix) if environment.prefix and not environment.archive else None
 
 
 def installed_packages(prefix: str) -> list[dict[str, Any]]:
-    """Python's packages in a prefix, whoever made it."""
+    """Name and version of each Python package in a prefix, whoever made it."""
     from worldsize.wings.environments.inspect.installed import installed_distributions
 
     return [{"name": each.name, "version": each.version} for each in installed_distributions(prefix)]

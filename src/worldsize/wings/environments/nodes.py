@@ -1,4 +1,4 @@
-"""An environment looked at from the nodes of a compute: what they have, what imports there, and what will not work."""
+"""Questions to the nodes of a compute: what they have, and which modules of an environment can be imported there."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def check_on_nodes(
     count: int | None,
     environ: Mapping[str, str],
 ) -> tuple[list[NodeReport], int]:
-    """What each node says, of all that can be used or of `count` of their own; and how many were left out. UsageError
-    for a compute without such a capability, and for an environment that is packed or not built."""
+    """Return the report of each usable node, or of `count` nodes of their own; and how many nodes were left out.
+    UsageError for a compute without such a capability, and for an environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment is only there while a run has it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
@@ -53,7 +53,7 @@ def check_on_nodes(
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
-    """Of the environment alone, and the values in `environ` of those that a job names."""
+    """The secret values in the variables of the environment, and in those of `environ` that a job names as secrets."""
     held = {name: value for name, value in found.variables.items() if value}
     of_shell = {name: environ[name] for name in environment.secrets if name in environ}
     return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
@@ -67,7 +67,8 @@ def _argv(
     modules: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """The command, the variables that it wants, and what it names of this machine. `found`: what is put in force."""
+    """The command, the variables that it needs, and the paths of this machine that it names. `found` is put in force
+    first."""
     from worldsize.plan.setup_script import bash_command
 
     distributions = named_distributions(environment) if environment else ()
@@ -104,8 +105,8 @@ class NodeOutput(NamedTuple):
 
 
 def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
-    """Of each node, once all have ended; what the compute itself has to say, where the node says nothing else. Raises
-    as the stream's `read_events`."""
+    """The output of each node, once all have ended; `err` is the compute's own note where the node printed no error.
+    Raises as the stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -156,8 +157,8 @@ class ProbeResult(NamedTuple):
 
 
 def probe(compute: Compute) -> ProbeResult:
-    """Of one node, which the compute chooses. WorldsizeError where it does not tell; UsageError for a compute that
-    cannot execute commands."""
+    """Ask one node, which the compute chooses, for its virtual packages. WorldsizeError where it gives no answer;
+    UsageError for a compute that cannot execute commands."""
     words = ["sh", "-c", 'command -v python3 >/dev/null && exec python3 -c "$0" || exec python -c "$0"', _PROGRAM]
     (answer,) = _read_outputs(execute_on_own_nodes(compute, words, 1, os.sep, _LIMIT), 1)
     for line in answer.out.splitlines():

@@ -42,8 +42,8 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
-    """The environment in `work.prefix`; its description. BuildError; StorageError for a cache that others can write to,
-    since what is compiled and fetched there is installed."""
+    """Make the environment in `work.prefix`, and return its description. BuildError; StorageError for a cache that
+    others can write to, since what is compiled and fetched there is installed."""
     _refuse_masked(recipe)
     work.secrets = secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
     make_private_directory(recipe.cache)
@@ -68,7 +68,7 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
 
 
 def _refuse_masked(recipe: Recipe) -> None:
-    """BuildError for the lock of an environment whose steps held a secret, and `***` would be executed."""
+    """BuildError for the lock of an environment whose steps or downloads held a secret: `***` would be used for it."""
     if recipe.lock is None:
         return
     hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
@@ -92,7 +92,7 @@ def _run_native_steps(
 def _with_compiled(
     work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
-    """The rows of what pip installed, and of what steps did, marked as built here: no index has their like."""
+    """The rows of what pip installed, and rows of what build steps installed, marked as built here: no index has it."""
     known = {row["name"] for row in rows}
     return rows + [
         {
@@ -109,7 +109,8 @@ def _with_compiled(
 
 
 def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
-    """What the environment begins with: conda's packages, whose rows are returned; or a virtual environment."""
+    """Install what the environment begins with: conda's packages, or a virtual environment. Return the rows of conda's
+    packages."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
         cache = packages.ensure_cache_directory(recipe.cache, recipe.environ, recipe.channels, recipe.alias)
@@ -161,16 +162,16 @@ def _install_pip_packages(
 
 
 def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
-    """Bytecode of what conda installed: else each rank of many would write it. Files of other Pythons do not compile,
-    and do no harm."""
+    """Compile the bytecode of what conda installed: else each rank of many would write it. A failure is ignored, since
+    files for other Pythons do not compile, which does no harm."""
     work.report_step("compiling bytecode")
     words = ("-m", "compileall", "-q", "-j", "0", site_packages(work.prefix) or "")
     execute(work, [os.path.join(work.prefix, "bin", "python"), *words], environ, "compileall")
 
 
 def mark_externally_managed(prefix: str) -> None:
-    """conda and pip refuse to change the environment from now on: it is what its description says. A virtual one has no
-    such mark."""
+    """Make conda and pip refuse to change the environment from now on, so that it stays what its description says. A
+    virtual environment gets no such mark."""
     if not os.path.isdir(os.path.join(prefix, "conda-meta")):
         return
     what = "built by worldsize: say what is to be in it, and build it anew"
@@ -226,7 +227,8 @@ def secrets_of_build(
 
 
 def _with_lines(values: Iterable[str]) -> list[str]:
-    """Also each line of those of several: a program's words are masked line by line."""
+    """The values, and each line of those with several lines, since a program's output is masked line by line. Short
+    lines are left out."""
     found = list(dict.fromkeys(values))
     lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
     return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))

@@ -1,4 +1,4 @@
-"""The environments that were built: found by name, seen with who uses them, removed."""
+"""The environments that were built: find them by name, see which runs use them, remove them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
 
 
 def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
-    """Every environment there, whole or not, the last used first."""
+    """Every environment that was built, whole or not, the last used first."""
     found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
     return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
 
 
 def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixEntry:
-    """By its name, a unique beginning of it, or its path. NotFound, UsageError where several answer."""
+    """Find an environment by its name, a unique beginning of it, or its path. NotFound; UsageError where there are
+    several."""
     shelf = environment_entries(config, compute)
     path = os.path.abspath(name) if os.sep in name else None
     exact = [entry for entry in shelf if name == entry.name or path == entry.path]
@@ -67,7 +68,8 @@ def runs_by_prefix(config: Config) -> dict[str, list[str]]:
 
 
 def _is_unfinished(paths: RunPaths) -> bool:
-    """An array has ended once all its elements have, though nobody may have settled it yet."""
+    """Whether a run without a result has not ended. An array has ended once all its elements have, though nobody may
+    have settled it yet; one that cannot be read counts as unfinished."""
     if not is_array(paths):
         return True
     try:
@@ -84,7 +86,8 @@ def _prefix_of_run(paths: RunPaths) -> str | None:
 
 
 def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -> None:
-    """Removes them all, or none. UsageError for one that is being built, or that a run uses which has not ended."""
+    """Remove the environments. UsageError, before any is removed, for one that a run uses which has not ended; and for
+    one that is being built, where those before it are removed already."""
     chosen, used = list(wanted), {} if force else runs_by_prefix(config)
     for entry in chosen:
         if entry.path in used:
@@ -96,8 +99,8 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
 
 
 def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
-    """Removes half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
-    seconds) and that no run uses which has not ended."""
+    """Remove half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
+    seconds) and that no run uses which has not ended; return them. With `dry_run` only return them."""
     used = runs_by_prefix(config)
     found = []
     for entry in environment_entries(config):
@@ -119,7 +122,8 @@ def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Re
 
 
 def disk_size(path: str) -> int:
-    """Bytes on disk, as far as no other environment and no cache shares them."""
+    """Bytes on disk, as far as no other environment and no cache shares them. Files that vanish meanwhile do not
+    count."""
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:

@@ -1,5 +1,5 @@
-"""What files say of an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, and our lock files,
-which hold every package without what is of one machine alone."""
+"""The files that describe an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, and worldsize's
+lock files, which hold every package without what is of one machine alone."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PACKAGE_KEYS = {
 _LOCAL_KEYS = ("prefix", "base", "upon", "created", "took", "host", "clobbered", "steps")
 _DEEPEST = 20
 _CONDA_ONLY_KEYS = frozenset(("dependencies", "prefix", "platforms", "category"))
-"""Keys of conda's files beside those that are ours too; `channels`, `name` and `variables` mean the same."""
+"""Keys of conda's files that worldsize's own do not have; `channels`, `name` and `variables` mean the same in both."""
 
 
 def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
-    """`spec` with what its conda file says in it. `file` stays for what is no list of packages: a project, a lock.
-    `depth`: of the files that name this one.
+    """Return `spec` with what its file says in it. `file` stays for what is no list of packages: a project, a lock.
+    `depth`: how many files have named the next one by `file:` to get here.
 
     NotFound, UsageError with file and line.
     """
@@ -61,14 +61,14 @@ def is_project(path: str) -> bool:
 
 
 def is_lock(path: str) -> bool:
-    """Whether it is a lock file of ours."""
+    """Whether it is a lock file of worldsize's."""
     if not path.endswith((".lock", ".json")):
         return False
     return LOCK_FORMAT.encode() in read_file(path, 400)
 
 
 def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
-    """A conda environment file, in which our own keys may stand too."""
+    """Read a conda environment file, in which worldsize's own keys may stand too, and merge `spec` into it."""
     from worldsize.jobspec.keys.environment import ENVIRONMENT
     from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
     from worldsize.jobspec.reading.nearest import nearest_word
@@ -104,7 +104,8 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
 
 
 def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
-    """What a job says beside its file is added to what the file says, and wins where there can be only one."""
+    """Add what a job says beside its file (`outer`) to what the file says (`inner`); where there can be only one value,
+    the job's wins."""
     defaults = EnvironmentSpec._field_defaults
     changed: dict[str, Any] = {}
     for field, said in outer._asdict().items():
@@ -119,7 +120,7 @@ def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSp
 
 
 def read_named_file(path: str) -> bytes:
-    """What a file holds that a job names. NotFound, UsageError."""
+    """The content of a file that a job names. NotFound, UsageError."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -136,7 +137,7 @@ def _read_text(path: str) -> str:
 
 
 def read_lock(path: str) -> dict[str, Any]:
-    """Raises UsageError for what is no lock file that this worldsize can read."""
+    """Read a lock file. UsageError for what is none, or none that this worldsize can read."""
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:
@@ -155,8 +156,8 @@ def read_lock(path: str) -> dict[str, Any]:
 
 
 def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
-    """What a lock's environment was made of, beside its packages, and what `spec` says in addition. Variables whose
-    values were masked are left out."""
+    """The spec that a lock's environment was made of, without its file, and what `spec` says in addition. Variables
+    whose values were masked are left out."""
     inner = spec_from_json(lock.get("spec") or {})
     variables = {name: value for name, value in inner.variables.items() if MASK not in value}
     return merge_specs(spec._replace(file=None), inner._replace(variables=variables, file=None))
@@ -193,6 +194,7 @@ def _lists_to_tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lock_text(description: Mapping[str, Any]) -> str:
-    """The lock file of an environment, readable, `format` first. What is built from it is the same package set."""
+    """The text of an environment's lock file, readable, `format` first. What is built from it is the same package
+    set."""
     kept = {key: value for key, value in description.items() if key not in _LOCAL_KEYS}
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

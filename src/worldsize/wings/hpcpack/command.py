@@ -1,4 +1,4 @@
-"""hpcpack: what a cluster of HPC Pack needs once: its share on each node, and the proof that all see it."""
+"""hpcpack: mount the share on the nodes of an HPC Pack cluster, which is done once, and prove that all nodes see it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
 
 
 def _apply(mount: Mount, text: str, url: str) -> int:
-    """By the very script that is printed otherwise; the password goes there in its environment."""
+    """Mount the share by the very script that is printed otherwise; the password goes to it in its environment."""
     import subprocess
 
     from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password

@@ -47,7 +47,8 @@ KEPT = (
     "CCP_OWNER_SID",
     "CCP_MPI_NETMASK",
 )
-"""True of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a task of ours is told of its own node alone."""
+"""Variables that are true of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a run's task is told of its own
+node alone."""
 
 _PYTHON = "python3"
 _SHORTEST_ANSWER = 2.0
@@ -63,13 +64,13 @@ class HpcPackCompute:
         self._environ = environ
 
     def facts(self, job: Job) -> ComputeFacts:
-        ours = self._settings.options
+        options = self._settings.options
         return ComputeFacts(
             self._settings.gpus_per_node,
             kept=KEPT,
-            modules=ours.get("modules", ()),
-            setup=ours.get("setup", ()),
-            mapped=path_mapping(ours),
+            modules=options.get("modules", ()),
+            setup=options.get("setup", ()),
+            mapped=path_mapping(options),
             python=self.python,
             rdzv_endpoint=self._job_options(job).get("rdzv_endpoint"),
             errands=True,
@@ -90,7 +91,7 @@ class HpcPackCompute:
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """The compute's own table, where it said what the job did not."""
+        """The result at the key of the compute's own table, where that said what the job did not."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
@@ -124,14 +125,14 @@ class HpcPackCompute:
         return self._handles(submissions, jobs)
 
     def _write_handle(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
-        """At once, so that a run whose client is killed now has its handle all the same."""
+        """Write a single run's handle at once, so that it has one though its client is killed now."""
         from worldsize.common.atomic_files import write_json
 
         if submissions[0].plan.array is None:
             try:
                 write_json(submissions[0].paths.handle, self._handles(submissions, jobs)[0])
             except OSError:
-                pass  # whoever asked for the submission will find the same, and say so
+                pass  # whoever asked for the submission meets the same error, and reports it
 
     def _handles(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> list[Handle]:
         common = {
@@ -157,12 +158,12 @@ class HpcPackCompute:
         return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """A head answers for one job in milliseconds, and for a thousand in a second."""
+        """Seconds until the next look. A head answers for one job in milliseconds, and for a thousand in a second."""
         return min(max(1.0, age * 0.05), 30.0 if queued else 15.0) * min(1 + runs // 100, 4)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """The last first: those that wait for others do not begin meanwhile. A signal tells the agents, who see to the
-        grace; what is forced has none."""
+        """Cancel jobs, the last first: those that wait for others do not begin meanwhile. The agents get a signal, and
+        see to the grace; what is forced (`now`) has none. A job that the head does not know is gone already."""
         from worldsize.wings.hpcpack.head.errors import MissingResource
 
         with self.head(PATIENCE) as head:
@@ -228,7 +229,7 @@ class HpcPackCompute:
         raise UsageError("HPC Pack carries no terminal to a node", "shell", hint)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
-        """The head node, with our account; for requests that are tried again for so many seconds. ConfigError."""
+        """The head node, with the compute's account; requests are tried again for `patience` seconds. ConfigError."""
         from worldsize.wings.hpcpack.head.credentials import obtain_password
 
         access = head_access(self._settings)
@@ -249,13 +250,13 @@ class HpcPackCompute:
 
     @property
     def python(self) -> str:
-        """What runs the agents on the nodes."""
+        """The interpreter that runs the agents on the nodes."""
         return self._settings.python or _PYTHON
 
 
 class UnreachableCompute(HpcPackCompute):
-    """One that is not asked: of a run that somebody else made, or whose head node no configuration here names. Of its
-    runs nothing is known but what their files say; whatever asks a head node is a UsageError that tells `why`."""
+    """The compute of a run that somebody else made, or whose head node no configuration here names: it is not asked. Of
+    its runs only their files tell; whatever would ask a head node raises UsageError, which tells `why`."""
 
     capabilities = frozenset()
 
@@ -271,7 +272,7 @@ class UnreachableCompute(HpcPackCompute):
         return [Observation("unknown", message=self._why)] * len(handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Between two looks at the files, which cost little; nobody else is asked."""
+        """Seconds between two looks at the files, which cost little; nobody else is asked."""
         return 1.0
 
 

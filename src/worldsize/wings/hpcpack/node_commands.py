@@ -1,4 +1,4 @@
-"""Commands on nodes. HPC Pack brings none to a node that a job holds, and nothing back: both go through the share.
+"""Commands on nodes. HPC Pack sends none to a node that a job holds, and returns no output: both go through the share.
 
 On a running run its agents find them (`command_watcher` of the wing `node_commands`); on nodes of their own they are a
 job with a task on each.
@@ -25,7 +25,7 @@ from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.wings.hpcpack.submission import submit_all
 
 ClientFactory = Callable[[float], HeadNodeClient]
-"""The head node, asked again for so many seconds."""
+"""Makes a client of the head node, which tries requests again for so many seconds."""
 
 _GRACE = 10.0
 _TASKS_EVERY = 3.0
@@ -33,7 +33,7 @@ _NOTICE_AFTER = 2.0
 
 
 def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
-    """On nodes of a running run. UsageError, StorageError."""
+    """Execute a command on nodes of a running run. UsageError, StorageError."""
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
     stream: NodeCommandStream = provider("node_commands").execute_on_run(command, share.to_node_path)
@@ -41,8 +41,8 @@ def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
-    """On as many nodes of their own, or those that are named, as a job with the compute's options. What the head node
-    has against it is heard when it says so, which may be later."""
+    """Execute a command on as many nodes of their own, or on those that are named, as a job with the compute's options.
+    The stream reports what the head node refuses once that says so, which may be later."""
     share = asked.share
 
     def submit(directory: str) -> CommandJob:
@@ -85,7 +85,8 @@ class CommandJob:
         return NodeStartStatus(gone=dict(self._gone))
 
     def release(self, ended: bool) -> None:
-        """Where the head does not hear it, the nodes end by themselves: nobody keeps up their lease."""
+        """Cancel the job, unless its commands have `ended`. Errors of the head are ignored: the nodes end by
+        themselves, since nobody renews their lease."""
         if not ended:
             try:
                 with self._heads(NODE_COMMAND_PATIENCE) as head:

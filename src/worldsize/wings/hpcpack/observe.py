@@ -1,4 +1,4 @@
-"""From what the head node says of a job to an observation of a run. Pure, but for the questions in `observations`."""
+"""Turn what the head node says of a job into an observation of a run. Pure, but for the requests of `observations`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ JOB_PROPERTIES = "Id,Name,State,ErrorMessage,RequeueCount,ParentJobIds,SubmitTim
 
 
 def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
-    """One for each handle: from one question for one job, from one list of the owner's jobs for many, and one question
-    more for a job that failed. Never raises for what the head or the way to it may do."""
+    """Return an observation for each handle: by one request for one job, by one list of the owner's jobs for many, and
+    one request more for a job that failed. Errors of the head, or of the connection, give unknown observations."""
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
@@ -47,7 +47,7 @@ def _observe_job(
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
-    """What a job's properties alone tell; None: the head knows no such job."""
+    """The observation that a job's properties alone allow; `row` is None where the head knows no such job."""
     if row is None:
         return Observation("absent", message=f"HPC Pack knows no job {job} any more")
     if row.get("name") not in (None, "", job_name(run_id)):
@@ -94,7 +94,8 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
 
 
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
-    """The properties of each job; None for one that the head does not know (any more). Raises what a request raises."""
+    """Return the properties of each job; None for one that the head does not know (any more). Raises what a request
+    raises."""
     wanted = list(dict.fromkeys(numbers))
     found = _read_job_list(head, wanted) if len(wanted) > 1 else {}
     for job in wanted:
@@ -107,7 +108,7 @@ def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Propertie
 
 
 def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties | None]:
-    """The newest jobs first, until all that are wanted have been seen, or could have been."""
+    """Read the list of the owner's jobs, the newest first, until it has named all that are wanted, or older ones."""
     left, oldest = set(wanted), min(wanted)
     found: dict[int, Properties | None] = {}
     asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}

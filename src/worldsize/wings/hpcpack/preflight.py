@@ -29,8 +29,8 @@ _NODES_HINT = "`worldsize nodes` shows what there is"
 
 
 def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """That the head node answers this account, and has the nodes, groups and templates that are named: one request, and
-    one more for a template, or for a head of the older generation."""
+    """Check that the head node answers this account, and has the nodes, groups and templates that are named: one
+    request, and one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
             unverified = take_certificate_notice(head.access)
@@ -51,7 +51,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """Pure."""
+    """Check the nodes and groups that `said` names, and their number, against those `found`. Pure."""
     wanted, groups, size = items_of(said.get("nodes", "")), items_of(said.get("node_group", "")), len(plan.agents)
     known = {node.name.lower(): node for node in found}
     names = [node.name for node in found]
@@ -86,14 +86,14 @@ def _check_names(
 
 
 def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
-    """Those that are in all of the groups, or, unless `every`, in one of them."""
+    """The nodes that are in all of the groups, or, unless `every`, in one of them."""
     wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
     return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
 
 
 def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
-    """More may come online: only what the cluster does not have at all is an error."""
+    """Check that there are enough nodes. More may come online: only too few in all are an error."""
     usable = [node for node in may if node.usable]
     what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
@@ -123,8 +123,8 @@ _ID_PLACEHOLDER = "0" * 22
 
 
 def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str = "") -> Iterator[CheckResult]:
-    """That the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes it.
-    `place`: where the compute is configured, `compute.NAME.`."""
+    """Check that the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes
+    it. `place`: where the compute is configured, `compute.NAME.`."""
     try:
         share = require_mounted(share, place)
     except ConfigError as error:
@@ -143,7 +143,7 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str 
 
 
 def check_lines(asked: RequestSettings, plan: Plan, runs_dir: str) -> Iterator[CheckResult]:
-    """Whether a run in `runs_dir`, or an element of an array there, has command lines that are not too long."""
+    """Check that the command lines of a run in `runs_dir`, or of an element of an array there, are not too long."""
     root = (
         os.path.join(runs_dir, _ID_PLACEHOLDER, _ID_PLACEHOLDER + "_9999")
         if "_" in plan.run_id
@@ -172,7 +172,7 @@ def _nearest_directory(directory: str) -> str:
 
 
 def _check_features(directory: str) -> Iterator[CheckResult]:
-    """Whether we may write there, and what of a file system its file server leaves us."""
+    """Check that this user may write there, and which features of a file system its file server has."""
     try:
         found = probe_share_features(directory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""From a job and its plan to the requests that submit it, and to a preview that people can read. Pure."""
+"""Make of a job and its plan the requests that submit it, and a preview that people can read. Pure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _START = (
     "or sys.exit('worldsize agent: not your run');runpy.run_path('/proc/self/fd/%d/agent.pyz'%f,None,'__main__')"
 ).replace("'", '"')
 """Starts the agent in the run's directory, with the share's root as working directory. The run may have been removed
-while it waited, and where users can make directories, somebody else may have made one of its name. So it must belong to
-the account, to root, or to whom the mount shows as the owner of all; and be open to others only as the mount shows all,
-which is never so below a root with the sticky bit. What is executed then lies in the directory that was looked at."""
+while it waited, and where users can make directories, somebody else may have made one of its name. So the directory
+must belong to the account, to root, or to whom the mount shows as the owner of all; and may be open to others only as
+far as the mount shows all directories to be, which does not count below a root with the sticky bit. What is executed
+lies in the very directory that was checked."""
 
 ATTEMPT = "WORLDSIZE_ATTEMPT"
-"""The job's variable that says which attempt is to begin; agents without it find that out."""
+"""The job's variable that tells which attempt is to begin; without it, agents find that out themselves."""
 
 _LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
 _TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
@@ -58,7 +59,8 @@ _PROTECTED = {
     "project": "hpcpack.project",
     "jobtemplate": "hpcpack.template",
 }
-"""Properties that decide how ranks are laid out or how we find them, or that have a key: what to say instead."""
+"""Properties that decide how ranks are laid out or by which jobs are found, or that have a key; with what to say
+instead."""
 
 
 class RequestSettings(NamedTuple):
@@ -87,7 +89,8 @@ def job_name(run_id: str) -> str:
 
 
 def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
-    """Raises JobError for a property that is not to be said this way."""
+    """The requests that submit a run. JobError for a property that must not be given by `job_properties`; ConfigError
+    for a command line that is too long."""
     pinned = pinned_nodes(asked.said, plan)
     lines = command_lines(asked, plan, paths)
     return Requests(
@@ -104,7 +107,7 @@ def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[s
 
 
 def command_line(words: Sequence[str]) -> str:
-    """ConfigError for one that is too long."""
+    """A task's command line of these words. ConfigError for one that is too long."""
     line = shlex.join(words)
     if len(line) > LONGEST_LINE:
         what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
@@ -113,8 +116,8 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
-    """The nodes that are named: all where as many names are said as the run has nodes; else the first, where torchrun
-    meets on a node of that name."""
+    """The names of the nodes that are fixed, by node rank: all where the job names as many as the run has nodes; else
+    the first, where torchrun meets on a node of that name."""
     names = items_of(said.get("nodes", ""))
     if len(names) == len(plan.agents):
         return dict(enumerate(names))
@@ -187,7 +190,7 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
 
 
 def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
-    """Those of `jobs`, the elements before it, that have to end before the next element may start.
+    """The jobs that have to end before the next element of an array may start, of the `jobs` of the elements before it.
 
     All but the last `at_once - 1`, and not only the one that is `at_once` before it: when a waiting one is cancelled,
     its own parents still run. Of long arrays the last hundred stand for all.

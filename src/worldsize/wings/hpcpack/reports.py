@@ -1,4 +1,4 @@
-"""What an HPC Pack cluster tells people: its nodes, in both generations of its interface, and what runs used."""
+"""Reports of an HPC Pack cluster: its nodes, in both generations of its interface, and what runs have used."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _HOUR = 3600.0
 
 
 def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
-    """Every node, by name. `gpus`: of each, since no head tells. With `metrics`, what of them is in use, from one
-    request more. All properties are asked for: HPC Pack 2016 refuses names that it does not know. Raises what a request
-    raises; SubmitRejected for an answer that says nothing of nodes."""
+    """Return every node. `gpus`: the number in each, which no head tells. With `metrics`, also what of them is in use,
+    by one request more. All properties are asked for: HPC Pack 2016 refuses names that it does not know. Raises what a
+    request raises; SubmitRejected for an answer that says nothing of nodes."""
     try:
         found = None if head.access.generation == "2016" else _read_nodes_2019(head)
         used = _metrics(head) if metrics and found is not None else {}
@@ -32,7 +32,8 @@ def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -
 
 
 def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
-    """HPC Pack counts time, and neither GPUs nor what processes took. Raises what a request raises."""
+    """Return what each job has used; None for one that has not ended. HPC Pack counts time, and neither GPUs nor what
+    processes took. Raises what a request raises."""
     found = jobs_of(head, [int(handle["job"]) for handle in handles])
     return [_usage(found[int(handle["job"])], handle) for handle in handles]
 
@@ -47,7 +48,7 @@ def _usage(row: Properties | None, handle: Handle) -> Usage | None:
 
 
 def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
-    """HPC Pack 2019's; None where the head does not know them."""
+    """Read the nodes as HPC Pack 2019 lists them; None where the head knows no such list."""
     try:
         found = head.get("/cluster/nodes")
     except MissingResource:
@@ -60,7 +61,7 @@ def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
 
 
 def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) -> ComputeNode:
-    """`used`: its metrics. ValueError for one that has no name, or none that a host can have."""
+    """A node by its properties; `used`: its metrics. ValueError for one without a name that a host can have."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
         raise ValueError(f"{name!r:.80} is no node's name")
@@ -91,7 +92,8 @@ def _number(said: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
-    """By node, in lower case; nothing where the head has none to tell."""
+    """Read the nodes' metrics, by node, in lower case; none where the head has none, or its answer is not understood:
+    a list of nodes is complete without."""
     try:
         found = head.get("/cluster/nodes/metrics", metricNames="HPCCpuUsage,HPCCoresInUse")
         return {

@@ -37,14 +37,15 @@ HEAD: Mapping[str, Key] = {
 }  # fmt: skip
 
 KEYS: Mapping[str, Key] = {**HEAD, **HPCPACK, **SETUP}
-"""Of a configured compute: what it alone says, and what a job may say as well."""
+"""The keys of a configured compute: those that it alone has, and those that a job may have as well."""
 
 NO_PASSWORD = "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
 _BASE = "/hpc"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Its runs are on its share; its `python` is a path of the nodes, which have file systems of their own."""
+    """The settings with a default `runs_dir`, on the share. `python` stays as it is: it is a path of the nodes, which
+    have file systems of their own."""
     local = local_share(values["options"].get("share", {}))
     return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
 
@@ -59,7 +60,7 @@ def path_mapping(options: Mapping[str, Any]) -> Mapped:
 
 
 def local_share(share: Mapping[str, Any]) -> str | None:
-    """Where this machine sees the share; None where nobody says and no name of it is a directory here."""
+    """Where this machine sees the share; None where that is not configured, and no name of it is a directory here."""
     if share.get("local"):
         return str(share["local"])
     head, node = str(share.get("head", "")), str(share.get("node", ""))
@@ -92,12 +93,12 @@ class HeadAccess(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Whose jobs ours are."""
+        """The account that owns worldsize's jobs."""
         return self.as_user or self.user
 
 
 def head_access(settings: ComputeSettings) -> HeadAccess:
-    """ConfigError for a table that does not say enough."""
+    """How the head node of a compute is reached. ConfigError for a table that does not say enough, or an unsafe URL."""
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
         if not said.get(key):
@@ -112,7 +113,7 @@ def head_access(settings: ComputeSettings) -> HeadAccess:
 
 
 def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
-    """What a handle keeps of it: for people, and to find the configured compute again."""
+    """The fields of a handle about head node and share: for people, and to find the configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
@@ -124,8 +125,8 @@ def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool
 
 
 def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of HPC Pack for a job: the compute's options under the job's own, key by key; `job_properties` name
-    by name."""
+    """The options for a job in HPC Pack: the compute's, replaced by the job's own key by key; `job_properties` name by
+    name."""
     apart = (*HEAD, "modules", "setup")
     found = {key: value for key, value in options.items() if key not in apart}
     raw = {**found.get("job_properties", {}), **said.get("job_properties", {})}
@@ -134,8 +135,7 @@ def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str
 
 
 class Share(NamedTuple):
-    r"""Its names.
-
+    r"""The names of the shared directory.
     head   as Windows calls it (`\\HEAD\CcpSpoolDir\app`), or a path of this machine
     node   as the Linux nodes call it (`/app`)
     local  where this machine has it mounted; None where it has not
@@ -146,7 +146,7 @@ class Share(NamedTuple):
     local: str | None = None
 
     def path_mapping(self) -> tuple[tuple[str, str], ...]:
-        """As ComputeFacts say it, whichever way of links a path here takes."""
+        """The mapping of paths as in ComputeFacts, of the share's path here both as configured and without links."""
         if self.local is None:
             return ()
         ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
@@ -175,7 +175,7 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
 
 
 def share_of(options: Mapping[str, Any]) -> Share | None:
-    """A configured compute's; None where it names none."""
+    """The share of a configured compute; None where it names none."""
     said = options.get("share", {})
     node = str(said.get("node", "")).rstrip("/") or str(said.get("node", ""))
     head = str(said.get("head", ""))

@@ -1,4 +1,4 @@
-"""A shared directory and the nodes that share it, proved: what is written here is read there, and the other way."""
+"""Prove that nodes share a directory with this machine: what is written here is read there, and the other way."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _TICK = 0.02
 
 
 class NodeCheck(NamedTuple):
-    """One node. `round_trip`: seconds that a new file took at most to be seen there and its answer here; None: it was
-    not. `driver` is NVIDIA's; `torch` {version, cuda, gpus}, {} for none; `problem` is "" for a node that trains."""
+    """The result for one node. `round_trip`: the most seconds until a new file was seen there, and its answer here;
+    None where it was not. `driver` is NVIDIA's; `torch` is {version, cuda, gpus}, {} for none; `problem` is "" for a
+    node that can train."""
 
     node: str
     host: str | None
@@ -39,8 +40,8 @@ class NodeCheck(NamedTuple):
 
 
 class _ProbedNode:
-    """A node while it is probed: what it says, and files that go back and forth between us and it. The first finds the
-    node; the others are timed."""
+    """A node while it is probed: what it says, and the files that go back and forth between this machine and it. The
+    first finds the node; the others are timed."""
 
     def __init__(self, node: int, name: str, directory: str) -> None:
         self._node = node
@@ -60,7 +61,7 @@ class _ProbedNode:
             self._said[said.kind] += said.data
 
     def exchange(self, names: Collection[str]) -> None:
-        """Take the answer if it is there, and ask again. `names`: what is in the directory."""
+        """Take the node's answer if it is there, and ask again. `names`: what is in the directory."""
         name = f"pong-{self._node}-{self._answered}"
         if self._answered == ROUNDS or name not in names:
             return
@@ -113,7 +114,7 @@ class _ProbedNode:
 def check_share(
     compute: Compute, share: Share | None, python: str, tell: Callable[[str], None]
 ) -> tuple[ShareFeatures, list[NodeCheck]]:
-    """Every node that the compute can use, one task on each; `tell` is given news for people. ConfigError,
+    """Check every node that the compute can use, by one task on each; `tell` gets messages for people. ConfigError,
     StorageError; what the compute raises."""
     share = require_mounted(share, f"compute.{compute.name}.")
     local = str(share.local)
@@ -144,7 +145,8 @@ def check_share(
 def _follow(
     stream: NodeCommandStream, nodes: Mapping[int, _ProbedNode], directory: str, tell: Callable[[str], None]
 ) -> None:
-    """Until nothing more will come."""
+    """Take what the nodes say, and exchange files with them, until all have ended. Where the job is refused, all are
+    lost."""
     try:
         while (said := stream.read_events(_TICK)) is not None:
             for each in said:

@@ -1,4 +1,4 @@
-"""What the file system of a shared directory can do, found out by trying."""
+"""Find out by trying what the file system of a shared directory can do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LACKS = {
 
 
 class ShareFeatures(NamedTuple):
-    """What run directories ask for, as this machine sees it. `modes`: what is made for its owner alone stays so."""
+    """The features that run directories need, as this machine sees them. `modes`: what is made for its owner alone
+    stays so."""
 
     modes: bool
     links: bool
@@ -34,7 +35,7 @@ class ShareFeatures(NamedTuple):
 
 
 def probe_share_features(directory: str) -> ShareFeatures:
-    """Tried in a directory of its own below that one, which is removed. OSError where nothing can be written."""
+    """Try the features in a new directory below `directory`, which is removed. OSError where nothing can be written."""
     with TemporaryDirectory(prefix=".worldsize-check-", dir=directory, ignore_cleanup_errors=True) as probe:
         path = os.path.join(probe, "file")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -47,6 +48,7 @@ def probe_share_features(directory: str) -> ShareFeatures:
 
 
 def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
+    """Whether `make` makes a link; any error of the file system counts as no."""
     try:
         make(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""The share, mounted on a Linux node: one shell script that does it now and at every start. Pure."""
+"""Mount the share on a Linux node: one shell script that does it now and at every start. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Mount(NamedTuple):
 
     @property
     def options(self) -> str:
-        """Links in our run directories need mfsymlinks; the head may start later than a node (_netdev, nofail)."""
+        """The options of the mount: links in run directories need mfsymlinks; the head may start later than a node
+        (_netdev, nofail)."""
         said = {
             "credentials": self.credentials,
             "vers": self.version,
@@ -56,8 +57,9 @@ class Mount(NamedTuple):
 
 
 def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
-    r"""UsageError for words that name nothing. `share` may be written as Windows does; `owner` is USER or USER:GROUP,
-    without it the name in `user`, which is what HPC Pack calls the account that it runs a person's tasks under."""
+    r"""Make a Mount of words of the command line. UsageError for one that is not valid. `share` may be written as
+    Windows does; `owner` is USER or USER:GROUP, without it the name in `user`, which is what HPC Pack calls the account
+    that it runs a person's tasks under."""
     name, place = share.replace("\\", "/").rstrip("/"), at.rstrip("/")
     person, _, group = (owner or user.rpartition("\\")[2]).partition(":")
     modes = (mode or ("750" if group else "700")).lstrip("0")
@@ -79,7 +81,8 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
 
 
 def script(mount: Mount) -> str:
-    """For a node's root: as often as one likes. It takes the password from the environment, or asks for it."""
+    """The script, to be run by root on a node, as often as one likes. It takes the password from the environment, or
+    asks for it."""
     domain, _, name = mount.user.rpartition("\\")
     values = {
         "share": mount.share,

@@ -1,4 +1,4 @@
-"""Giving jobs to the head node exactly once, however bad the connection is.
+"""Submit jobs to the head node exactly once, however bad the connection is.
 
 A job does nothing until it is submitted, so that whatever went wrong before leaves no more than an entry in a list.
 """
@@ -20,10 +20,10 @@ from worldsize.wings.hpcpack.render import ATTEMPT, Requests
 from worldsize.wings.hpcpack.states import ACCEPTED_STATES, state_of
 
 SEARCH_PAUSES = (1.0, 3.0)
-"""Seconds before each look for what a lost reply may have created: the head may still be at it."""
+"""Seconds before each look for what a request without an answer may have created: the head may still be at it."""
 
 ACCEPTANCE_PAUSES = (0.4, 1.2)
-"""Seconds before each look at whether the head finds a submitted job right."""
+"""Seconds before each look at whether the head accepts a submitted job."""
 
 _REQUEUE_EVERY = 0.3
 _ROUNDS = 3
@@ -37,11 +37,11 @@ def submit_all(
     head: HeadNodeClient,
     wanted: Sequence[Requests],
     parents: Callable[[Sequence[int]], Sequence[int]],
-    submitted: Callable[[list[int]], None],
+    on_submitted: Callable[[list[int]], None],
     sleep: Sleep = time.sleep,
 ) -> list[int]:
-    """The numbers of all jobs, in their order: all are submitted, or none. `parents` is told of those before a job, and
-    names what has to end before it starts; `submitted` is told of all as soon as they are.
+    """Submit all jobs, or none; return their numbers, in order. `parents` gets the numbers of the jobs before one, and
+    returns those that have to end before it starts; `on_submitted` gets all numbers as soon as all are submitted.
 
     SubmitRejected: refused for good, also where the head says so a moment later. SubmitAgain: nothing was submitted.
     An interrupt leaves none of them, either.
@@ -52,7 +52,7 @@ def submit_all(
             _create_with_tasks(head, made, parents(jobs), jobs, sleep)
         for job in jobs:
             _submit(head, job, sleep)
-        submitted(jobs)
+        on_submitted(jobs)
         _check_accepted(head, jobs[0], sleep)
     except BaseException as error:
         if not isinstance(error, WorldsizeError):
@@ -66,7 +66,7 @@ def submit_all(
 def _create_with_tasks(
     head: HeadNodeClient, made: Requests, parents: Sequence[int], jobs: list[int], sleep: Sleep
 ) -> None:
-    """Add the number of a configured job to `jobs`, as soon as it is there, and its tasks to the job, each once."""
+    """Create a job, add its number to `jobs` as soon as it exists, and add its tasks to the job, each once."""
     values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
     for _ in range(_ROUNDS):
         job = _do_once(lambda: _create_job(head, values), lambda: _find_job(head, values["Name"]), sleep)
@@ -82,8 +82,8 @@ def _create_with_tasks(
 
 
 def _do_once(act: Callable[[], Any], find: Callable[[], Any], sleep: Sleep) -> Any:
-    """What `act` returns. After an answer that was lost, `find` looks twice for what came of it, and what it finds is
-    returned; where that is nothing, it is tried again."""
+    """Return what `act` returns. After a lost answer, `find` looks twice for what came of the request, and what it
+    finds is returned; where that is nothing, `act` is tried again."""
     for _ in range(_ROUNDS):
         try:
             return act()
@@ -106,7 +106,7 @@ def _create_job(head: HeadNodeClient, values: Properties) -> int:
 
 
 def _find_job(head: HeadNodeClient, name: str) -> int | None:
-    """The newest of this user's jobs of this name that are being configured; of their newest jobs."""
+    """Find the newest job of this name that is still being configured, among this user's newest jobs."""
     asked = {"properties": "Id,Name,State", "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
     newest = islice(head.read_rows("/jobs", **asked), _NEWEST)
     found = [row for row in newest if row.get("name") == name and row.get("state", "").lower() == "configuring"]
@@ -123,7 +123,7 @@ def _task_names(head: HeadNodeClient, job: int) -> list[str]:
 
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """With the password only where the head says that it has none of ours."""
+    """Submit a job; with the password only where the head says that it has none of this account."""
     path = f"/jobs/{job}/submit"
 
     def submit() -> None:
@@ -138,7 +138,8 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """SubmitRejected for a job that the head does not find right. Once it cannot be asked, `observe` will say so."""
+    """SubmitRejected for a job that the head does not accept. A head that does not answer any more raises nothing:
+    later observations find out."""
     head.limit_patience(FOLLOW_UP_PATIENCE)
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
@@ -156,7 +157,7 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
     """Put a job back into the head's queue. SubmitRejected in the head's words; SubmitAgain. Agents find out which
-    attempt they begin; a variable of the job says so sooner than every file system, where the head takes it.
+    attempt they begin; a variable of the job, which not every head takes, says so sooner than every file system.
 
     A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
     """

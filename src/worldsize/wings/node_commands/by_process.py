@@ -1,5 +1,5 @@
-"""A command on nodes, on its way: one process here (srun, or the node program itself) that tells of all nodes in
-the lines of `wings.node_commands.agent.run_command`. Its standard input is the lifeline of what it started."""
+"""A command on nodes by way of one process here (srun, or the node program itself), which reports on all nodes in the
+lines of `wings.node_commands.agent.run_command`. Its standard input is the lifeline of what it started."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _BEGINNING = "from __future__ import annotations\n"
 def program() -> str:
     """The node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in it."""
 
-    def imported(found: re.Match[str]) -> str:
+    def imported_source(found: re.Match[str]) -> str:
         return _source(sys.modules[found[1]]).partition(_BEGINNING)[2]
 
-    return re.sub(_IMPORTED, imported, _source(run_command))
+    return re.sub(_IMPORTED, imported_source, _source(run_command))
 
 
 def _source(module: ModuleType) -> str:
@@ -62,9 +62,9 @@ def command_spec(
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """What the node program is to do. A node finds its number under the name that `variable` holds there, in
-    `numbers`, or in `variable` itself; without it one program stands for all nodes of the command. `there`: what the
-    nodes call a path of ours."""
+    """The order for the node program. A node finds its number in `numbers`, under the name that `variable` holds there,
+    or without `numbers` in `variable` itself; without `variable` one program serves all nodes of the command. `there`
+    gives the nodes' name for a path of this machine."""
     count = len(command.plan.nodes if command.plan else command.nodes)
     own = {**command.variables, "WORLDSIZE_NODE_COUNT": str(count)}
     if command.paths is not None:
@@ -84,18 +84,19 @@ def command_spec(
 
 
 def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
-    """The environment in which the node program finds its order: its command line can be read by everybody."""
+    """`environ` with the order for the node program, which is not on its command line: everybody can read that."""
     return {**environ, run_command.ORDER: json.dumps(wanted)}
 
 
 class OutputRules(NamedTuple):
-    """How the program talks that reaches the nodes. Lines are those of its standard error.
+    """What the output of the program means that reaches the nodes. Lines are those of its standard error.
 
-    on_refusal           the error for what it printed when no node was reached
-    pass_on              lines that are told before any node was reached
-    ignore               lines that are told to nobody
+    on_refusal           makes the error of what it printed when no node was reached
+    pass_on              lines that are shown before any node was reached
+    ignore               lines that are never shown
     fatal                lines after which it will end, or should
-    parent_death_signal  it hears TERM when we are killed; otherwise it finds out by its lifeline, once it reads it
+    parent_death_signal  whether it gets TERM when this process is killed; otherwise it learns that by its lifeline,
+                         once it reads it
     """
 
     on_refusal: Callable[[str], WorldsizeError]
@@ -153,7 +154,7 @@ class ProcessCommandStream:
         return said
 
     def stop(self) -> None:
-        """The lifeline reaches commands that run; what has not begun yet, because it waits, hears TERM alone."""
+        """Ask for the end. The lifeline reaches commands that run; a program that still waits gets TERM alone."""
         self._send(transports.STOP)
         self._asked = True
         if self._reached:
@@ -163,8 +164,9 @@ class ProcessCommandStream:
         self._signal_overdue()
 
     def close(self) -> None:
-        """The commands' groups are killed whole on their nodes first. srun would have each process killed in its turn,
-        where Slurm has no control groups, and what one of them starts meanwhile would live on."""
+        """End everything at once. The commands' groups are killed whole on their nodes first: where Slurm has no
+        control groups, srun would have one process killed after the other, and what one of them starts meanwhile would
+        live on."""
         if self._reached:
             self._send(transports.NOW)
             deadline = time.monotonic() + _AT_ONCE
@@ -188,10 +190,10 @@ class ProcessCommandStream:
             try:
                 os.write(self._stdin.fileno(), word.encode() + b"\n")
             except OSError:
-                pass  # it has ended
+                pass  # the process has ended
 
     def _signal_overdue(self) -> None:
-        """What was told to end, and should have by now, is ended."""
+        """Signal the process if it was told to end, and should have ended by now."""
         due = self._end.signal_due(self._clock())
         if due is not None:
             self._signal(due)
@@ -201,13 +203,13 @@ class ProcessCommandStream:
             os.killpg(self._process.pid, number)
 
     def _lines(self, name: str, data: bytes) -> list[bytes]:
-        """Whole ones; at the end of the stream what is left too."""
+        """The whole lines of a stream; at its end also what is left."""
         *lines, rest = (self._left[name] + data).split(b"\n")
         self._left[name] = rest if data else b""
         return lines if data or not rest else [*lines, rest]
 
     def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
-        """What a node's start-up files print between them is not ours to show."""
+        """The events in lines of standard output. What a node's start-up files print between them is not shown."""
         found = [said for said in map(parse_event, lines) if said is not None]
         if found and not self._reached:
             self._reached = True
@@ -215,7 +217,8 @@ class ProcessCommandStream:
         return found
 
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
-        """What it says of an end that we, or it, have begun is of no interest."""
+        """The lines of standard error to be shown now. Those about an end that this process, or the program itself, has
+        begun are dropped."""
         rules = self._rules
         if self._end.term_at is not None:
             return []

@@ -98,8 +98,8 @@ def _check(options: argparse.Namespace, own_nodes: bool) -> None:
 
 
 def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple[int, ...], NodeCommandStream]:
-    """Unless somebody `asked` for them no run is running. It may take a while until there are nodes, and is given up at
-    once when it is interrupted."""
+    """Start the command on nodes of their own, which somebody `asked` for, or since no run is running. It may take a
+    while until there are nodes; an interrupt gives up at once."""
     from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.wings.node_commands.running_runs import no_running_run_error
@@ -120,7 +120,8 @@ def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple
 
 
 def _hear_interrupts() -> list[int]:
-    """What comes from now on from the terminal, or from whoever wants us to end; the commands are told of it."""
+    """Collect the signals to end that come from now on, of the terminal or of others, so that the commands can be told.
+    Return the list that they are added to."""
     heard: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:

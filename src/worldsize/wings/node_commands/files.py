@@ -1,4 +1,4 @@
-"""The directory of a node command that travels in files: made as a whole, kept alive by its lease, removed."""
+"""The directory of a node command that is sent in files: make it as a whole, and keep it alive by its lease."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worldsize.wings.node_commands.agent import transports
 from worldsize.wings.node_commands.by_process import program
 
 LEASE = 5.0
-"""Seconds without a change of the lease after which nodes take us for gone."""
+"""Seconds without a change of the lease after which nodes take whoever asked for gone."""
 
 _WIDTH = 16
 
@@ -60,6 +60,6 @@ def new_command_name() -> str:
 
 
 def write_lease(directory: str, word: str) -> None:
-    """In place: a new file might be seen much later than new content. OSError."""
+    """Write the lease in place: a new file might be seen much later than new content. OSError."""
     with open(os.path.join(directory, "lease"), "r+b", buffering=0) as file:
         file.write(word.ljust(_WIDTH).encode())

@@ -82,7 +82,7 @@ def _gpus_text(node: ComputeNode) -> str:
 
 
 def _free_text(numbers: Sequence[tuple[float | None, float | None]], unit: str = "") -> str:
-    """What nodes have, and what of it is free, as far as they tell."""
+    """What nodes have, and how much of it is free, as far as they tell."""
     columns = zip(*numbers, strict=True)
     total, left = (_range_text([number for number in column if number is not None]) for column in columns)
     if not total:
@@ -95,7 +95,7 @@ def _gib(mebibytes: int | None) -> float | None:
 
 
 def _range_text(numbers: Sequence[float]) -> str:
-    """ "8", or "2-8" where they differ; "" for none."""
+    """The numbers as "8", or "2-8" where they differ; "" for none."""
     if not numbers:
         return ""
     least, most = min(numbers), max(numbers)

@@ -1,4 +1,4 @@
-"""What a command says on many nodes: folded for people, whole for programs; who failed, and how."""
+"""The output of a command on many nodes: folded for people, whole for programs; which nodes failed, and how."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOST = 1
 
 
 class NodeResults:
-    """How far each node is. `hosts` is what a node calls itself. What nodes write is for those below."""
+    """How far each node is. `hosts` is what a node calls itself. The subclasses take what nodes print."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = nodes
@@ -27,7 +27,7 @@ class NodeResults:
         self.lost: dict[int, str] = {}
 
     def take(self, heard: Sequence[NodeEvent]) -> None:
-        """What is new; also nothing, so that what was held back is shown in time."""
+        """Take new events; to be called without any too, so that what was held back is shown in time."""
         for said in heard:
             if said.kind == "note":
                 report_message(without_colours(to_text(said.data)))
@@ -39,15 +39,15 @@ class NodeResults:
                 self.lost[said.node] = to_text(said.data)
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Show what is left: nothing more will come."""
 
     @property
     def code(self) -> int:
-        """The highest of all nodes'."""
+        """The highest exit code of all nodes."""
         return max(self.codes.get(node, _LOST) for node in self.nodes)
 
     def progress(self) -> str:
-        """How far it is, after "it "."""
+        """How far the command is, in words after "it "."""
         if not self.hosts:
             return "has not begun"
         return "runs on " + self._names([node for node in self.nodes if node not in self.codes])
@@ -72,7 +72,7 @@ class NodeResults:
 
 
 class FoldedResults(NodeResults):
-    """stdout on stdout, stderr on stderr; lines that several nodes say once, with the nodes before them."""
+    """Shows stdout on stdout, stderr on stderr; a line of several nodes once, with the nodes before it."""
 
     def __init__(self, nodes: Sequence[int], mode: str | None, now: Callable[[], float]) -> None:
         super().__init__(nodes)
@@ -105,7 +105,7 @@ class _FoldedStream:
         self._partial = dict.fromkeys(nodes, b"")
 
     def push(self, node: int, data: bytes, now: float) -> None:
-        """A line is whole when its newline is there; of a very long one the pieces are given out."""
+        """Take a node's output. A line is passed on once its newline is there; a very long one in pieces."""
         block, newline, rest = (self._partial[node] + data).rpartition(b"\n")
         lines = split_lines(block) if newline else []
         pieces, self._partial[node] = cut_long(rest)
@@ -127,8 +127,8 @@ class _FoldedStream:
 
 
 class CollectedResults(NodeResults):
-    """Everything, as JSON at the end: {node, host, code, stdout, stderr} of each node. `code` is null for one that was
-    lost, `host` for one that never came."""
+    """Shows everything as JSON at the end: {node, host, code, stdout, stderr} of each node. `code` is null for one that
+    was lost, `host` for one that never started."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         super().__init__(nodes)

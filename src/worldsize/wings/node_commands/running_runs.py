@@ -1,4 +1,4 @@
-"""Runs that run, whose nodes can be reached."""
+"""Find running runs, whose nodes can be reached."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class RunningRun(NamedTuple):
 
 
 def find_reachable(name: str | None, verb: str) -> RunningRun | None:
-    """The run of that name; without one the first that runs of the newest, elements of arrays among them; None where
-    none does. UsageError as below."""
+    """Find the run of that name; without a name the first running one of the newest, elements of arrays among them, or
+    None where none runs. UsageError as `find_running`."""
     if name:
         return find_running(find_run(name), verb)
     for run, status in _find_unfinished_runs(load_current_config().home, os.environ):
@@ -46,7 +46,8 @@ def find_reachable(name: str | None, verb: str) -> RunningRun | None:
 
 
 def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
-    """UsageError for a run that does not run (any more, or yet), or whose compute cannot. `status`: as just seen."""
+    """Return a run with what its nodes are reached by. UsageError for one that does not run (any more, or yet), or
+    whose compute cannot execute commands. `status`: as just read."""
     run.refuse_foreign(verb)
     status = status or run.look()
     if status.state not in _RUNNING:

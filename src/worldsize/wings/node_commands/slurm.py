@@ -1,5 +1,5 @@
-"""A command, or a shell, on nodes of a job that runs: a step of its own beside the agents' (srun --overlap); or on
-nodes of a new job.
+"""Execute a command, or a shell, on nodes of a running job, as a step of its own beside the agents' (srun --overlap);
+or on nodes of a new job.
 
 What srun does, as Slurm's source has it (_copy_job_tres_to_step, SSF_OVERLAP_FORCE and _pick_step_nodes in its
 step_mgr.c): since 22.05 a step with --overlap takes the job's CPUs, memory and GPUs for itself too, whoever has them.
@@ -48,7 +48,7 @@ _PASS_ON = re.compile(
 )
 _IGNORE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
 _FATAL = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
-"""srun itself may wait for ever for the tasks of a node that died."""
+"""Lines after which srun itself may wait for ever, for the tasks of a node that died."""
 
 _START_NODE_PROGRAM = "\n".join(
     (
@@ -61,7 +61,7 @@ _START_NODE_PROGRAM = "\n".join(
         'exec "$PYTHON" -I -S -c "$program"',
     )
 )
-"""A path is of the login node: on this one it may be another user's."""
+"""A path is the login node's: on another node it may be another user's."""
 
 _STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
 
@@ -84,7 +84,7 @@ def execute(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) ->
 def execute_on_own_nodes(
     command: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
 ) -> NodeCommandStream:
-    """On nodes of a new job, with the compute's options."""
+    """Execute a command on nodes of a new job, with the compute's options."""
     plan = Plan(
         run_id=_NAME,
         name=_NAME,
@@ -110,7 +110,8 @@ def execute_on_own_nodes(
 
 
 def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
-    """On as many nodes of the allocation that this shell belongs to."""
+    """Execute a command on as many nodes of the allocation that this shell belongs to. UsageError where it has too few,
+    or not those that are named."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(job, run)
     if not set(place.nodes).issuperset(command.hosts.values()):
@@ -126,7 +127,8 @@ def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: 
 
 
 def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) -> int:
-    """srun has the terminal; what it says itself about how the shell ended is left out."""
+    """Open a shell, and return its exit code. srun has the terminal; its own words about the shell's end are left
+    out."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
     numbers = numbers_of(place, command)
@@ -142,7 +144,7 @@ def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str])
 
 
 def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
-    """UsageError where it does not run; SubmitAgain where Slurm does not answer."""
+    """Find a job. UsageError where it does not run; SubmitAgain where Slurm does not answer."""
     try:
         text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, format_option(_COLUMNS)])
     except SubmitRejected as error:
@@ -202,7 +204,7 @@ def _srun_environment(
 
 
 def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
-    """Of the programs here, which is about the cluster's; the newest where they do not tell."""
+    """The version of the programs here, which is about the cluster's; where they do not tell, one that shares GPUs."""
     match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
     return (int(match[1]), int(match[2])) if match else _GPU_SHARING_VERSION
 
@@ -210,7 +212,7 @@ def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
 def _start(
     argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False
 ) -> NodeCommandStream:
-    """srun with the environment `ordered`."""
+    """Start srun with the environment `ordered`. ConfigError where there is no srun."""
     rules = OutputRules(lambda text: slurm_error("srun", text, environ), _PASS_ON, _IGNORE, _FATAL, leash)
     try:
         return ProcessCommandStream(argv, ordered, rules)

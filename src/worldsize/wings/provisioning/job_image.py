@@ -39,21 +39,22 @@ HOST_VARIABLES = (
     "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME",
     "LOADEDMODULES", "_LMFILES_", "MODULEPATH",
 )  # fmt: skip
-"""Variables that name what is not in the image."""
+"""Variables that name what the image does not have."""
 _DRIVER = "/proc/driver/nvidia/version"
 _PYXIS_OPTION = "--container-image"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
 
 
 class ContainerRuntime(NamedTuple):
-    """`program` is what is executed on the nodes; "" for Pyxis, which is srun's."""
+    """`program` is executed on the nodes; "" for Pyxis, which belongs to srun."""
 
     kind: str
     program: str
 
 
 def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> ContainerRuntime | None:
-    """What the compute has, as configured or as this machine, its login node, tells; None for nothing."""
+    """Find the container runtime that the compute has, as configured, or as found on this machine, its login node; None
+    where there is none. An srun that cannot be asked counts as one without Pyxis."""
     from shutil import which
 
     asked = settings.container
@@ -77,8 +78,8 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
 def wrap_in_container(
     plan: Plan, job: Job, image: str, request: SubmissionRequest, facts: ComputeFacts, paths: RunPaths
 ) -> tuple[Plan, tuple[str, ...]]:
-    """`plan` with its ranks in the image, unless the compute has no containers; and the words that stand in front of
-    each rank's command."""
+    """Return `plan` with its ranks in the image, unless the compute has no containers; and the words that stand in
+    front of each rank's command."""
     settings = request.config.computes[plan.compute]
     runtime = find_runtime(settings, request.environ)
     if runtime is None or runtime.kind == NONE:
@@ -97,7 +98,7 @@ def wrap_in_container(
 
 
 def _without_host_variables(plan: Plan) -> Plan:
-    """What names something of the host stays outside."""
+    """`plan` without the variables in its ranks that name what only the host has."""
     return plan._replace(activated={**plan.activated, **dict.fromkeys(HOST_VARIABLES)})
 
 
@@ -119,7 +120,7 @@ def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) ->
 
 
 def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) -> list[CheckResult]:
-    """What stands against running the ranks in the image."""
+    """Check whether the ranks can run in the image."""
     runtime = find_runtime(request.config.computes[plan.compute], request.environ)
     found = _find_obstacle(plan, job, image, runtime, request.origins.of("environment.image"))
     return [found] if found else []
@@ -150,7 +151,7 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with its image fetched, where this machine can: nodes often cannot. UsageError."""
+    """Fetch the request's image where this machine can: nodes often cannot. Return the request with it. UsageError."""
     from shutil import which
 
     image = dry.environment.image if dry.environment else None
@@ -172,7 +173,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:
-    """For the program that fetches an image: of what `secrets:` names, its own logins alone."""
+    """The variables for the program that fetches an image: of those that `secrets:` names, only its own logins."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
     return without_variables(request.environ, withheld_variables(hidden, request.environ))
 
@@ -183,12 +184,12 @@ def is_file(image: str) -> bool:
 
 
 def apptainer_address(image: str) -> str:
-    """A bare name is Docker's."""
+    """An image's address as apptainer takes it: a bare name is Docker's."""
     return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
 
 
 def enroot_address(image: str) -> str:
-    """enroot parts registry and name with a #."""
+    """An image's address as enroot takes it: with a # between registry and name."""
     if is_file(image):
         return image
     name = image.removeprefix("docker://")
@@ -216,13 +217,13 @@ def apptainer_command(
 
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """Of the srun that starts the agents."""
+    """The options of the srun that starts the agents, with `binds` at their own paths."""
     mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
 def _outermost_directories(binds: Sequence[str]) -> list[str]:
-    """Those that lie in no other."""
+    """The directories that lie in no other of them."""
     found: list[str] = []
     for bind in sorted(set(binds)):
         if not any(bind == other or bind.startswith(other.rstrip("/") + "/") for other in found):
@@ -231,7 +232,7 @@ def _outermost_directories(binds: Sequence[str]) -> list[str]:
 
 
 def pull_image(image: str, runtime: str, program: str, store: ContentStore, environ: Mapping[str, str]) -> str:
-    """The image as one file that the nodes see, fetched once. UsageError with what the runtime said."""
+    """Fetch the image, once, as one file that the nodes see; return its path. UsageError with what the runtime said."""
     name = enroot_address(image) if runtime == PYXIS else apptainer_address(image)
     key = hashlib.sha256(name.encode()).hexdigest()[:32]
     path = os.path.join(store.directory, "images", key)

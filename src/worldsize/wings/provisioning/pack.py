@@ -1,4 +1,4 @@
-"""An environment as one file: all below its prefix, and the Python of a virtual environment where that must travel too.
+"""Pack an environment as one file: all below its prefix, and a virtual environment's Python where that has to come too.
 
 The same content gives the same bytes. The files that hold the prefix's path are listed: nodes put their own there.
 """
@@ -42,7 +42,7 @@ _CHUNK = 1 << 20
 def pack(
     found: ExistingEnvironment, target: str, tick: Callable[[int, int], None] = lambda *_: None
 ) -> EnvironmentPack:
-    """The environment in the new file `target`, whole or not at all. UsageError for what cannot be packed,
+    """Pack the environment into the file `target`, whole or not at all. UsageError for what cannot be packed,
     StorageError for the disk. `tick` is called with the bytes that are done and those of all."""
     base = base_installation(found)
     places = {found.prefix: "", **({base: BASE} if base else {})}
@@ -90,7 +90,7 @@ def _description(
 def _tar(
     description: bytes, entries: Sequence[PackEntry], places: Mapping[str, str], tick: Callable[[int], None]
 ) -> Iterator[bytes]:
-    """A tar file of the description and the entries."""
+    """Yield the parts of a tar file of the description and the entries."""
     info = tarfile.TarInfo(DESCRIPTION)
     info.size = len(description)
     yield info.tobuf(tarfile.GNU_FORMAT)
@@ -112,7 +112,8 @@ def _tar(
 
 
 def _member(entry: PackEntry, known: dict[tuple[int, int], str], places: Mapping[str, str]) -> tarfile.TarInfo:
-    """`known`: the files that other members hold already, for their further names."""
+    """The header of an entry. `known`: the files that other members hold already, to which further names of theirs are
+    hard links; a new file is added."""
     info = tarfile.TarInfo(entry.name)
     used = entry.name == PREFIX_DESCRIPTION  # whose time says when the environment was last used
     info.mtime = 0 if used else int(entry.status.st_mtime)
@@ -141,7 +142,7 @@ def _content(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
-    """Links into the environment, or into the Python that travels with it, are made relative."""
+    """The target of a link: relative where it leads into the environment, or into the Python that is packed with it."""
     target = os.path.normpath(os.path.join(os.path.dirname(entry.path), link))
     for old, new in places.items():
         if target == old or target.startswith(old + os.sep):
@@ -151,7 +152,7 @@ def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
 
 
 def _write(path: str, archive: Iterable[bytes], pool: ThreadPoolExecutor) -> tuple[str, int]:
-    """The file's sha256 and size. Several threads compress the gzip members that a tar file is cut into."""
+    """Write the archive, cut into gzip members that several threads compress. Return the file's sha256 and size."""
     make_directories(os.path.dirname(os.path.abspath(path)))
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -15,7 +15,7 @@ from worldsize.wings.provisioning.agent.relocate import BINARY, PrefixFile, pref
 
 _SYSTEM = ("/usr", "/bin", "/opt/system", "/")
 EXCLUDED_NAMES = frozenset(("pkgs", "envs", "conda-bld", ".trash"))
-"""Of a conda installation's own prefix: its package cache and the other environments."""
+"""Names in a conda installation's own prefix that are not packed: its package cache and the other environments."""
 
 _BASE_EXCLUDED_NAMES = frozenset(("site-packages", "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3"))
 _TEMPORARY = (".part", ".lock")
@@ -61,7 +61,7 @@ def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Pa
 
 
 def base_entries(base: str) -> Iterator[PackEntry]:
-    """Of a Python installation what running needs: its programs, its standard library, its shared library."""
+    """What is needed of a Python installation to run: its programs, its standard library, its shared library."""
     yield PackEntry(BASE, base, os.stat(base))
     for part in ("bin", "lib"):
         top = os.path.join(base, part)
@@ -76,7 +76,8 @@ def base_entries(base: str) -> Iterator[PackEntry]:
 
 
 def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | None:
-    """Bytecode names its source for tracebacks alone."""
+    """The entry as a file that holds one of the `prefixes`; None for others. Bytecode does not count: it names its
+    source for tracebacks alone."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
@@ -88,7 +89,8 @@ def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | 
 
 
 def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]) -> list[PrefixFile]:
-    """With the room that conda left in what it installed: its packages were built in a place with a long name."""
+    """`holders` with the room that conda left in what it installed: its packages were built in a place with a long
+    name."""
     if found.kind != "conda":
         return list(holders)
     rooms = _conda_padding(found.prefix)
@@ -96,6 +98,8 @@ def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]
 
 
 def _conda_padding(prefix: str) -> dict[str, int]:
+    """The room in files of conda's packages, in bytes by path. Records that cannot be understood are skipped: a file
+    without a known room keeps the old path where the new one is longer."""
     rooms = {}
     directory = os.path.join(prefix, "conda-meta")
     for name in sorted(os.listdir(directory)):
@@ -113,7 +117,7 @@ def _conda_padding(prefix: str) -> dict[str, int]:
 
 
 def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
-    """What nodes must have beside, since it is not in the file."""
+    """What the nodes must have in addition, since it is not in the file."""
     if found.kind == "venv" and base is None:
         yield f"its Python is the system's ({os.path.realpath(found.python)}): the nodes must have it too"
     for name, where in _editable_installs(found.prefix):

@@ -1,6 +1,6 @@
-"""Environments that are packed, and unpacked on each node's disk: packed once for each content, described beside.
+"""Environments that are packed, and unpacked on each node's disk: packed once for each content, with a note beside.
 
-NAME-0123456789abcdef.tar.gz         beside the environment that was built here; of any other, in `packs/`
+NAME-0123456789abcdef.tar.gz         beside an environment that was built here; in `packs/` for any other
 NAME-0123456789abcdef.tar.gz.json    its digest and size, as long as the file is as it was
 """
 
@@ -49,7 +49,7 @@ def with_packed_environment(
     settings: ComputeSettings,
     facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
-    """`plan` with the environment unpacked on each node; and what is wrong with that."""
+    """Return `plan` with the environment unpacked on each node, and what is wrong with that."""
     why = _find_obstacle(job, environment)
     if why is not None:
         return plan, [why]
@@ -73,7 +73,8 @@ def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with its environment packed, where the nodes unpack it. UsageError, StorageError."""
+    """Pack the request's environment, where the nodes unpack it. Return the request with it. UsageError,
+    StorageError."""
     environment, local = dry.environment, dry.plan.local
     if environment is None or local is None or local.archive is None:
         return request
@@ -99,7 +100,7 @@ def _make_pack(
 
 
 def environment_of_pack(path: str) -> ExistingEnvironment:
-    """What a packed environment is once it is unpacked, under the name that stands for its place until then. NotFound,
+    """Describe a packed environment as it is once unpacked, at the mark that stands for its place until then. NotFound;
     UsageError for a file that is none."""
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -116,7 +117,7 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
 
 
 def describe_pack(path: str) -> EnvironmentPack:
-    """A packed environment's digest and size; read whole only where nobody has noted them. Raises OSError."""
+    """Return a packed environment's digest and size; the file is read only where its note is missing. OSError."""
     status = os.stat(path)
     note = _read_note(path)
     if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
@@ -129,7 +130,7 @@ def describe_pack(path: str) -> EnvironmentPack:
 
 
 def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> EnvironmentPack:
-    """The environment packed as `path`, unless it is there; one packs, others wait. UsageError, StorageError."""
+    """Pack the environment as `path`, unless it is there; one process packs, others wait. UsageError, StorageError."""
     if os.path.exists(path):
         return describe_pack(path)
     what = f"packing {os.path.basename(found.prefix)}"
@@ -150,7 +151,7 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
 
 
 def content_key(prefix: str) -> str:
-    """Changes when a file below `prefix` is added, removed or written. Reads no file."""
+    """A key that changes when a file below `prefix` is added, removed or written. Reads no file."""
     digest = hashlib.sha256(os.fsencode(prefix))
     for line in _statuses(prefix):
         digest.update(line)
@@ -171,7 +172,8 @@ def _statuses(directory: str) -> Iterator[bytes]:
 
 
 def _read_note(path: str) -> dict[str, Any]:
-    """Nothing where somebody else could have written it: what nodes unpack, and execute, goes by it."""
+    """Read a pack's note; nothing where it is missing, or somebody else could have written it: what nodes unpack, and
+    execute, goes by it."""
     note = path + ".json"
     try:
         if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):
@@ -186,4 +188,4 @@ def _write_note(found: EnvironmentPack) -> None:
     try:
         write_json(found.path + ".json", value)
     except OSError:
-        pass  # somebody else's directory: it is read once more
+        pass  # somebody else's directory: the pack is read again next time

@@ -1,4 +1,4 @@
-"""Archives that stand for folders: known by their names, unpacked so that nothing lands outside."""
+"""Archives that stand for folders: recognise them by their names, and unpack them so that nothing lands outside."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def is_archive(name: str) -> bool:
 
 
 def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLimit | None = None) -> None:
-    """What the file `path`, called `name`, holds, into the new directory `target`. UsageError, at `shown`, for one that
-    is damaged or would write elsewhere, and what `limit` says of more than that; OSError of the disk.
+    """Unpack the file `path`, called `name`, into the new directory `target`. UsageError, at `shown`, for an archive
+    that is damaged or would write elsewhere; the error of `limit` for more than that; OSError of the disk.
 
     Owners are not restored, nor are set-uid bits and permissions for others to write; devices are left out. No member
     may be below a link, and links lead to what lies below `target` alone.
@@ -43,7 +43,7 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """What is raised for archives that are none; gzip and bz2 raise errors of the system without a number."""
+    """The errors that are raised for damaged archives; gzip and bz2 raise errors of the system without a number."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
@@ -72,8 +72,8 @@ def _untar(path: str, place: ConfinedDirectory, count: Callable[[int], None]) ->
 
 
 def _bounded_member() -> Any:
-    """To open archives of others with: names and attributes before a member are read into memory, whatever their size.
-    ReadError for more than a megabyte of them."""
+    """A class for members of archives of others. tarfile reads names and attributes before a member into memory,
+    whatever their size: here more than a megabyte of them is a ReadError."""
     import tarfile as tar
 
     headers = (tar.XHDTYPE, tar.XGLTYPE, tar.SOLARIS_XHDTYPE, tar.GNUTYPE_LONGNAME, tar.GNUTYPE_LONGLINK)
@@ -88,7 +88,7 @@ def _bounded_member() -> Any:
 
 
 def _unzip(path: str, place: ConfinedDirectory, count: Callable[[int], None]) -> None:
-    """Links are unpacked as the text that they are stored as."""
+    """Unpack a zip file. Links become files with the text that they are stored as."""
     from zipfile import ZipFile
 
     with ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""A directory that is filled under names that others have chosen, without anything outside being touched.
+"""Fill a directory under names that others have chosen, without touching anything outside.
 
 Each directory on the way is opened from the one above it, and none of them may be a link: a name means the same place
 whatever was made before.
@@ -18,14 +18,14 @@ from worldsize.common.atomic_files import write_all
 Parts = tuple[str, ...]
 
 BLOCK = 4096
-"""What a directory counts for, as it takes that on a disk: many empty ones fill it."""
+"""The bytes that a directory counts for, since it takes them on a disk: many empty ones would fill that."""
 
 _CHUNK = 1 << 20
 _DEEPEST = 200
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODES = 0o755
-"""What modes of others may say: who may write is for the owner of the directory to decide."""
+"""The bits of others' modes that are kept: who may write is for the owner of the directory to decide."""
 
 
 class UnsafeEntry(OSError):
@@ -33,14 +33,15 @@ class UnsafeEntry(OSError):
 
 
 class ImpossibleEntry(ValueError):
-    """What is to be there contradicts itself, or no file can have this name."""
+    """The names contradict each other, or no file can have this name."""
 
 
 class ConfinedDirectory:
-    """The directory `target`, which exists. `count` gets the number of bytes before they are written, and may raise.
+    """Fills the directory `target`, which exists. `count` gets the number of bytes before they are written, and may
+    raise.
 
-    Names, and times, of which there can be no file are ValueErrors or OverflowErrors. What else has the name that is
-    made is replaced, but for a directory. All methods raise UnsafeEntry, and OSError with the whole path.
+    Names and times that no file can have are ValueErrors or OverflowErrors. What has the name of a new entry already is
+    replaced, but for a directory. All methods raise UnsafeEntry, and OSError with the whole path.
     """
 
     def __init__(self, target: str, count: Callable[[int], None]) -> None:
@@ -55,15 +56,15 @@ class ConfinedDirectory:
         os.close(self._last[1])
 
     def make_directory(self, name: str, mode: int = 0o755, mtime: float | None = None) -> None:
-        """With all above it; `mode` and `mtime` are set by `finish`."""
+        """Make a directory and all above it; `mode` and `mtime` are set by `finish`."""
         parts = self._parts(name)
         with self._open(parts, name):
             if mtime is not None:
                 self._later[parts] = (mode & _MODES | 0o700, mtime)
 
     def make_link(self, name: str, text: str) -> None:
-        """A symbolic link, which has to lead to what lies in here, whatever else is made before or after it: it goes up
-        at its beginning alone, and no further than to the top."""
+        """Make a symbolic link, which has to lead to what lies in here, whatever else is made before or after it: it
+        may go up at its beginning alone, and no further than to the top."""
         *above, last = self._file_parts(name)
         if not text:
             raise ImpossibleEntry(f"{name:.80} is a link to nothing")
@@ -76,7 +77,8 @@ class ConfinedDirectory:
             os.symlink(text, last, dir_fd=directory)
 
     def make_hard_link(self, name: str, of: str) -> None:
-        """A hard link to the file `of`. A symbolic link is made anew: from another place it may lead elsewhere."""
+        """Make a hard link to the file `of`. Where that is a symbolic link, one with its text is made: from another
+        place it may lead elsewhere."""
         *above, source = self._file_parts(of)
         try:
             with self._open(above, of, make=False) as directory:
@@ -97,7 +99,8 @@ class ConfinedDirectory:
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
 
     def write_file(self, name: str, content: IO[bytes], mode: int | None = None, mtime: float | None = None) -> None:
-        """Replaces a file or link of the name: what that is, or is also called, stays as it is."""
+        """Write a file. One of the name, or a link, is replaced: its other names, or what it leads to, stay as they
+        are."""
         *above, last = self._file_parts(name)
         with self._open(above, name) as directory:
             _clear_name(last, directory)
@@ -173,7 +176,7 @@ class ConfinedDirectory:
         return os.open(part, _OPEN, dir_fd=above)
 
     def _with_path(self, error: OSError, name: str) -> Exception:
-        """The error with the whole path; what contradicts itself is no matter of the disk."""
+        """The error with the whole path; ImpossibleEntry where the names are at fault, and not the disk."""
         if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
@@ -182,7 +185,7 @@ class ConfinedDirectory:
 
 
 def _clear_name(name: str, directory: int) -> None:
-    """What was there is not written through."""
+    """Remove a file or link of the name, so that nothing is written through it."""
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:

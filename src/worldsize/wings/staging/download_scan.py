@@ -1,7 +1,7 @@
-"""What a job's files would download when they run, as far as reading them tells. Nothing is executed.
+"""Find what a job's files would download when they run, as far as reading them tells. Nothing is executed.
 
-Only what is plain is told: a call whose name, through the file's imports, is that of a known downloader. A name that is
-computed, or a download inside a library, is not seen.
+Only plain cases are found: a call whose name, through the file's imports, is that of a known downloader. A name that is
+computed, or a download inside a library, is not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Download(NamedTuple):
     """One place that downloads.
 
     file   relative to the code, or "" for the command
-    what   as people would say it: `MNIST(download=True)`
+    what   the call or command, for people: `MNIST(download=True)`
     kind   "huggingface", "torch_hub", "pip", "data" or "service": which part of `stage:` is the mend
-    name   of what is downloaded, where it stands there; else ""
+    name   of what is downloaded, where the call has it; else ""
     """
 
     file: str
@@ -60,14 +60,15 @@ class CallSite(NamedTuple):
         return self.name.rpartition(".")[2]
 
     def keyword(self, name: str) -> object:
-        """A literal, None where it is not given or no literal."""
+        """The value of a keyword argument; None where that is not given, or no literal."""
         for each in self.node.keywords:
             if each.arg == name:
                 return each.value.value if isinstance(each.value, ast.Constant) else None
         return None
 
     def first(self, *names: str) -> str | None:
-        """The first argument, or one of the keywords, where it is a literal text; "" where it is another text."""
+        """The first argument, or one of the keywords, where it is a literal text; "" where it is anything else; None
+        where there is none."""
         values = self.node.args[:1] or [each.value for each in self.node.keywords if each.arg in names][:1]
         if not values:
             return None
@@ -160,7 +161,7 @@ def _shell_download(call: CallSite) -> Download | None:
 
 
 def _command_texts(values: Iterable[ast.expr]) -> Iterator[str]:
-    """The text of a command, or of its words."""
+    """Yield the texts of commands that are given as a text or as words."""
     for value in values:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield value.value
@@ -181,8 +182,8 @@ RULES: tuple[Callable[[CallSite], Download | None], ...] = (
 
 
 def downloads_of(code: str, text: str) -> list[Download]:
-    """Of the command's `text`, of the Python files that it names in the directory `code`, and of the files there that
-    these import."""
+    """The downloads in the command's `text`, in the Python files that it names in the directory `code`, and in the
+    files there that these import."""
     found = list(downloads_in_shell(text))
     for file, tree in _reachable_files(code, text):
         found += _downloads_in_file(code, file, tree)
@@ -190,7 +191,8 @@ def downloads_of(code: str, text: str) -> list[Download]:
 
 
 def _reachable_files(code: str, text: str) -> Iterator[tuple[str, ast.Module]]:
-    """What the command names, as a script or a module, and what it imports from the code, in the order they are met."""
+    """Yield the Python files that the command names, as a script or a module, and those of the code that they import,
+    in the order in which they are found."""
     seen: set[str] = set()
     modules = [name.replace(".", os.sep) for name in re.findall(r"\s-m\s+([\w.]+)", text)]
     named = [*re.findall(r"[\w./-]+\.py\b", text), *(name + ".py" for name in modules)]
@@ -207,6 +209,7 @@ def _reachable_files(code: str, text: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def _parse_file(code: str, file: str) -> ast.Module | None:
+    """A file's syntax tree; None for one that is too large, or cannot be read or parsed: it is not looked at."""
     path = os.path.join(code, file)
     try:
         if os.path.getsize(path) > _MOST_BYTES:
@@ -218,7 +221,8 @@ def _parse_file(code: str, file: str) -> ast.Module | None:
 
 
 def _imported_files(tree: ast.Module, code: str, beside: str) -> Iterator[str]:
-    """Files of the code that the module may import: of its own directory, as scripts see it, or of a package's."""
+    """Yield the files of the code that a module may import, from its own directory, as scripts do, or from a
+    package."""
     for node in ast.walk(tree):
         names: list[str] = []
         places = [beside, ""]
@@ -251,7 +255,7 @@ def _downloads_in_file(code: str, file: str, tree: ast.Module) -> Iterator[Downl
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """What the file's names are called where they come from."""
+    """The full names of what a file imports, by the names that it has in the file."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -266,7 +270,8 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
 
 
 def _dotted_name(node: ast.expr, aliases: dict[str, str]) -> str:
-    """`torchvision.datasets.MNIST` for what is called so, however it was imported; "?.x" for a method of something."""
+    """The full name of what is called, such as `torchvision.datasets.MNIST`, however it was imported; "?.x" for a
+    method of something else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,4 +1,4 @@
-"""Data that a job names by URI, fetched into a directory that the nodes see, and kept there for the next job.
+"""Fetch data that a job names by URI into a directory that the nodes see, and keep it there for the next job.
 
     DIRECTORY/uris/KEY.json      what a URI was when it was last fetched; KEY.part: what an interrupted download left
     DIRECTORY/files/SHA256/NAME  files, by their content
@@ -37,20 +37,20 @@ def is_web(uri: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """What a file of this URI is called here."""
+    """The name that a file of this URI gets here."""
     name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
     return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
 
 
 class DataStore(ContentStore):
-    """Methods raise UsageError for what is refused for good or is not what its
-    checksum says, WorldsizeError for trouble that may pass, StorageError for the disk."""
+    """The directory of fetched data. Methods raise UsageError for what is refused for good or is not what its checksum
+    says, WorldsizeError for trouble that may pass, StorageError for the disk."""
 
     def fetch(
         self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
     ) -> FetchedData:
-        """`folder`: an archive is unpacked. `what` it is called in news. `max_size`: of what is fetched, and of what an
-        archive holds."""
+        """Fetch the file or folder of a URI, or the copy that is kept. `folder`: an archive is unpacked. `what`: its
+        name in messages. `max_size`: of what is fetched, and of what an archive holds."""
         what = what or file_name(uri)
         limit = download_limit(max_size, display_url(uri))
         try:
@@ -75,13 +75,13 @@ class DataStore(ContentStore):
         return found
 
     def verify(self, path: str, sha256: str, what: str) -> None:
-        """A local file, read whole only where it has changed since."""
+        """Check a local file against its checksum; it is read only where it has changed since the last time."""
         status = os.stat(path)
         state = self._state_path(os.path.abspath(path))
         known = {
             "size": status.st_size,
             "mtime_ns": status.st_mtime_ns,
-            "ctime_ns": status.st_ctime_ns,  # the other time its owner sets as he likes
+            "ctime_ns": status.st_ctime_ns,  # its owner can set mtime as he likes
             "inode": status.st_ino,
         }
         before = read_object(state)
@@ -93,7 +93,7 @@ class DataStore(ContentStore):
         _compare(digest, sha256, path)
 
     def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
-        """A copy of a file that is here, as it is now."""
+        """Copy a file of this machine as it is now."""
         if not os.path.isfile(path):
             raise UsageError("is no file", path, "mend the path; a directory can be an input")
         limit.check(os.path.getsize(path))
@@ -174,8 +174,8 @@ class DataStore(ContentStore):
         return dict(FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict())
 
     def _keep_checked(self, part: str, name: str, sha256: str | None, what: str, where: str) -> tuple[str, str]:
-        """The checksum and the place of what has arrived in `part`. UsageError where it is to have another, and nothing
-        is left of it then."""
+        """Keep what has arrived in `part`; return its checksum and its place. UsageError where it should have another
+        checksum; it is removed then."""
         digest = self.digest(part, what)
         if sha256 and digest != sha256.lower():
             os.unlink(part)
@@ -185,7 +185,7 @@ class DataStore(ContentStore):
     def unpack(
         self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
     ) -> FetchedData:
-        """What a fetched archive, called `name`, holds; `known`: somebody has said its checksum."""
+        """Unpack a fetched archive, called `name`, unless that was done; `known`: its checksum was given."""
         path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
         limit = unpack_limit(found.bytes, known, max_size, found.uri)
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
@@ -222,7 +222,7 @@ class DataStore(ContentStore):
 
 
 def _is_open_to_others(uri: str) -> bool:
-    """Whether what is on the way could answer in the place of the server: not on the way to this machine."""
+    """Whether others could answer in the place of the server: by http, unless that is this machine."""
     parts = urlsplit(uri)
     host = parts.hostname or ""
     return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
@@ -233,11 +233,11 @@ def _try_to_write(state: str, value: dict[str, Any]) -> None:
         make_directories(os.path.dirname(state))
         write_json(state, value)
     except OSError:
-        pass  # it will be read once more
+        pass  # the file is read again next time
 
 
 def _read_valid_state(state: str) -> dict[str, Any] | None:
-    """What was fetched before and is still here."""
+    """Read what is known of a URI that was fetched before; None where the data is not here any more."""
     value = read_object(state)
     return value if os.path.exists(str(value.get("path", ""))) else None
 

@@ -1,4 +1,4 @@
-"""Downloads by http and https: resumed where they broke off, repeated only where the file has changed.
+"""Download by http and https: go on where a download broke off, repeat it only where the file has changed.
 
 No part of a URL that could be a secret is ever shown: neither user and password nor what follows a `?`."""
 
@@ -18,10 +18,10 @@ from worldsize.version import VERSION
 
 _T = TypeVar("_T")
 Tick = Callable[[int, int], None]
-"""Called with the bytes that are here and those of the whole, 0 where nobody said."""
+"""Is called with the bytes that are here and those of the whole, 0 where the server did not say."""
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds between attempts that brought nothing; whenever more is here than ever before, counting begins anew."""
+"""Seconds between attempts that brought nothing; once more is here than ever before, they begin anew."""
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
@@ -35,7 +35,7 @@ _HINTS = {
 
 
 class FileVersion(NamedTuple):
-    """What a server said to know a file's state by."""
+    """What a server said by which a file's state is known again."""
 
     etag: str | None = None
     modified: str | None = None
@@ -43,12 +43,12 @@ class FileVersion(NamedTuple):
 
     @property
     def validator(self) -> str | None:
-        """What may stand in If-Range; weak tags may not."""
+        """The value for If-Range, in which weak tags may not stand."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
 
 class _RetryableError(Exception):
-    """It may go better the next time. `done`: how many bytes of the file are here now."""
+    """An attempt failed, and another may succeed. `done`: how many bytes of the file are here now."""
 
     def __init__(self, what: str, done: int = 0) -> None:
         super().__init__(what)
@@ -66,12 +66,12 @@ def download(
     *,
     known_content: bool = False,
 ) -> FileVersion | None:
-    """The whole file in `part`, and its version; None, and no file, where it is still as it was `known`.
+    """Download the whole file to `part`, and return its version; None, and no file, where it is still as `known`.
 
-    What an interrupted download has left in `part` is gone on from, unless the file has changed meanwhile. UsageError:
-    refused for good, also for a way from https to http, unless a checksum of the caller's tells the content
-    (`known_content`); what `tick` raises ends it. WorldsizeError: it failed again and again; the part stays for the
-    next time.
+    What an interrupted download has left in `part` is continued, unless the file has changed meanwhile. UsageError:
+    refused for good, also a redirection from https to http, unless the caller knows the content by a checksum
+    (`known_content`). What `tick` raises ends the download. WorldsizeError: it failed again and again; the part stays
+    for the next time.
     """
     return _repeat(
         lambda: _try_download(url, part, known, tick, headers or {}, known_content), url, part, pauses, sleep
@@ -79,7 +79,7 @@ def download(
 
 
 def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
-    """The content of a small file. Raises as `download`; UsageError for more than `limit` bytes."""
+    """Download a small file, and return its content. Raises as `download`; UsageError for more than `limit` bytes."""
     data = _repeat(lambda: _read_small(url, limit, headers or {}), url, "", pauses, time.sleep)
     if len(data) > limit:
         raise UsageError(f"is larger than {limit} bytes", display_url(url))
@@ -103,7 +103,7 @@ def _repeat(
 
 
 def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
-    """The content; of a larger file one byte more than the limit."""
+    """Read the content; of a larger file one byte more than the limit."""
     from http.client import HTTPException
 
     with _open(url, headers) as answer:
@@ -148,7 +148,7 @@ def _conditions(have: FileVersion | None, start: int, known: FileVersion | None)
 
 
 def _resumable_version(part: str) -> FileVersion | None:
-    """Of what lies in `part`; None where nothing does that may be gone on from."""
+    """The version of the file that lies in `part`; None where nothing lies there that can be continued."""
     try:
         value = read_json(part + ".json")
         return FileVersion(**value) if value and os.path.exists(part) else None
@@ -157,7 +157,7 @@ def _resumable_version(part: str) -> FileVersion | None:
 
 
 def _version(answer: Any, start: int) -> FileVersion:
-    """Its size is that of the whole, if it is said."""
+    """The version that an answer tells; its size is that of the whole file, where the server says it."""
     length = parse_digits(answer.headers.get("Content-Length"))
     size = None if length is None else length + start
     return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), size)
@@ -186,8 +186,8 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
 
 
 def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
-    """The answer, also that there is nothing new (304), or nothing from there on (416). `downgrade`: it may lead from
-    https to http."""
+    """Send a request, and return the answer, also one that there is nothing new (304), or nothing from the asked byte
+    on (416). `downgrade`: whether it may redirect from https to http."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener

@@ -4,7 +4,7 @@
     hub/models--OWNER--NAME/snapshots/COMMIT/FILE    links to them
     hub/models--OWNER--NAME/refs/main                the commit that a name stands for
 
-Here lie the contents alone; what a job sees of them is made for each stage.
+Only the contents lie here; what a job sees of them is made for each stage.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _CHECKSUM = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Blob(NamedTuple):
-    """`name` is what the hub's library calls it: the sha256 of large files, else git's sha1."""
+    """One file's content. `name` is the hub's library's: the sha256 of large files, else git's sha1."""
 
     name: str
     size: int
 
 
 class HubSnapshot(NamedTuple):
-    """One commit of a repository; `files` are those that are wanted."""
+    """One commit of a repository; `files` holds those that are wanted."""
 
     repo: HubRepo
     commit: str
@@ -47,7 +47,7 @@ class HubSnapshot(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """What the hub's library calls the repository's directory."""
+        """The name of the repository's directory in the hub's library."""
         return "--".join((self.repo.kind, *self.repo.name.split("/")))
 
     def blob(self, directory: str, name: str) -> str:
@@ -65,8 +65,8 @@ class Hub:
         self._headers = {"Authorization": "Bearer " + token} if token else {}
 
     def fetch(self, repo: HubRepo) -> HubSnapshot:
-        """Everything wanted of a repository, here. Where the hub cannot be reached, what was fetched before counts, and
-        that is said. Raises UsageError, WorldsizeError, OSError."""
+        """Fetch everything that is wanted of a repository. Where the hub cannot be reached, what was fetched before
+        counts, with a notice. UsageError, WorldsizeError, OSError."""
         snapshot = self._query_snapshot(repo)
         total = sum(blob.size for blob in snapshot.files.values())
         missing = [name for name in snapshot.files if not os.path.exists(snapshot.blob(self._directory, name))]
@@ -143,7 +143,7 @@ class Hub:
 
 
 def _parse_blob(sibling: dict[str, Any]) -> Blob:
-    """ValueError for a name that is no checksum: it becomes a file's."""
+    """A file's content by the hub's list. ValueError for a name that is no checksum: it becomes a file's name."""
     large = sibling.get("lfs")
     name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
     return Blob(_parse_checksum(name), int(size or 0))
@@ -160,7 +160,7 @@ def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _checksum(path: str, name: str) -> str:
-    """As `name` is one: sha256 of the content, or git's sha1 of a blob."""
+    """The checksum of a file, of the kind that `name` is: sha256 of the content, or git's sha1 of a blob."""
     if len(name) == 64:
         return file_digest(path)
     return file_digest(path, digest=hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False))
@@ -173,6 +173,7 @@ def _hint(what: str, repo: HubRepo) -> str | None:
 
 
 def _token(environ: Mapping[str, str]) -> str:
+    """The token that the hub's library would use; "" where there is none, or its file cannot be read."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environ.get(name):
             return environ[name].strip()

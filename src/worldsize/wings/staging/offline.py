@@ -1,4 +1,4 @@
-"""`stage:` of a job, and nodes without a network: what is fetched before the start, and what would fail there."""
+"""`stage:` of a job, for nodes without a network: fetch it before the start, and find what would still fail there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINTS = {
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with what its job stages, made ready. UsageError, WorldsizeError."""
+    """Fetch what the request's job stages. Return the request with it. UsageError, WorldsizeError."""
     directory = data_directory(request.config, dry.plan.compute)
     data = DataStore(directory, progress)
     python = _python(dry.plan, request.environ)
@@ -50,13 +50,13 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
-    """Those that its requirements ask for, which pip repeats in an address that it cannot reach."""
+    """The secret values that the job's requirements ask for: pip repeats them in an address that it cannot reach."""
     asked = variables_of_requirements(staging_spec_of(job.stage).wheels)
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
 def check_downloads(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """What the job's files would download on a node that reaches nothing, but for what is staged."""
+    """Find what the job's files would download, and is not staged: a notice for each, on nodes without a network."""
     code = job.code if job.code and os.path.isdir(job.code) else ""
     text = "\n".join((job.command, *job.setup)) if job.batch_script is None else job.batch_script
     found = downloads_of(code, text)
@@ -93,7 +93,7 @@ def _is_staged(download: Download, stage: StagingSpec) -> bool:
 
 
 def _python(plan: Plan, environ: Mapping[str, str]) -> str:
-    """The one that `python` means in the job's command, here."""
+    """The interpreter that `python` means in the job's command, on this machine."""
     import sys
     from shutil import which
 

@@ -1,5 +1,5 @@
-"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it; and how that
-is read. Pure."""
+"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it; and its
+reader. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class StagedData(NamedTuple):
 
 
 class StagingSpec(NamedTuple):
-    """`wheels` are lines of a requirements file; `checkpoints` URLs."""
+    """Everything that a job stages. `wheels` are lines of a requirements file; `checkpoints` are URLs."""
 
     wheels: tuple[str, ...] = ()
     hub: tuple[HubRepo, ...] = ()
@@ -66,7 +66,7 @@ class StagingSpec(NamedTuple):
 
 
 def staging_spec_of(values: Mapping[str, Any]) -> StagingSpec:
-    """What the mapping says. ValueError: "key: what is wrong"."""
+    """The spec that the mapping describes. ValueError: "key: what is wrong"."""
     torch = [_torch(text) for text in values.get("torch_hub", ())]
     return StagingSpec(
         tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),
@@ -97,7 +97,8 @@ def _torch(text: str) -> TorchRepo | str:
 
 
 def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
-    """Both become names of files, and parts of addresses."""
+    """ValueError for a name or a revision with a part "..", "." or "": both become names of files, and parts of
+    addresses."""
     if {"", ".", ".."}.intersection(name.split("/")):
         raise ValueError(f"{key}: {text!r:.80} is no repository: .. or . is no name of one")
     if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):

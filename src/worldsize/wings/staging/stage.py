@@ -1,4 +1,4 @@
-"""What a job stages, made ready here: one directory for each content, which is never changed any more.
+"""Make the directory of what a job stages: one for each content, which is never changed any more.
 
 DIRECTORY/stage/KEY/huggingface/hub/…    as the libraries expect them; links to where the contents are kept
 DIRECTORY/stage/KEY/torch/hub/…
@@ -33,7 +33,8 @@ _HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")
 
 
 class _StagingPart(NamedTuple):
-    """What one part adds: files with their text, and links by their path in the stage; and what the record says."""
+    """What one part of `stage:` adds: links and files' texts, by their paths in the stage, and entries of the
+    record."""
 
     links: dict[str, str]
     texts: dict[str, str]
@@ -49,8 +50,8 @@ def make_staging_directory(
     programs: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> StagingDirectory:
-    """Everything, fetched and checked. `programs`: the variables of those that are started; what these say is told
-    without `secrets`. UsageError and WorldsizeError say what cannot be had."""
+    """Fetch and check everything that is staged, and make its directory. `programs`: the variables of programs that are
+    started, in whose messages `secrets` are masked. UsageError and WorldsizeError tell what cannot be fetched."""
     try:
         parts = [
             *_fetch_hub(stage, directory, data, environ),
@@ -74,7 +75,8 @@ def make_staging_directory(
 def write_staging_directory(
     part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]
 ) -> None:
-    """Links are relative: the nodes may know the directory by another name."""
+    """Write the links, texts and record to `part`, which becomes `path`. Links are relative: the nodes may know the
+    directory by another name."""
     for name, target in links.items():
         place = _make_place(part, name)
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
@@ -87,7 +89,7 @@ def write_staging_directory(
 
 
 def _make_place(part: str, name: str) -> str:
-    """The path of a file or link of the stage, whose directory is made. UsageError for a name that leads out,
+    """Make the directory of a file or link of the stage, and return its path. UsageError for a name that leads out,
     whoever let it pass: it holds what a job or a server says."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
         raise UsageError(f"a name leads out of what is staged: {name!r:.80}", "stage")
@@ -154,7 +156,8 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
 
 
 def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
-    """torch names checkpoints after the beginning of their checksum."""
+    """Fetch a checkpoint. UsageError where its name ends in the beginning of a checksum, as torch names them, and it
+    has another one."""
     fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):
@@ -165,7 +168,7 @@ def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
 
 
 def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
-    """As torch.hub finds it: main where there is one, else master."""
+    """Find a repository's branch as torch.hub does: main where there is one, else master."""
     try:
         read(f"{_github_url(environ)}/{repo.owner}/{repo.name}/tree/main/", 64 << 20)
     except UsageError:

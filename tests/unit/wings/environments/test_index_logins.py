@@ -70,7 +70,7 @@ def test_an_empty_variable_is_none(tmp_path: Path) -> None:
 
 @pytest.fixture
 def old_pip(tmp_path: Path) -> list[str]:
-    """One that does not tell its settings."""
+    """A pip that does not print its settings."""
     program = tmp_path / "bin" / "pip"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\nexit 1\n")

@@ -1,4 +1,4 @@
-"""What a command's stream tells of each node."""
+"""The output of each node, by the events of a command's stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTES = [NodeEvent(-1, "note", b"waits for nodes"), NodeEvent(-1, "note", b"srun
 
 
 class Stream:
-    """One that has all of it to say at once."""
+    """A stream that gives all its events at once."""
 
     def __init__(self, events: list[NodeEvent]) -> None:
         self._left = [events]

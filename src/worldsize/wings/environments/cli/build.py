@@ -1,4 +1,4 @@
-"""env build, env lock: an environment made now, and written down."""
+"""env build, env lock: build an environment now, and write its lock file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def build(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.job_environment import read_built_description
 
     began = time.monotonic()
-    environment, ours = ensure_environment(options, options.name)
+    environment, is_new = ensure_environment(options, options.name)
     prefix, description = environment.prefix, read_built_description(environment) or {}
     if options.output == "json":
         keys = ("name", "kind", "fingerprint", "digest", "python")
         known: dict[str, Any] = {key: description.get(key) for key in keys}
-        show_json({"prefix": prefix, "built": ours, "seconds": round(time.monotonic() - began, 3), **known})
+        show_json({"prefix": prefix, "built": is_new, "seconds": round(time.monotonic() - began, 3), **known})
     else:
         show(prefix)
     return 0
@@ -55,7 +55,7 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    """Whole or not at all: an older file is kept where there is no room. StorageError."""
+    """Write the file whole or not at all: an older one is kept where there is no room. StorageError."""
     try:
         write_document(path, text.encode())
     except OSError as error:
@@ -68,8 +68,8 @@ def _lock_path(spec: str) -> str:
 
 
 def ensure_environment(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
-    """The environment that the words name, built by now, and whether it was we who built it. UsageError where there is
-    nothing to build, if a `prefix` is wanted, or nothing to use."""
+    """Build the environment that the command line names, unless it is there. Return it, and whether this process built
+    it. UsageError where it has no prefix; or, unless a `prefix` is wanted, nothing to put in force either."""
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.service.submission.submit import start
     from worldsize.wings.environments.job_environment import ensure_ready
@@ -88,8 +88,9 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
 
 
 def look_up(spec: str, config: Config, compute: str, name: str | None = None) -> Environment | None:
-    """What `environment:` of a job would mean on a compute: of a job file, what it says. A name of the configuration's
-    comes before what lies here, which may be somebody else's: that has to be named by a path. UsageError, NotFound."""
+    """Return the environment that `spec` would mean on a compute as `environment:` of a job; for a job file, the one
+    that it names. A name of the configuration comes before a file or directory of that name here, which has to be given
+    by its path where it belongs to somebody else. UsageError, NotFound."""
     from worldsize.jobspec.job import Job
     from worldsize.jobspec.reading.job_file import load_job
     from worldsize.service.environments.lookup import find_environment
@@ -102,11 +103,12 @@ def look_up(spec: str, config: Config, compute: str, name: str | None = None) ->
             job = load_job(spec).job
             wanted = job.environment
         else:
-            wanted = _believed_path(spec)
+            wanted = _require_own_path(spec)
     return find_environment(wanted, config, compute, build_environ(job, os.environ), name, job.secrets)
 
 
-def _believed_path(spec: str) -> str:
+def _require_own_path(spec: str) -> str:
+    """The absolute path of `spec`. UsageError for a bare name here that somebody else owns."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
         raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")

@@ -1,4 +1,5 @@
-"""env: environments: built, listed, looked at, locked, removed. What each action takes; what it does lies beside."""
+"""env: build, list, show, lock and remove environments: the actions and their arguments, executed by the modules
+beside this one."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Option(NamedTuple):
 
 
 class Action(NamedTuple):
-    """`function` is of a module beside this one: "build.lock"."""
+    """An action of env. `function` names a module beside this one, and the function there: "build.lock"."""
 
     function: str
     help: str

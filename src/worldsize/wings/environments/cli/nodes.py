@@ -1,4 +1,4 @@
-"""env check, env probe: what the nodes of a compute make of an environment, and have themselves."""
+"""env check, env probe: whether an environment works on the nodes of a compute, and what these nodes have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""env pack, env shell: an environment in use: as one file for nodes' own disks, and in a shell."""
+"""env pack, env shell: use an environment as one file for the nodes' own disks, or in a shell."""
 
 from __future__ import annotations
 

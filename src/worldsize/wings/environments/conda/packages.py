@@ -1,4 +1,4 @@
-"""The conda part of an environment: what is asked of rattler_process.py, and what its answers mean for people."""
+"""The conda part of an environment: the orders for rattler_process.py, and its answers as packages and errors."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _TIMEOUT = 300.0
 
 
 class PackageSource(NamedTuple):
-    """Where packages come from, and for what: channels as somebody wrote them, the strongest first; `alias` is where
-    those are that are named and not addresses; `virtual` what the nodes have, empty for what this machine has."""
+    """Where packages come from, and for which nodes: `channels` as the user wrote them, the strongest first; `alias` is
+    the address below which channels lie that are given by name; `virtual` holds the nodes' virtual packages, and is
+    empty for those of this machine."""
 
     channels: tuple[str, ...]
     alias: str | None
@@ -59,8 +60,8 @@ class PackageSource(NamedTuple):
 def ensure_cache_directory(
     cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None
 ) -> str:
-    """Where packages and the channels' indexes are kept, made if it is missing: below `cache`, closed to others; or
-    where other tools that use rattler keep them, unless one of the `channels`, or their alias, has a token or a
+    """Return the directory for packages and the channels' indexes, made if it is missing: one below `cache`, closed to
+    others; or the one of other tools that use rattler, unless one of the `channels`, or their alias, has a token or a
     password, which rattler writes down there. StorageError for a directory that others could write to."""
     shared = environ.get("RATTLER_CACHE_DIR")
     if shared and all(mask_channel(each) == each for each in (*channels, alias or "")):
@@ -77,8 +78,8 @@ def install(
     environ: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Solves and installs `specs` into the prefix, or exactly the packages of `rows`; the rows of what is installed.
-
+    """Solve and install `specs` into the prefix, or install exactly the packages of `rows`. Return the rows of what is
+    installed.
     BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
     is not here.
     """
@@ -109,8 +110,8 @@ class UnsolvableError(BuildError):
 
 
 def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
-    """What rattler answers. It writes the channels' addresses down beside their indexes: those with a token or a
-    password are kept for this question alone."""
+    """Send an order to rattler, and return its answer. Rattler writes the addresses of channels beside their indexes:
+    where one has a token or a password, the indexes are kept for this order alone."""
     alias = order["alias"] or ""
     if order["shown"] == order["channels"] and mask_channel(alias) == alias:
         return _run_rattler_process(work, order, environ)
@@ -192,7 +193,8 @@ def _name(spec: str) -> str:
 
 
 def channel_addresses(channels: Sequence[str]) -> list[str]:
-    """As rattler takes them: conda's `defaults` are two addresses, a path is one, `nodefaults` is none."""
+    """The addresses of channels, as rattler takes them: conda's `defaults` are two, a path is one, `nodefaults` is
+    none."""
     found: list[str] = []
     for each in channels:
         found += _NAMED_CHANNELS.get(each, ("file://" + each if each.startswith("/") else each,))
@@ -200,5 +202,5 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
 
 
 def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows as they may be written down."""
+    """The rows as they may be written down: tokens and passwords in their addresses are masked."""
     return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

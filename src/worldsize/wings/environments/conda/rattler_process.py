@@ -3,8 +3,8 @@
     python rattler_process.py < what-to-do.json
 
 A process, since rattler leaves threads behind that a fork would copy, and that may outlive the interpreter. What to do
-is JSON on standard input, the result JSON on standard output, news are lines on standard error. It imports nothing of
-worldsize. The exit code is 1 for what `_ERRORS` names, and the result is {"error": KIND} then.
+is JSON on standard input, the result JSON on standard output, progress is lines on standard error. It imports nothing
+of worldsize. The exit code is 1 without py-rattler and for the errors of `_ERRORS`; the result is {"error": KIND} then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ try:
     import rattler
     from rattler import exceptions
 except ImportError as missing:
-    sys.stdin.read()  # who still writes it would be told of a broken pipe
+    sys.stdin.read()  # otherwise its writer would get a broken pipe
     print_message(f"py-rattler cannot be imported: {missing}")
     print_result({"error": "no rattler"})
     sys.exit(1)
@@ -53,8 +53,8 @@ _ERRORS: dict[type[Exception], str] = {
     exceptions.FetchRepoDataError: "not installed",
     OSError: "not installed",
 }
-"""Kinds of errors: a spec is none, no packages fit together, a channel cannot be read, a package cannot be fetched or
-linked."""
+"""The kinds of errors: a spec is not valid, no packages fit together, a channel cannot be read, a package cannot be
+fetched or linked."""
 
 _RECORD_KEYS = (
     "name",
@@ -85,7 +85,7 @@ def _gateway(order: dict[str, Any]) -> Any:
 
 
 def _client() -> Any:
-    """One that knows the credentials of rattler's own storage: RATTLER_AUTH_FILE, the keyring, netrc."""
+    """A client that knows the credentials of rattler's own storage: RATTLER_AUTH_FILE, the keyring, netrc."""
     return rattler.Client.default_client()
 
 
@@ -144,7 +144,8 @@ async def _install(order: dict[str, Any], records: list[Any]) -> None:
 
 
 def _refuse_files_outside(prefix: str) -> None:
-    """Rattler 0.28 follows `..` in the names of a package's files: what was laid outside goes again. OSError."""
+    """Remove the packages' files that are outside the prefix: rattler 0.28 follows `..` in their names. OSError where
+    there was one."""
     directory = os.path.join(prefix, "conda-meta")
     for record in sorted(os.listdir(directory)):
         with open(os.path.join(directory, record), "rb") as file:
@@ -161,7 +162,8 @@ def _refuse_files_outside(prefix: str) -> None:
 
 
 def _remove_outside(path: str, digest: str | None) -> None:
-    """Where it is the package's, and no file that was there before."""
+    """Remove a file if it is the package's, and not one that was there before. Where that fails, the file stays: the
+    caller refuses the package in any case."""
     with suppress(OSError):
         with open(path, "rb") as file:
             own = hashlib.sha256(file.read()).hexdigest() == digest
@@ -175,7 +177,7 @@ def _is_outside(name: str, prefix: str) -> bool:
 
 
 class _Reporter(rattler.InstallerReporter):
-    """Downloads and links are told as they begin and end; they overlap."""
+    """Prints downloads as they begin, and links as they end; they overlap."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -192,7 +194,7 @@ class _Reporter(rattler.InstallerReporter):
 
 
 def _row(record: Any) -> dict[str, Any]:
-    """What of a record is needed to install it again."""
+    """The parts of a record that are needed to install it again."""
     found = {
         "name": record.name.normalized,
         "version": str(record.version),

@@ -24,11 +24,12 @@ CONDA_NAMES = {
     "faiss-cpu": "faiss", "faiss-gpu": "faiss", "kaleido": "python-kaleido", "igraph": "python-igraph",
     "annoy": "python-annoy", "levenshtein": "python-levenshtein", "dateutil": "python-dateutil",
 }  # fmt: skip
-"""Names that differ between PyPI and conda's channels; several of PyPI's are another thing there."""
+"""Names that differ between PyPI and conda's channels; several of PyPI's names are another package there."""
 
 
 class RequirementLine(NamedTuple):
-    """One line of a list. `spec` is what conda would be asked for; None where only pip understands it, and `why`."""
+    """One line of a list. `spec` is what conda would be asked for; None where only pip understands the line, for the
+    reason `why`."""
 
     line: str
     spec: str | None = None
@@ -116,8 +117,8 @@ def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQue
 def _find_misfit(
     conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
 ) -> RequirementLine:
-    """The one to leave out: the first without which the others fit; of several bad ones the last that is complained
-    of."""
+    """The requirement to leave out, of those that the solver names, or of all where it names none: the last one without
+    which the others fit; or the very last, where several do not fit."""
     named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
     candidates = named or list(conda)
     for each in reversed(candidates):

@@ -1,5 +1,5 @@
-"""What is installed in a prefix: conda's packages and Python's distributions, each with what tells it apart;
-and which of conda's files were changed since."""
+"""What is installed in a prefix: conda's packages and Python's distributions, with what identifies each; and which of
+conda's files were changed since."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class InstalledDistribution(NamedTuple):
 
 
 def normalized_name(name: str) -> str:
-    """As package indexes compare names."""
+    """The name in the form in which package indexes compare names."""
     return _SEPARATORS.sub("-", name).lower()
 
 
 def site_packages(prefix: str) -> str | None:
-    """The directory of the prefix's Python; None where there is none."""
+    """The site-packages directory of the prefix's Python; None where there is none."""
     library = os.path.join(prefix, "lib")
     try:
         names = sorted(name for name in os.listdir(library) if re.fullmatch(r"python\d+\.\d+t?", name))
@@ -54,7 +54,7 @@ def site_packages(prefix: str) -> str | None:
 
 
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
-    """Those of the prefix itself, by name. What is damaged is left out."""
+    """The distributions of the prefix itself, sorted by name. Damaged ones are left out."""
     directory = site_packages(prefix)
     names = os.listdir(directory) if directory else []
     found = []
@@ -80,7 +80,8 @@ def record_rows(path: str) -> list[tuple[str, str]]:
 
 
 def record_digest(path: str) -> str | None:
-    """Of what the wheel holds: not of scripts, in which the prefix stands, nor of notes about the installing."""
+    """The digest of what the wheel holds, by RECORD: without scripts, which contain the prefix, and without notes about
+    the installation. None where nothing is left."""
     own = os.path.basename(path)
     rows = sorted(
         (name, digest)
@@ -107,7 +108,7 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 
 
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
-    """Names the package set: the same packages, byte for byte, give the same; where they lie does not count."""
+    """The digest that identifies a package set: equal for the same packages, byte for byte, wherever they lie."""
     keys = ("name", "version", "build", "sha256")
     rows = ["conda {} {} {} {}".format(*tuple(each.get(key) for key in keys)) for each in conda]
     rows += [f"pip {normalized_name(each['name'])} {each['version']} {each.get('digest')}" for each in pip]
@@ -115,7 +116,8 @@ def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping
 
 
 def _url(path: str) -> str | None:
-    """As a requirement names it (PEP 610 and 440): of a repository, with the commit that was installed."""
+    """Where a distribution came from, as a requirement names it (PEP 610 and 440), without secrets; of a repository,
+    with the commit that was installed. None for one of an index."""
     from worldsize.trust.secrets import mask_text
 
     value = read_object(os.path.join(path, "direct_url.json"))
@@ -128,8 +130,8 @@ def _url(path: str) -> str | None:
 
 
 def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
-    """Takes secrets out of where packages say, in these files of the prefix, that they are from: whoever is given the
-    environment, or a pack of it, can read that."""
+    """Mask the secrets in `url` of these files of the prefix, which tells where a package is from: whoever is given the
+    environment, or a pack of it, can read it."""
     for path in glob(pattern, root_dir=prefix):
         value = read_object(os.path.join(prefix, path))
         url = value.get("url")
@@ -138,6 +140,7 @@ def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> N
 
 
 def _read_text(path: str) -> str:
+    """The text of a file; empty where it is missing or cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -147,7 +150,7 @@ def _read_text(path: str) -> str:
 
 class ClobberedFile(NamedTuple):
     """`file` (relative to the prefix) of the conda `package` is "changed" or "removed", by the distribution `by`; None
-    where no distribution owns up to it."""
+    where no distribution has it in its RECORD."""
 
     file: str
     package: str
@@ -159,14 +162,14 @@ class ClobberedFile(NamedTuple):
 
 
 def read_file_stamps(prefix: str) -> FileStamps:
-    """What conda's files look like now."""
+    """The stamps that conda's files have now."""
     return {file: _stamp(os.path.join(prefix, file)) for file, _, _ in _conda_files(prefix)}
 
 
 def find_clobbered(
     prefix: str, before: FileStamps | None, since: Iterable[InstalledDistribution]
 ) -> list[ClobberedFile]:
-    """Conda's files that are not what they were, and which of the distributions installed `since` did it.
+    """Return conda's files that are not what they were, and which of the distributions installed `since` did it.
 
     Files that look as they did `before` are not read; with None, all are.
     """
@@ -183,7 +186,7 @@ def find_clobbered(
 
 
 def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
-    """BuildError with the names, unless `mode` is "warn"."""
+    """Raise BuildError with the names of the files `found`, unless there are none or `mode` is "warn"."""
     if not found or mode == "warn":
         return
     lines = ["  " + each.text() for each in found[:_SHOWN]]
@@ -216,6 +219,7 @@ def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[st
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
+    """The stamp of a file or link; None where it is missing or out of reach."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -224,6 +228,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _has_digest(path: str, digest: str | None) -> bool:
+    """Whether a file has this SHA-256; True without one to compare with, False where the file cannot be read."""
     if digest is None:
         return True
     found = hashlib.sha256()

@@ -1,5 +1,5 @@
-"""What of a machine decides which packages fit, and what is compiled: its platform, its C library, its GPU driver; its
-compilers, MPI, CUDA and NCCL, which of them are wanted, and in which versions."""
+"""The properties of a machine that decide which packages fit, and what is compiled: its platform, C library and GPU
+driver; its compilers, MPI, CUDA and NCCL; and the prerequisites that ask for some of these, in some version."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NCCL_VARIABLES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUD
 
 
 def platform() -> str:
-    """conda's name for this machine's: linux-64."""
+    """This machine's platform by its name in conda, such as linux-64."""
     system = os.uname()
     name = "osx" if system.sysname == "Darwin" else system.sysname.lower()
     return f"{name}-{_PLATFORMS.get(system.machine, system.machine)}"
@@ -72,8 +72,8 @@ def driver_version() -> str | None:
 
 
 def machine_versions() -> list[str]:
-    """What stands for this machine's virtual packages where nobody named any: cheap, and enough to tell machines
-    apart. The solver itself asks rattler."""
+    """The versions that stand for this machine's virtual packages in a fingerprint where nobody named any: cheap to
+    find, and enough to tell machines apart. The solver itself asks rattler."""
     found = {"glibc": glibc_version(), "driver": driver_version()}
     return ["{} {}".format(*item) for item in found.items() if item[1]]
 
@@ -103,8 +103,8 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
 
 
 def find_version(name: str, environ: Mapping[str, str]) -> str | None:
-    """Of a tool by its usual name, or of any program; "" where it does not tell, None where it is not here. `cuda` is
-    the GPU's driver."""
+    """The version of a tool by its usual name, or of any program; "" where it does not tell, None where it is not here.
+    `cuda` is the GPU's driver."""
     tool = _ALIASES.get(name, name)
     if tool in _FINDERS:
         return _FINDERS[tool](environ)
@@ -115,7 +115,7 @@ def find_version(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 def tool_of(wanted: str) -> str:
-    """The tool that a prerequisite is about, by the name that it has here. UsageError for what is none."""
+    """The tool that a prerequisite is about, by its name in this module. UsageError for what is no prerequisite."""
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
         raise UsageError(
@@ -131,21 +131,23 @@ def tools_from_conda(conda: Sequence[str]) -> list[str]:
 
 
 def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those that a compiled wheel depends on, as far as they are here."""
+    """The versions of the tools that a compiled wheel depends on, as far as they are here; "?" where one does not
+    tell."""
     found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
     known = {name: version or "?" for name, version in found.items() if version is not None}
     return {"platform": platform(), "glibc": glibc_version() or "", **known}
 
 
 def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
-    """Whether `cuda`, or `mpi>=4`, is here; `no cuda`: whether it is not."""
+    """Whether this machine has what the condition asks for, such as `cuda` or `mpi>=4`; or lacks it: `no cuda`."""
     if condition.startswith("no "):
         return not is_condition_met(condition[3:].strip(), environ)
     return problem(condition, environ) is None
 
 
 def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
-    """What is wrong with a prerequisite here, and the mend; None where it is there. UsageError for what is none."""
+    """What is wrong with a prerequisite on this machine, and the mend; None where it is met. UsageError for what is no
+    prerequisite."""
     tool = tool_of(wanted)
     parsed = _WANTED.fullmatch(wanted.strip())
     assert parsed is not None
@@ -212,7 +214,8 @@ _FINDERS = {"cuda": _driver, "nccl": _nccl, "mpi": _mpi}
 
 
 def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """What a program prints, whatever its code; None where there is none. It is sought on `environ`'s own PATH."""
+    """What a program prints, whatever its code; None where it is missing, does not end in time or prints no text. It is
+    looked for on `environ`'s own PATH."""
     import subprocess
 
     from worldsize.agent.posix.processes import find_program

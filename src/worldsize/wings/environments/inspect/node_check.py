@@ -1,4 +1,5 @@
-"""What nodes say of their Python and packages, judged: what will not work there, and the mend. Pure."""
+"""The problems that nodes' reports on their Python and packages show: what will not work there, and the mend. Nothing
+here executes anything on a node."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ KNOWN_PACKAGES = (
     "torch", "torchvision", "tensorflow", "jax", "numpy", "scipy", "pandas", "scikit-learn", "transformers", "datasets",
     "lightning", "deepspeed", "horovod", "mpi4py", "accelerate",
 )  # fmt: skip
-"""Packages that are looked at where nobody says which."""
+"""Packages that are looked at wherever they are installed, without being asked for."""
 
 _IMPORT_HINTS = {
     "GLIBC": "it was built for a newer system: an older version of it, or conda's",
@@ -59,7 +60,8 @@ class NodeReport(NamedTuple):
 
 
 def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]) -> list[str]:
-    """What a node executes: besides, what is known to matter and is installed there is looked at."""
+    """The command that a node executes to report on `modules` and `distributions`, and on those of KNOWN_PACKAGES that
+    are installed there."""
     from worldsize.wings.environments.agent import python_report
 
     with open(python_report.__file__, encoding="utf-8") as file:
@@ -69,7 +71,8 @@ def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]
 
 
 def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeReport:
-    """What a node printed, whatever its start-up files print around it; a node without a `code` was lost."""
+    """Find the report in what a node printed, whatever its start-up files print around it. A node without a `code` was
+    lost."""
     if code is None:
         return NodeReport(node, None, 1, err)
     for line in reversed(out.splitlines()):
@@ -85,7 +88,7 @@ def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeRe
 
 
 def find_problems(rows: Sequence[NodeReport], gpus_per_node: int | None) -> list[NodeProblem]:
-    """Everything wrong, the same on several nodes once; errors first."""
+    """Return every problem, one that several nodes have once; errors first."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         for level, what, mend in _node_problems(row, gpus_per_node):
@@ -169,12 +172,12 @@ def _architecture_problems(name: str, capability: str, built_for: Sequence[str])
 
 
 def oldest_driver(cuda: str) -> str:
-    """ "" where the table knows no such CUDA."""
+    """The oldest driver that serves this CUDA; "" where the table does not have it."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
 
 
 def _differences(rows: Sequence[NodeReport]) -> list[NodeProblem]:
-    """Versions that are not the same everywhere: one environment should be."""
+    """A problem for each package whose version differs between nodes, which it should not in one environment."""
     answered = [row for row in rows if row.said and "imports" in row.said]
     found = []
     names = ["python", *dict.fromkeys(name for row in answered for name in (row.said or {})["imports"])]

@@ -43,7 +43,7 @@ SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
 
 
 def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: SubmitFunction) -> StepRunner:
-    """Steps that are executed on the compute, by a run; what they need is downloaded here first."""
+    """Return a function that executes build steps on the compute, by a run. What they need is downloaded here first."""
 
     environ = recipe.environ
 
@@ -52,7 +52,7 @@ def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: Submi
     ) -> list[dict[str, Any]]:
         own = os.path.join(work.prefix, STEPS_DIRECTORY)
         os.makedirs(own, exist_ok=True)
-        with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # what the steps are told, secrets too
+        with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # holds the order, secrets too
             order = _write_order(work, spec, active, cache, told)
             job = make_build_job(recipe, work.prefix, order)
             request = SubmissionRequest(job, config, compute, environ, os.getcwd(), argv=sys.argv)
@@ -84,7 +84,8 @@ def _write_order(work: Build, spec: EnvironmentSpec, active: Mapping[str, str], 
 
 
 def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
-    """One rank, with a GPU where the spec asks for one. The nodes have to see the Python that runs us."""
+    """The job that executes the steps: one rank, with a GPU where the spec asks for one. The nodes have to see the
+    Python that runs this process."""
     spec = recipe.spec
     asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
     argv = (sys.executable, "-m", "worldsize.wings.environments.native.build_job", order)
@@ -101,7 +102,8 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
 
 
 def _follow(run: Run, work: Build) -> None:
-    """Until its end, its last line as news; whoever gives up waiting ends the run. BuildError where it fails."""
+    """Wait for the end of the run, and report its last line as progress meanwhile. An exception here, such as Ctrl-C,
+    ends the run. BuildError where it fails."""
     try:
         status = run.overall(run.follow(_make_reporter(run, work)))
     except BaseException:
@@ -130,8 +132,8 @@ def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
 
 
 def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
-    """A builder was killed while its steps were a run, which writes into the prefix: it has to end before the next
-    begins. BuildError where it does not."""
+    """End the run that a killed builder has left behind, by its `note`: it writes into the prefix, and has to end
+    before the next build begins. BuildError where it does not."""
     if not note.get("run"):
         return
     try:
@@ -146,7 +148,7 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
 
 
 def _end(run: Run) -> None:
-    with suppress(WorldsizeError):  # it will be found by its lock
+    with suppress(WorldsizeError):  # the next builder finds the run by the lock's note
         run.cancel(now=True)
 
 

@@ -35,8 +35,7 @@ def _downloader(module: str) -> ModuleType:
 
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
-    """A directory with the source archives of everything that steps compile; what those need beside is installed.
-
+    """Return a directory with the source archives of everything that steps compile, and install what these need beside.
     Its place depends on its content alone, so that wheels are found again by whoever compiles the same. BuildError.
     """
     active = steps.activated_environ(work, spec, environ)
@@ -53,7 +52,7 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
 
 
 def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
-    """Names and paths of a step's archives."""
+    """Fetch the source archives of a step, and install what they need beside. Return their names and paths."""
     wanted = [expand_variables(each, active) for each in step.pip]
     names = {name for name in map(steps.requirement_name, wanted) if name}
     if not names:
@@ -88,7 +87,7 @@ def _resolve_packages(
 def _install_dependencies(
     work: Build, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
 ) -> None:
-    """What the compiled packages need when they are used."""
+    """Install what the compiled packages need when they are used."""
     there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
         f"{each['name']}=={each['version']}"
@@ -101,8 +100,8 @@ def _install_dependencies(
 
 
 def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
-    """Each download in its place, as far as `environ` has what it is for. BuildError names the one that cannot be had,
-    or is not what its checksum says."""
+    """Put each download in its place; one with `when` only if this machine has what that asks for. BuildError names the
+    one that cannot be had, or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
             work.report_step(f"{_display_url(each.url)} is left out: only with {each.when}")
@@ -113,7 +112,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
 def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
-    """The name and the path of a file, which is kept in `cache`. BuildError."""
+    """Fetch a file, which is kept in `cache`. Return its name and its path. BuildError."""
     work.report_step(f"fetching {_display_url(url)}")
     try:
         local = url.removeprefix("file://")
@@ -133,7 +132,8 @@ def _display_url(url: str) -> str:
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    """Where the spec says; else in the environment itself, and so removed with it."""
+    """Put a download where the spec says; else into the environment itself, with which it is removed. What this user
+    has put there before is not put there again."""
     name, target = _downloader("fetch").file_name(wanted.url), wanted.to or os.path.join(work.prefix, "opt")
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
@@ -156,7 +156,7 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it is there still: where others may make files, one of theirs may have its name."""
+    """Whether the file is there, and this user's: where others may make files, one of theirs may have its name."""
     try:
         return is_ours(os.lstat(path))
     except OSError:
@@ -168,7 +168,8 @@ def _max_size(wanted: FetchStep) -> int | None:
 
 
 def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
-    """The names that the archive has put into `target`. Nothing of the same name may be there already."""
+    """Unpack an archive into `target`, and return the names that it has put there. BuildError where something of the
+    same name is there already."""
     aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name

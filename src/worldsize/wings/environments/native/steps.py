@@ -32,11 +32,12 @@ _EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
 
 
 StepRunner = Callable[[Build, EnvironmentSpec, Mapping[str, str], str], list[dict[str, Any]]]
-"""Executes the build steps, with the environment's variables and the cache; what they were, for the description."""
+"""Executes the build steps, with the environment's variables and the cache; returns what was done, for the
+description."""
 
 
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
-    """BuildError with everything that is not here, but for the tools that will come `later`."""
+    """Raise BuildError with every prerequisite that is not met here, but for the tools that will come `later`."""
     wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
     found = [said for said in (machine.problem(each, environ) for each in wanted) if said]
     if found:
@@ -47,7 +48,7 @@ def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later
 def run_steps(
     work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
 ) -> list[dict[str, Any]]:
-    """Every step in its order, where conda and pip have been; what was done, as JSON holds it. BuildError.
+    """Execute the steps in their order, after conda and pip. Return what was done, as JSON holds it. BuildError.
 
     With `sources`, a directory of archives, nothing is downloaded: what they need is installed already.
     """
@@ -65,7 +66,7 @@ def run_steps(
 
 
 def activated_environ(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a job in the prefix, with $PREFIX, which steps may use."""
+    """The variables that a job in the prefix has, and $PREFIX, which steps may use."""
     found = activation(spec, inspect_prefix(work.prefix), environ)
     lines = [*map(module_line, spec.modules), *found.lines()]
     return {**environ_after(work, lines, environ, "activating"), "PREFIX": work.prefix}
@@ -103,8 +104,8 @@ def _compile(
     cache: str,
     sources: str | None,
 ) -> dict[str, Any]:
-    """Requirements from their sources; what is compiled is found again by whoever has the same tools and asks for the
-    same with the same variables. What is installed already stays."""
+    """Install a step's requirements from their sources. What is compiled is found again by whoever has the same tools
+    and asks for the same with the same variables. What is installed already stays."""
     python = python_version(work.prefix) or sys.version_info[:2]
     tools = {**machine.tool_versions(environ), "python": "{}.{}".format(*python)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
@@ -113,7 +114,7 @@ def _compile(
     before = installed_distributions(work.prefix)
     built: list[str] = []
 
-    def heard(line: str) -> None:
+    def report_line(line: str) -> None:
         if _COMPILES.match(line):
             built.append(line.strip().split(" ")[1])
         work.report_progress(f"{step.title}: {_masked_line(work, line)}")
@@ -126,7 +127,9 @@ def _compile(
     constraints = write_input(work, "constraints.txt", pins(before))
     path = write_input(work, "build-requirements.txt", lines)
     kept = {"UV_CACHE_DIR": os.path.join(cache, "wheels", key)}
-    install(Uv(work, environ), work.prefix, path, ["--constraints", constraints, *options], kept, step.title, heard)
+    install(
+        Uv(work, environ), work.prefix, path, ["--constraints", constraints, *options], kept, step.title, report_line
+    )
     now = {(each.name, each.version) for each in installed_distributions(work.prefix)}
     new = sorted(now - {(each.name, each.version) for each in before})
     return {"key": key, "tools": tools, "compiled": built, "installed": ["{} {}".format(*each) for each in new]}
@@ -135,14 +138,15 @@ def _compile(
 def wheel_key(
     tools: Mapping[str, str], wanted: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
 ) -> str:
-    """Names the directory of wheels: the versions of compiler, MPI, CUDA and NCCL are in it, and what was asked for."""
+    """The name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of what was
+    asked for."""
     value = [sorted(tools.items()), sorted(wanted), list(options), sorted(variables.items())]
     return digest_of(json.dumps(value).encode("utf-8", "surrogateescape"))[:20]
 
 
 def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple[dict[str, str], str | None]:
-    """Horovod's variable for all operations in place of its old one for a single one, unless an old Horovod is asked
-    for by its version: newer ones refuse both together. What was changed, in words."""
+    """Replace Horovod's old variable for one operation by that for all, unless an old Horovod is asked for by its
+    version: newer ones refuse both together. Return the variables, and what was changed, in words."""
     found = dict(variables)
     if _OLD not in found or any(_is_old(each) for each in wanted):
         return found, None
@@ -159,7 +163,8 @@ def _is_old(requirement: str) -> bool:
 
 
 def _cache_source_directory(requirement: str, cache: str) -> str:
-    """A directory of sources at a place that its content decides, so that what was built of it is found again."""
+    """Copy a directory of sources to a place in `cache` that its content decides, so that what was built of it is found
+    again. Return that place; any other requirement as it is."""
     if not os.path.isdir(requirement):
         return requirement
     digest = _content_digest(requirement)
@@ -174,7 +179,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
         try:
             os.rename(part, os.path.dirname(place))
         except OSError:
-            shutil.rmtree(part, ignore_errors=True)  # somebody else was sooner
+            shutil.rmtree(part, ignore_errors=True)  # another build has put it there meanwhile
     return place
 
 
@@ -191,7 +196,8 @@ def _content_digest(root: str) -> str:
 
 
 def requirement_name(requirement: str) -> str | None:
-    """The name that uv is to build from source; of a path and of a URL it does so anyway."""
+    """The name of the package that uv is to build from source; None for a path, a URL or an option, for which it needs
+    none."""
     if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
         return None
     found = _REQUIREMENT.match(requirement)
@@ -199,11 +205,11 @@ def requirement_name(requirement: str) -> str | None:
 
 
 def index_lines(work: Build) -> list[str]:
-    """Where the pip part has its packages from."""
+    """The options that say where the pip part has its packages from."""
     path = input_path(work, "requirements.txt")
     return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _masked_line(work: Build, line: str) -> str:
-    """The beginning of a line; what is cut first may have lost the shape by which a secret is known."""
+    """The beginning of a line without secrets. It is cut last: a part of a secret might not be known as one."""
     return work.mask(line.strip())[:_SHOWN]

@@ -41,7 +41,8 @@ _OTHER_LOGIN = re.compile(
     r"(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE | re.ASCII,
 )
-"""Also of what is too long for the name of a user. Of ssh://… without git+, uv makes a path for git."""
+"""Passwords outside of git over HTTP; also a name that is too long for a user's. Of ssh://… without git+, uv makes a
+path for git."""
 
 _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*\s-)?[rc]['\"]")
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
@@ -54,7 +55,7 @@ _BARE_PASSWORD = re.compile(
     r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']+:[^\s/?#\"']*|:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
     re.IGNORECASE | re.ASCII,
 )
-"""What uv takes for git's by its end alone."""
+"""An address with a password that uv takes for a git repository's by its end alone."""
 
 _HELPER = (
     '!f() { if test "$1" = get; then '
@@ -63,7 +64,7 @@ _HELPER = (
 
 
 class Login(NamedTuple):
-    """Of one repository; without a password it is a hint for git's own helpers."""
+    """The user and password for one repository; without a password it is a hint for git's own helpers."""
 
     host: str
     path: str
@@ -99,7 +100,7 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
 
 
 def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
-    """The same for all that describes these source trees, and those that they take packages from."""
+    """Do the same for the files that describe these source trees, and those that they take packages from."""
     known = list(but)
     for directory in reachable_trees(directories):
         for path in description_files(directory):
@@ -107,8 +108,8 @@ def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = (
 
 
 class GitLogins:
-    """Those of the requirements files that one program is given. `environ` says what variables in them stand for;
-    `strip` takes out of each line what else is not to be in it."""
+    """The logins of git in the requirements files that one program is given. `environ` holds the variables that stand
+    in the files; `strip` takes out of each line what else must not be in it."""
 
     def __init__(self, environ: Mapping[str, str], strip: Callable[[str], str] = str) -> None:
         self._environ = environ
@@ -116,9 +117,9 @@ class GitLogins:
         self._found: dict[Login, None] = {}
 
     def strip_file(self, path: str, directory: str, depth: int = 0) -> str:
-        """The requirements file; or a copy in `directory`, for nobody else to read, if it or a file that it includes
-        holds credentials, or a relative path of a package, which uv would follow from where it is started. NotFound,
-        UsageError; OSError of the copy."""
+        """Return the path of the requirements file; or of a copy in `directory`, for nobody else to read, if it or a
+        file that it includes holds credentials, or a relative path of a package, which uv would follow from where it is
+        started. NotFound, UsageError; OSError of the copy."""
         lines = []
         copied = False
         for said in lines_of(path):
@@ -135,7 +136,8 @@ class GitLogins:
         return copy
 
     def strip_line(self, line: str) -> str:
-        """A requirement. UsageError for what can be no user or password."""
+        """Return a requirement without its login, which is kept for `variables`. UsageError for a login that git could
+        not be given by variables."""
         if "://" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
@@ -148,7 +150,7 @@ class GitLogins:
         return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
-        """For the environment of what is given the stripped lines. The user's own settings of git hold beside them; for
+        """The variables for whoever is given the stripped lines. The user's own settings of git hold beside them; for
         a repository with credentials of its own these are the only ones, and for others of its host the last resort."""
         if not self._found:
             return {}
@@ -179,8 +181,8 @@ class GitLogins:
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
 
     def _to_absolute(self, line: str, base: str) -> str:
-        """As it reads from another directory, too. UsageError for a line that includes a file in a way that pip
-        follows, and this does not."""
+        """Return a line with absolute paths, so that it means the same from any directory. UsageError for a line that
+        includes a file in a way that pip follows, and this module does not."""
         include = parse_include(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "one option a line, and the path as it is: -r FILE"

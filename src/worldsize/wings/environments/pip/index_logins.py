@@ -26,21 +26,22 @@ _VARIABLES = {
     "find-links": "PIP_FIND_LINKS",
     "proxy": "PIP_PROXY",
 }
-"""Settings of pip's, and the variable for each; two are one option."""
+"""Settings of pip's, and the variable for each; index-url and pypi-url are one option."""
 
 _SETTING = re.compile(r"(global|wheel)\.([a-z-]+)=(.+)")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 
 class IndexLogins:
-    """Those of what one pip is given."""
+    """The logins in all that one pip is given."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, str]] = {}
         self._servers: dict[str, set[str]] = {}
 
     def strip_line(self, line: str) -> str:
-        """A line of a requirements file. UsageError for two logins at one host, which netrc cannot hold."""
+        """Return a line of a requirements file without its login, which is kept for `environ`. UsageError for two
+        logins at one host, which netrc cannot hold."""
         self._note_servers(line)
         return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
@@ -76,7 +77,8 @@ class IndexLogins:
             self._servers.setdefault(_host(f"{scheme}://{server}"), set()).add(f"{scheme} {server}")
 
     def _refuse_shared_hosts(self) -> None:
-        """netrc knows hosts, and no ports: another server there would be sent what is not meant for it."""
+        """UsageError for a login at a host with two servers: netrc knows hosts, and no ports, so that the other server
+        would be sent what is not meant for it."""
         for host in self._found:
             if len(self._servers.get(host, ())) > 1:
                 what = f"two servers at one host, {host}, and one of them with a login: pip would send it to both"
@@ -94,7 +96,8 @@ class IndexLogins:
 
 
 def _parse_settings(text: str) -> dict[str, str]:
-    """What of pip's files says where packages are, by pip's variables: what is said for `wheel` goes first."""
+    """The settings in pip's files that say where packages are, by pip's variables: those for `wheel` go first. A line
+    that is no setting as pip prints it is left out."""
     found: dict[str, str] = {}
     for section in ("global", "wheel"):
         for line in map(_SETTING.fullmatch, text.splitlines()):
@@ -105,7 +108,7 @@ def _parse_settings(text: str) -> dict[str, str]:
 
 
 def _setting_of(variable: str) -> str:
-    """pip takes PIP_Index-Url for PIP_INDEX_URL."""
+    """The setting that a variable is for, "" for none; pip takes PIP_Index-Url for PIP_INDEX_URL."""
     return variable[4:].lower().replace("_", "-") if variable.startswith("PIP_") else ""
 
 

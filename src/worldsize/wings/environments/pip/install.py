@@ -54,7 +54,7 @@ def _export_requirements(uv: Uv, directory: str) -> list[str]:
 
 
 def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
-    """Installs the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
+    """Install the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
     rest, options = _separate_projects(work, lines)
     if before:
         options += ["--constraints", write_input(work, "constraints.txt", pins(before))]
@@ -62,7 +62,7 @@ def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[In
 
 
 def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str]]:
-    """A requirements file of the lines, and options of uv for those that include a project."""
+    """Write a requirements file of the lines. Return it, and options of uv for the lines that include a project."""
     projects = [line for line in lines if _is_included_project(line)]
     rest = write_input(work, "requirements.txt", (line for line in lines if line not in projects))
     options = [word for line in projects for word in line.split(" ", 1)]
@@ -70,15 +70,15 @@ def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str
 
 
 def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
-    """uv's options that say once more what projects want of git with user and password: so that uv is given, and takes,
-    addresses without these."""
+    """Write the requirements of projects whose git addresses hold a user or password to a file of overrides, from which
+    these are stripped later. Return uv's options for it: uv then takes the addresses without them."""
     lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
     return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 
 def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
-    """uv's options for source trees: else it takes what it built of them before, though they have changed. Offline it
-    refuses such options."""
+    """uv's options to build source trees anew: else it takes what it built of them before, though they have changed.
+    None offline, where uv refuses such options."""
     if uv.offline:
         return []
     names = [project_name(directory) for directory in local_directories(lines)]
@@ -95,7 +95,7 @@ def _is_included_project(line: str) -> bool:
 def install_layer(
     work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
 ) -> None:
-    """Installs what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
+    """Install what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
     want another version of what it has."""
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
@@ -116,7 +116,7 @@ def pins(found: Iterable[InstalledDistribution]) -> list[str]:
 
 
 def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
-    """A file of ours in the prefix, for nobody else to read; until `remove_inputs`."""
+    """Write a file for uv into the prefix, for nobody else to read; it stays until `remove_inputs`. Return its path."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
     write_lines(path, lines)
@@ -139,7 +139,7 @@ def remove_inputs(work: Build) -> None:
 
 
 def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) -> list[InstalledDistribution]:
-    """What pip installed: the distributions that were not there, or not like this."""
+    """What pip installed: the distributions that were not there `before`, or were there in another version."""
     known = {(each.path, each.version) for each in before}
     return [each for each in installed_distributions(prefix) if (each.path, each.version) not in known]
 
@@ -147,8 +147,8 @@ def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) ->
 def make_lock_rows(
     work: Build, uv: Uv, found: Sequence[InstalledDistribution], options: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of the files
-    that the index has for it. Without an index, and for what came from elsewhere, without hashes."""
+    """Return the rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of
+    the files that the index has for it; no hashes where the index does not answer, or for what came from elsewhere."""
     wanted = [each for each in found if each.url is None]
     hashes: Mapping[str, list[str]] = {}
     if wanted:
@@ -172,7 +172,7 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """From a pylock.toml: of every file that the index has for a package in its version."""
+    """The hashes in a pylock.toml, by package: of every file that the index has for it in its version."""
     found = {}
     for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
@@ -182,7 +182,7 @@ def _parse_hashes(text: str) -> dict[str, list[str]]:
 
 
 def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
-    """Exactly the packages of a lock; those with hashes only where they fit. BuildError."""
+    """Install exactly the packages of a lock; those with hashes only where they fit. BuildError."""
     rows = [row for row in lock["pip"] if not row.get("built")]
     if not rows:
         return
@@ -197,7 +197,7 @@ def _pin(row: Mapping[str, Any]) -> str:
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
-    """The lock's rows, with the digests of what is here now. BuildError where packages or sources differ."""
+    """The lock's rows, with the digests of what is installed now. BuildError where packages or sources differ."""
     rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
     here = {normalized_name(each.name): each for each in found}
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]

@@ -32,8 +32,8 @@ _MARKS = (
 
 
 def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), depth: int = 0) -> Iterator[str]:
-    """Each line, without its comment; behind one that includes another list, by one of these `kinds` of options, the
-    lines of that, with absolute paths. NotFound, UsageError as `require_list` and `lines_of`."""
+    """Yield each line without its comment; after a line that includes another list, by one of these `kinds` of options,
+    the lines of that list, with absolute paths. NotFound, UsageError as `require_list` and `lines_of`."""
     for text in filter(None, map(without_comment, lines)):
         yield text
         include = parse_include(text)
@@ -54,7 +54,7 @@ def require_list(path: str, depth: int) -> None:
 
 
 def parse_include(line: str) -> tuple[str, str] | None:
-    """Of a line that includes another file: "-r" or "-c", and the file."""
+    """For a line that includes another file, "-r" or "-c" and the file; None for other lines."""
     found = _INCLUDE.fullmatch(line)
     return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
 
@@ -108,5 +108,5 @@ def _decode(data: bytes, path: str) -> str:
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-    """A list for nobody else to read. OSError."""
+    """Write a list for nobody else to read. OSError."""
     write_text(path, "".join(line + "\n" for line in lines), private=True)

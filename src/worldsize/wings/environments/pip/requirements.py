@@ -1,4 +1,4 @@
-"""Requirements files: their lines, what they include, and what they take from this machine."""
+"""What requirements and projects take from this machine: files, source trees, variables; and from git."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
-    """Of a requirement that is a file or a directory here: its path. UsageError for one that cannot be told from an
-    address, or that pip and uv take for different ones."""
+    """The path of a requirement that is a file or a directory here; None for others. UsageError for one that cannot be
+    told from an address, or that pip and uv take for different ones."""
     known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
     parts = split_requirement(with_variables(line, known))
     path, shown = parts.path, mask_text(line.strip())
@@ -55,7 +55,7 @@ def local_path(line: str) -> str | None:
 
 def referenced_variables(lines: Iterable[str]) -> set[str]:
     """The names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may be the
-    name of a file. What cannot be read, who is given it tells of."""
+    name of a file. What cannot be read is skipped: whoever installs it reports that."""
     found: set[str] = set()
     for line in lines:
         included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
@@ -71,7 +71,7 @@ def referenced_variables(lines: Iterable[str]) -> set[str]:
 
 
 def with_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Where `${NAME}` stands for what pip and uv take for it; names that nobody knows stay."""
+    """Replace `${NAME}` by its value, as pip and uv do; names that nobody knows stay."""
     return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
 
 
@@ -109,8 +109,9 @@ def _source_paths(path: str) -> list[str]:
 
 
 def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list[str]:
-    """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in what
-    describes them, or as members of a workspace of uv's. Without `workspaces` not those that are above them."""
+    """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in a file
+    that describes them, or as members of a workspace of uv's. Without `workspaces`, workspaces above them do not
+    count."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -131,8 +132,8 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 
 
 def workspace_directories(directory: str) -> list[str]:
-    """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and these. That
-    is the nearest one above; whether it has this tree as a member is uv's to say. None that is somebody else's."""
+    """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and they. It is
+    the nearest one above; whether it has this tree as a member, uv decides. Empty for somebody else's."""
     for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
@@ -168,7 +169,7 @@ def description_files(directory: str) -> list[str]:
 
 
 def _lists_of_setup_cfg(text: str) -> list[str]:
-    """The files that its requirements name: `install_requires = file: a.txt, b`."""
+    """The files that requirements in a setup.cfg name: `install_requires = file: a.txt, b`."""
     found = []
     for section in re.split(r"^\[", text, flags=re.MULTILINE):
         if section.startswith("options"):
@@ -178,7 +179,7 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
 
 
 def text_of(path: str) -> str:
-    """Nothing where it cannot be read: who is given the tree says so."""
+    """The text of a file; empty where it cannot be read: whoever installs the tree reports that."""
     try:
         return read_file(path).decode("utf-8", "replace")
     except OSError:
@@ -201,7 +202,7 @@ def git_requirements(path: str) -> list[str]:
         try:
             asked = Requirement(line)
         except (InvalidRequirement, RecursionError):
-            continue  # uv says so
+            continue  # uv reports it
         if asked.url:
             lines.append(line)
             continue
@@ -227,12 +228,12 @@ def _git_requirement(asked: Requirement, source: dict[str, Any]) -> str:
 
 
 def uv_table(directory: str) -> dict[str, Any]:
-    """What a project says to uv."""
+    """The table [tool.uv] of a project."""
     return _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
 
 
 def project_name(directory: str) -> str | None:
-    """As a source tree's pyproject.toml says."""
+    """The name of a project by its pyproject.toml; None where that has none."""
     name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
 
@@ -259,7 +260,7 @@ def toml_text_lines(path: str) -> list[str]:
 
 
 def _read_toml(path: str) -> dict[str, Any]:
-    """Its tables; none where it is missing, or no TOML: that is uv's to say."""
+    """The tables of a TOML file; none where it is missing, or no TOML, which uv reports."""
     try:
         return parse_toml(read_file(path).decode("utf-8"))
     except (OSError, ValueError):
@@ -267,7 +268,7 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Raises ValueError."""
+    """Parse TOML. ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

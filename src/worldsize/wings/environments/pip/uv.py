@@ -1,4 +1,4 @@
-"""uv: virtual environments, and what pip would install."""
+"""uv, as a program: it makes virtual environments, and installs what pip would."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PROGRESS_LINE = re.compile(
 )
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _NO_LISTS = (".py", ".toml", ".cfg")
-"""What an option of a list takes, too: a script with its requirements in comments, a lock."""
+"""Endings of files that uv also takes for a list of requirements: a script with requirements in comments, a lock."""
 
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
@@ -52,7 +52,8 @@ _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "netw
 
 
 def find_uv(environ: Mapping[str, str]) -> str:
-    """The program: beside the Python that runs us, else on PATH. ConfigError, with the mend, where there is none."""
+    """Find the program uv: beside the Python that runs this process, else on PATH. ConfigError, with the mend, where
+    there is none."""
     from worldsize.agent.posix.processes import find_program
 
     beside = os.path.join(os.path.dirname(sys.executable), "uv")
@@ -67,9 +68,9 @@ def find_uv(environ: Mapping[str, str]) -> str:
 class Uv:
     """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
 
-    uv takes settings, such as where packages come from, from files in its working directory and all above it, and what
-    a workspace is from those above each source tree. Without a project it starts at the root; above a project, or a
-    tree, that the job names, none may be another's: BuildError.
+    uv takes settings, such as where packages come from, from files in its working directory and all above it, and finds
+    workspaces by files above each source tree. Without a project it is started in the root directory. BuildError for
+    such a file of somebody else's above a project or a tree that the job names.
     """
 
     def __init__(self, work: Build, environ: Mapping[str, str], project: str | None = None) -> None:
@@ -91,10 +92,11 @@ class Uv:
         *words: str,
         cwd: str | None = None,
         variables: Mapping[str, str] | None = None,
-        heard: LineCallback | None = None,
+        on_line: LineCallback | None = None,
     ) -> str:
-        """Its standard output; each line that it tells people is `heard`, or else told of where it says how far it is.
-        `what` is being done, for people. BuildError, also for a word that would show a login."""
+        """Execute uv with `words`, and return its standard output. `what` tells people what is being done. `on_line`
+        gets each line of its standard error; without it, lines that tell how far uv is are reported as progress.
+        BuildError, also for a word that would show a login."""
         words = tuple(split_short_options(words))
         directory = cwd or self._directory
         files = [word for word in words if word.startswith(self._work.inputs + os.sep) and os.path.isfile(word)]
@@ -115,17 +117,18 @@ class Uv:
                 raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         argv = [self.program, *given, *_COMMON]
-        heard = heard or partial(self._report_progress, what)
+        on_line = on_line or partial(self._report_progress, what)
         try:
-            said = run(self._work, argv, environ, what, heard, directory)
+            said = run(self._work, argv, environ, what, on_line, directory)
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
         for tree in looked_at:
-            refuse_settings_above(tree, self._environ)  # they may have come since
+            refuse_settings_above(tree, self._environ)  # somebody may have made them meanwhile
         return said
 
     def _without_git_logins(self, words: Sequence[str], files: Sequence[str], directory: str) -> list[str]:
-        """Also without those in a requirement that is a word, and in lists that options of a build step name."""
+        """The words without git's logins: in `files`, in requirements that are words, and in lists that options of a
+        build step name."""
         given: list[str] = []
         for before, word in pairwise(("", *words)):
             option, sign, value = word.partition("=")
@@ -147,20 +150,21 @@ class Uv:
         return path
 
     def export(self, what: str, directory: str, *words: str) -> str:
-        """What `uv export` says of the project in this directory. BuildError; UsageError, OSError."""
+        """Return what `uv export` prints for the project in a directory. BuildError; UsageError, OSError."""
         if is_search_exposed(directory, is_workspace, self._environ) and not local_sources(directory):
             directory = write_isolated_copy(directory, os.path.join(self._work.inputs, "apart"))
         return self(what, "export", *words, "--project", directory, cwd=directory)
 
     def read_messages(self, what: str, *words: str) -> str:
-        """As it tells people: what it puts on its standard error, which the log has without secrets."""
+        """Execute uv, and return its messages: its standard error as it is, secrets included, which are masked in the
+        log alone."""
         lines: list[str] = []
 
-        def hear(line: str) -> None:
+        def keep_line(line: str) -> None:
             lines.append(line + "\n")
             self._report_progress(what, line)
 
-        self(what, *words, heard=hear)
+        self(what, *words, on_line=keep_line)
         return "".join(lines)
 
     def _report_progress(self, what: str, line: str) -> None:
@@ -179,8 +183,8 @@ class Uv:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. What is not there, uv tells of. UsageError,
-    OSError."""
+    """The source trees of requirements files, projects and directories. What is missing is skipped: uv reports it.
+    UsageError, OSError."""
     found: list[str] = []
     for path in paths:
         with suppress(NotFound):
@@ -189,14 +193,14 @@ def _source_trees(paths: Sequence[str]) -> list[str]:
 
 
 def _override_lines(words: Sequence[str]) -> list[str]:
-    """What is said once more in place of what projects want."""
+    """The lines of the overrides that the words name: requirements in place of those of projects."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
-    """A virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where nobody
-    `asked` for that Python and the project wants another one, which is a warning of uv's alone."""
+    """Make a virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where
+    nobody `asked` for that Python and the project wants another one, of which uv only warns."""
     said = uv.read_messages("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
@@ -205,9 +209,9 @@ def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
 
 
 def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
-    """A virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
+    """Make a virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
 
-    A line in a .pth file rather than --system-site-packages, which leads past a virtual environment to its base.
+    This is done by a line in a .pth file: --system-site-packages leads past a virtual environment to its base.
     """
     make_venv(uv, prefix, upon.python)
     own, below = site_packages(prefix), site_packages(upon.prefix)
@@ -224,8 +228,8 @@ def install(
     options: Sequence[str],
     variables: Mapping[str, str] | None = None,
     what: str = "pip",
-    heard: LineCallback | None = None,
+    on_line: LineCallback | None = None,
 ) -> None:
-    """Installs a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
+    """Install a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
     words = ("pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode")
-    uv(what, *words, *options, "-r", requirements, variables=variables, heard=heard)
+    uv(what, *words, *options, "-r", requirements, variables=variables, on_line=on_line)

@@ -27,11 +27,11 @@ _INDEX_VARIABLES = {
     "--index": ("UV_INDEX", " "),
     "--find-links": ("UV_FIND_LINKS", ","),
 }
-"""The variable that says the same as an option, and what stands between several values."""
+"""The variable that says the same as an option, and the separator of several values in it."""
 
 
 def split_short_options(words: Iterable[str]) -> Iterator[str]:
-    """Short options each in a word of its own, and before its value: -qrFILE is -q -r FILE."""
+    """Yield the words with each short option, and its value, in a word of its own: -q -r FILE for -qrFILE."""
     for word in words:
         found = _SHORT_WORD.fullmatch(word)
         if found is None or word == "-":
@@ -62,7 +62,8 @@ def named_paths(words: Sequence[str], directory: str) -> list[str]:
 
 
 def without_index_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The words without the options of indexes that hold a login, or a token, and the variables that say the same."""
+    """Return the words without those options of indexes that hold a login or a token, and the variables that say the
+    same as these options."""
     kept: list[tuple[str, ...]] = []
     said: dict[str, list[str]] = {}
     left = iter(words)

@@ -24,8 +24,8 @@ _LONGEST = 1 << 20
 
 
 def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
-    """BuildError for a file of somebody else's that uv would go by, above where the directory is named and where it is
-    found: which of these uv follows is its own affair."""
+    """BuildError for a file of somebody else's that uv would take settings from, above the directory by its name, or
+    above it by its real path: uv may follow either."""
     for path in {os.path.abspath(directory), os.path.realpath(directory)}:
         for above in directories_from(os.path.dirname(path)):
             for name in _NAMES:
@@ -89,8 +89,8 @@ def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> 
 
 
 def write_isolated_copy(directory: str, place: str) -> str:
-    """A copy, in the new directory `place`, of what says what a project wants; no workspace is above it.
-    UsageError, OSError."""
+    """Copy the pyproject.toml and uv.lock of a project into the new directory `place`, below no other workspace. Return
+    the copy's directory. UsageError, OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)
     write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n", private=True)

@@ -1,4 +1,4 @@
-"""Wheels of a list of requirements and all that they need, made on this machine by the job's own Python."""
+"""Make wheels of a list of requirements and all that they need, on this machine, by the job's own Python."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def make_wheels(
     environ: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> str:
-    """The directory with them, made once for these requirements, the files that they name, and this Python. What is
-    told of it is without `secrets`.
+    """Return a directory with the wheels, made once for these requirements, the lists that they include, and this
+    Python. `secrets` are masked in all messages.
 
-    UsageError where pip says no, or there is none. What the package index has later does not change it.
+    UsageError where pip refuses, or there is no pip. What the package index has later does not change the wheels.
     """
     key = hashlib.sha256(
         repr((list(requirements), list(list_lines(requirements)), _tags(python, environ))).encode()
@@ -83,7 +83,7 @@ def _run_pip(
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
-    """The job's own pip; else ours, for the job's Python."""
+    """The job's own pip; else worldsize's, for the job's Python. UsageError where there is none."""
     if _is_runnable([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
     if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
@@ -93,8 +93,8 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """What pip's own files say, whatever its variables make it print; nothing of a pip that does not tell. UsageError
-    where that has a file with a login, which it would show."""
+    """The settings of pip's own files, whatever its variables make it print; "" from a pip that does not print them.
+    UsageError where such a pip has a file with a login, which it would show."""
     kept = {name: value for name, value in environ.items() if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")}
     asked = {**kept, "PIP_QUIET": "0", "PIP_USER": "0"}
     done = subprocess.run([*pip, "config", "list"], env=asked, capture_output=True, text=True, check=False, cwd=os.sep)
@@ -124,6 +124,7 @@ def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
+    """Whether the command can be executed, and succeeds."""
     try:
         nothing = subprocess.DEVNULL
         return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0

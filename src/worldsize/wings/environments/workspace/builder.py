@@ -27,17 +27,17 @@ STEPS_DIRECTORY = "worldsize"
 """The directory in a prefix where build steps are executed."""
 
 ProgressCallback = Callable[[str], None]
-"""Hears what is being done, in a few words; called often."""
+"""Is told what is being done, in a few words; called often."""
 
 
 class Build:
-    """A build on its way, as those who do its parts see it.
+    """A build in progress, as the functions that do its parts see it.
 
-    prefix    where it is built, a directory that is there and was empty
-    log_path  a file for what the tools say, opened to append
-    inherit   descriptors that every program which is started has to be given: they hold the lock, if there is one
-    secrets   texts that are told nobody, nor logged
-    left      what whoever finds the build abandoned should know, noted with every news
+    prefix    where it is built: a directory that exists, and was empty
+    log_path  a file for what the tools print, opened to append
+    inherit   descriptors that each program which is started has to be given: they hold the lock, if there is one
+    secrets   texts that are neither shown nor logged
+    left      what whoever finds the build abandoned has to know, written into the lock's note with all progress
     """
 
     secrets: Sequence[str] = ()
@@ -54,32 +54,32 @@ class Build:
 
     @property
     def inputs(self) -> str:
-        """The directory for what uv is given, which may hold passwords of indexes: it is gone when all is built."""
+        """The directory for files that uv is given, which may hold passwords of indexes: removed once all is built."""
         return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
 
     def report_progress(self, what: str) -> None:
-        """Tells us, and those who wait, without the secrets in it."""
+        """Tell this process's user, and those who wait for the build, what is being done, without secrets."""
         masked = self.mask(what)
         if self._lock:
             self._lock.note(masked, **self.left)
         self._tell(masked)
 
     def report_step(self, what: str) -> None:
-        """The same, and the log."""
+        """Tell them, and the log."""
         self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
     def notice(self, text: str) -> None:
-        """As a store of downloads says it."""
+        """Report a step, as a store of downloads calls it."""
         self.report_step(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """The same, of a download that is on its way."""
+        """Report how much of a download is done, as a store of downloads calls it."""
         self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
 
     def mask(self, text: str) -> str:
-        """Without secrets, and these `secrets`."""
+        """The text without what looks like a secret, and without this build's `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
 
 
@@ -91,12 +91,11 @@ def ensure_built(
     prefix: str,
     make: EnvironmentMaker,
     tell: ProgressCallback,
-    abandoned: Callable[[dict[str, Any]], None] | None = None,
+    on_abandoned: Callable[[dict[str, Any]], None] | None = None,
 ) -> bool:
-    """Makes sure that the environment is in `prefix`; whether it is we who built it.
-
+    """Make sure that the environment is in `prefix`; return whether this process built it.
     However many ask for it at the same time, on however many machines that share the directory, one builds and the
-    others wait. One that is killed leaves nothing that counts: the next begins anew, after `abandoned` has heard what
+    others wait. One that is killed leaves nothing that counts: the next begins anew, after `on_abandoned` was told what
     the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
     """
     require_reliable_directory(os.path.dirname(prefix))
@@ -107,7 +106,7 @@ def ensure_built(
     try:
         if is_ready(prefix):
             return False
-        _begin_build(prefix, lock, abandoned)
+        _begin_build(prefix, lock, on_abandoned)
         try:
             with replaced_signal_handlers((signal.SIGTERM, signal.SIGHUP), _exit, _is_default):
                 _make_environment(prefix, make, Build(prefix, tell, log_path(prefix), lock))
@@ -122,7 +121,8 @@ def ensure_built(
 
 
 def remove_if_idle(prefix: str) -> bool:
-    """Removes the environment; False where somebody builds it now. StorageError."""
+    """Remove the environment, its log and its lock; False, and nothing is removed, where somebody builds it now.
+    StorageError."""
     lock = acquire(lock_path(prefix))
     if lock is None:
         return False
@@ -138,10 +138,12 @@ def remove_if_idle(prefix: str) -> bool:
     return True
 
 
-def _begin_build(prefix: str, lock: FileLock, abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+def _begin_build(prefix: str, lock: FileLock, on_abandoned: Callable[[dict[str, Any]], None] | None) -> None:
+    """Remove what an earlier builder left, whose note `on_abandoned` is told, and make the directory and an empty
+    log."""
     note = read_note(lock_path(prefix))
-    if note and abandoned is not None:
-        abandoned(note)
+    if note and on_abandoned is not None:
+        on_abandoned(note)
     discard(prefix)
     lock.note("beginning")
     os.mkdir(prefix, 0o700)
@@ -159,8 +161,8 @@ def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
 def replaced_signal_handlers(
     numbers: Iterable[int], handler: Callable[[int, object], None], replaces: Callable[[Any], bool]
 ) -> Iterator[None]:
-    """Meanwhile `handler` is called for those of the signals whose own handler it `replaces`; for none outside of the
-    main thread, where Python has no handlers."""
+    """Inside, `handler` is called for each of the signals for whose own handler `replaces` is true; for none outside of
+    the main thread, where Python has no handlers."""
     former: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
@@ -174,8 +176,8 @@ def replaced_signal_handlers(
 
 
 def _exit(number: int, frame: object) -> None:
-    """TERM, and the HUP of a terminal that closes, end a build as Ctrl-C does: with all that it has started, which has
-    sessions of its own, and without half of an environment. What somebody else has arranged for them holds."""
+    """End a build as Ctrl-C does, on TERM and on the HUP of a terminal that closes: with all programs that it has
+    started, which have sessions of their own, and without half of an environment. Handlers of others stay."""
     raise SystemExit(128 + number)
 
 
@@ -184,7 +186,7 @@ def _is_default(handler: Any) -> bool:
 
 
 def _wait_message(note: dict[str, Any]) -> str:
-    """For those who wait."""
+    """What those who wait for another builder are told, by its note."""
     if not note:
         return "waiting for its builder"
     return f"waiting for process {note.get('pid')} on {note.get('host')}: {note.get('step')}"

@@ -32,8 +32,8 @@ _LONGEST = 40
 
 
 class PrefixEntry(NamedTuple):
-    """What lies in `envs_dir` under one name. `state`: "ready", "building", "broken" (half of one, and nobody builds);
-    `description` is a ready one's; `note` what its builder says."""
+    """An environment in `envs_dir`. `state`: "ready", "building", or "broken" (half of one that nobody builds);
+    `description` is that of a ready one; `note` the builder's."""
 
     path: str
     state: str
@@ -51,14 +51,14 @@ class PrefixEntry(NamedTuple):
 
 
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
-    """Where the environment of this fingerprint lies, and no other."""
+    """The path for the environment of this fingerprint, and for no other."""
     fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
 
 def find_prefix(directory: str, recipe: Recipe) -> str:
-    """The prefix of this fingerprint, whatever it was called when it was built; of a lock, also the one that it was
-    made from."""
+    """Find the prefix of a recipe's fingerprint, whatever it was called when it was built; for a lock, also the prefix
+    that the lock was made from. Where there is none, the path to build it at."""
     lock = recipe.lock
     if lock:
         named, digest = lock.get("prefix"), lock.get("digest")
@@ -73,7 +73,7 @@ def find_prefix(directory: str, recipe: Recipe) -> str:
 
 
 def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
-    """Directories of that fingerprint, under any name."""
+    """The directories of that fingerprint, under any name; none where `directory` is missing or cannot be read."""
     end = "-" + fingerprint[:16]
     try:
         return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
@@ -107,7 +107,8 @@ def is_ready(prefix: str) -> bool:
 
 
 def read_description(prefix: str) -> dict[str, Any] | None:
-    """None where there is no (whole) environment. WorldsizeError for one of a newer worldsize, or a damaged one."""
+    """Read the description of an environment; None where there is no whole one. WorldsizeError for that of a newer
+    worldsize, or a damaged one."""
     path = os.path.join(prefix, DESCRIPTION)
     try:
         value = read_json(path)
@@ -130,12 +131,12 @@ def read_description(prefix: str) -> dict[str, Any] | None:
 
 
 def write_description(prefix: str, description: dict[str, Any]) -> None:
-    """From now on the environment counts. Raises OSError."""
+    """Write the description of an environment, which counts from now on. OSError."""
     write_json(os.path.join(prefix, DESCRIPTION), {**description, "version": DESCRIPTION_VERSION})
 
 
 def touch(prefix: str) -> None:
-    """It is used, now: `last_use_time` goes by it."""
+    """Set the time of last use to now, by which `last_use_time` goes. That of another user's environment stays."""
     try:
         os.utime(os.path.join(prefix, DESCRIPTION))
     except OSError:
@@ -143,7 +144,8 @@ def touch(prefix: str) -> None:
 
 
 def last_use_time(prefix: str) -> float:
-    """Unix seconds; of one that is not whole, when something was last added to it."""
+    """When an environment was last used, in Unix seconds; for one that is not whole, when something was last added to
+    it; 0.0 where it is out of reach."""
     for path in (os.path.join(prefix, DESCRIPTION), prefix):
         try:
             return os.stat(path).st_mtime
@@ -153,7 +155,7 @@ def last_use_time(prefix: str) -> float:
 
 
 def entries(envs_dir: str) -> list[PrefixEntry]:
-    """Everything in `envs_dir`, by name."""
+    """All environments in `envs_dir`, whole or not, sorted by name. StorageError."""
     try:
         names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
     except FileNotFoundError:
@@ -176,7 +178,7 @@ def entry(prefix: str) -> PrefixEntry:
 
 
 def discard(prefix: str) -> None:
-    """Removes the environment, or half of one; who looks meanwhile finds nothing. Its lock must be held. OSError."""
+    """Remove the environment, or half of one; whoever looks meanwhile finds none. Its lock must be held. OSError."""
     try:
         os.unlink(os.path.join(prefix, DESCRIPTION))
     except (FileNotFoundError, NotADirectoryError):
@@ -190,7 +192,7 @@ def discard(prefix: str) -> None:
 
 
 def empty_trash(envs_dir: str) -> None:
-    """What an interrupted removal left. OSError."""
+    """Remove what interrupted removals have left; nothing where `envs_dir` cannot be read. OSError."""
     try:
         names = os.listdir(envs_dir)
     except OSError:

@@ -1,4 +1,4 @@
-"""Programs that a build starts: their words go to the build's log, and the last of them into the error."""
+"""Start a build's programs: what they print goes to the build's log, and the last lines into the error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTIVE_VARIABLES = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
     "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
 )  # fmt: skip
-"""What an activated environment leaves behind, which is not the one that is built."""
+"""Variables of an activated environment, which is not the one that is built."""
 
 LineCallback = Callable[[str], None]
 """Is given a line as it is: what it passes on is to be masked, as `Build.report_progress` does."""
@@ -48,15 +48,15 @@ def run(
     argv: Sequence[str],
     environ: Mapping[str, str],
     what: str,
-    heard: LineCallback = lambda line: None,
+    on_line: LineCallback = lambda line: None,
     cwd: str | None = None,
     logged: bool = True,
 ) -> str:
-    """Executes `argv`; its standard output. Each line of its standard error is `heard` as it comes.
+    """Execute `argv`, and return its standard output. `on_line` gets each line of its standard error as it comes.
 
     BuildError, with the last lines and where all of them are, for one that fails or that is not there.
     """
-    ended = execute(work, argv, environ, what, heard, cwd, logged=logged)
+    ended = execute(work, argv, environ, what, on_line, cwd, logged=logged)
     if ended.code:
         raise BuildError(
             f"{what} {exit_text(ended.code)}{_last_lines_text(ended.last)}", None, failure_hint(work, ended)
@@ -69,15 +69,17 @@ def execute(
     argv: Sequence[str],
     environ: Mapping[str, str],
     what: str,
-    heard: LineCallback = lambda line: None,
+    on_line: LineCallback = lambda line: None,
     cwd: str | None = None,
     order: str | None = None,
     logged: bool = True,
 ) -> ProgramResult:
-    """As `run`, whatever the code; `order` is its standard input, and then its output is data and not `logged`.
+    """Execute `argv` as `run` does, whatever its exit code. `order` is its standard input; with one its output is data,
+    and not logged. `logged`: whether its output is, otherwise.
 
-    What asks for our end while the program is started is held, and raised again: nobody would know the program. To
-    block the signals is not enough, since another thread takes them, and handlers are called here all the same.
+    A signal to end this process that comes while the program is being started is held, and raised again afterwards:
+    else the program would be left behind. To block the signals is not enough, since another thread takes them, and
+    handlers are called here all the same.
     """
     process: subprocess.Popen[str] | None = None
     held: list[int] = []
@@ -89,7 +91,7 @@ def execute(
                 raise BuildError(f"{what}: {argv[0]} cannot be executed: {error.strerror}") from None
         for number in held:
             signal.raise_signal(number)
-        out, last = _read_streams(process, work, heard, order, logged)
+        out, last = _read_streams(process, work, on_line, order, logged)
     except BaseException:  # a signal right after the start too
         if process is not None:
             with process:
@@ -103,7 +105,8 @@ def execute(
 def _start(
     work: Build, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
 ) -> subprocess.Popen[str]:
-    """In a session of its own, so that it can be ended with all that it starts; it inherits the lock. OSError."""
+    """Start the program in a session of its own, so that it can be ended with all that it starts; it inherits the lock.
+    OSError."""
     return subprocess.Popen(
         list(argv),
         env=dict(environ),
@@ -119,9 +122,10 @@ def _start(
 
 
 def _read_streams(
-    process: subprocess.Popen[str], work: Build, heard: LineCallback, order: str | None, logged: bool
+    process: subprocess.Popen[str], work: Build, on_line: LineCallback, order: str | None, logged: bool
 ) -> tuple[str, deque[str]]:
-    """Both streams are read at once, so that neither blocks."""
+    """Write `order`, and read both streams at once, so that neither blocks. Return the standard output, and the last
+    lines of the standard error."""
     from threading import Thread
 
     assert process.stdout is not None and process.stderr is not None
@@ -139,7 +143,7 @@ def _read_streams(
             log.write(text + "\n")
             log.flush()
             last.append(text)
-            heard(line.rstrip("\n"))
+            on_line(line.rstrip("\n"))
         reader.join()
         if order is None and logged:
             log.write(work.mask(out[0]))
@@ -147,7 +151,7 @@ def _read_streams(
 
 
 def _terminate(process: subprocess.Popen[str]) -> None:
-    """The program, and what it has started: compilers too."""
+    """End the program, and all that it has started: compilers too."""
     terminate_child(process, partial(signal_group, process.pid), _GRACE)
     signal_group(process.pid, signal.SIGKILL)
 
@@ -158,10 +162,10 @@ def run_bash(
     environ: Mapping[str, str],
     what: str,
     cwd: str | None = None,
-    heard: LineCallback = lambda line: None,
+    on_line: LineCallback = lambda line: None,
 ) -> str:
-    """Lines of bash, each of which has to succeed; what they print, on either stream, is in the log. They know `module`
-    as a login shell does. What they write to descriptor 3 is returned."""
+    """Execute lines of bash, each of which has to succeed, and return what they write to descriptor 3; what they print,
+    on either stream, goes to the log. They know `module` as a login shell does."""
     wanted = any("module " in line for line in lines)
     script = [
         "exec 3>&1 1>&2",
@@ -170,11 +174,11 @@ def run_bash(
         *lines,
     ]
     argv, variable = bash_command(script)
-    return run(work, argv, {**environ, **variable}, what, heard, cwd, logged=False)
+    return run(work, argv, {**environ, **variable}, what, on_line, cwd, logged=False)
 
 
 def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` as it is once the modules are loaded. BuildError names the one that cannot be."""
+    """Load the modules, and return `environ` as it is then. BuildError names the module that cannot be loaded."""
     if not modules:
         return dict(environ)
     work.report_step(f"loading modules: {', '.join(modules)}")
@@ -182,7 +186,7 @@ def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[
 
 
 def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
-    """The environment that lines of bash leave behind."""
+    """Execute lines of bash, and return the environment that they leave."""
     found = run_bash(work, [*lines, "env -0 >&3"], environ, what)
     entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
     return {name: value for name, _, value in entries}
@@ -194,7 +198,7 @@ def exit_text(code: int) -> str:
 
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
-    """Where the rest of its words is, and what helps against what they are known to mean."""
+    """Where all that a failed program printed is, and what helps where its end or its last lines tell the cause."""
     found = f"all of it: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute takes build steps to a node"

@@ -1,6 +1,6 @@
-"""What is said of a head node whose certificate nobody looks at: once in the life of this process, by whoever is first.
+"""The notice that a head node's certificate is not verified: given once in the life of this process.
 
-Preflight says it with what else it finds; every other command that asks the head, on standard error.
+Preflight gives it with what else it finds; every other command that asks the head, on standard error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _reported_urls: set[str] = set()
 
 
 def take_certificate_notice(access: HeadAccess) -> str | None:
-    """None for a head that is verified. It counts as told from now on."""
+    """Return the notice, which counts as given from now on; None for a head that is verified."""
     if access.verify:
         return None
     _reported_urls.add(access.url)
@@ -25,7 +25,7 @@ def take_certificate_notice(access: HeadAccess) -> str | None:
 
 
 def print_certificate_notice(access: HeadAccess) -> None:
-    """Before a password is asked for or sent."""
+    """Print the notice, unless it was given; called before a password is asked for or sent."""
     if access.url not in _reported_urls:
         what = take_certificate_notice(access)
         if what is not None:

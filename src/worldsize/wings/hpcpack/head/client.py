@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import httpx
 
 PATIENCE = 75.0
-"""Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in
-less. The following are shorter: a user waits for the answer, or the request is made again anyway."""
+"""Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in less
+time. The following are shorter: a user waits for the answer, or the request is made again anyway."""
 
 REQUEST_PATIENCE = 10.0
 """For lists of nodes and queues."""
@@ -42,7 +42,7 @@ _LONGEST_PAUSE = 8.0
 _CONNECT, _READ = 10.0, 30.0
 _IDLE_INTERVAL = 0.1
 _LONGEST_ANSWERS = 10
-"""How many times the patience for a piece of an answer all of it may take."""
+"""How many times as long as the patience for one piece of an answer all of it may take."""
 
 _LARGEST_ANSWER = 256 << 20
 _MOST_PAGES = 10_000
@@ -86,31 +86,32 @@ class HeadNodeClient:
             self._http = None
 
     def limit_patience(self, seconds: float) -> None:
-        """From now on nothing is tried again, and no answer is waited for longer than that."""
+        """From now on try nothing again, and wait no longer than `seconds` for an answer."""
         self._patience = 0.0
         self._timeouts = (seconds, seconds)
         if self._http is not None:
             self._http.timeout = seconds
 
     def get(self, path: str, **params: object) -> Any:
-        """What is at `path`. MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
+        """Return what is at `path`. MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
         return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """What it answers. LostAnswer where it may have had its effect without an answer; otherwise as `get`."""
+        """Send a request that changes something, and return the answer. LostAnswer where it may have had its effect
+        without an answer; otherwise as `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
     def read_job(self, job: int) -> Properties:
-        """A job's properties: which of them a head has beside those that are documented differs. As `get`; SubmitAgain
-        for an answer that is not understood."""
+        """Return a job's properties; heads differ in those beside the documented ones. As `get`; SubmitAgain for an
+        answer that is not understood."""
         try:
             return properties(self.get(f"/jobs/{job}"))
         except ValueError as error:
             raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
-        """The properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the head
-        says that there is more. As `get`; SubmitRejected also for an answer that is not understood."""
+        """Yield the properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the
+        head says that there is more. As `get`; SubmitRejected also for an answer that is not understood."""
         query: str | None = None
         before: set[str] = set()
         while True:
@@ -179,7 +180,7 @@ class HeadNodeClient:
         raise response_error(answer.status_code, message, f"{method} {path}", self.access)
 
     def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
-        """The answer to its end, which a server could put off for ever, or never come to."""
+        """Read the answer to its end, within bounds of size and time: a server could put the end off for ever."""
         import httpx
 
         with stream as answer:
@@ -194,7 +195,8 @@ class HeadNodeClient:
         return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)
 
     def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
-        """Calls `idle` meanwhile. A thread that is given up keeps nobody, as an executor's would."""
+        """Return what `ask` returns, and call `idle` meanwhile. A thread that is given up does not keep this process
+        from ending, as an executor's would."""
         if self._idle is None:
             return ask()
         from concurrent.futures import Future, wait
@@ -233,7 +235,7 @@ class HeadNodeClient:
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """How the head's certificate is looked at. ConfigError for a ca_file that holds none."""
+    """The TLS context that verifies the head's certificate, or does not. ConfigError for a ca_file without one."""
     import ssl
 
     if not access.verify:

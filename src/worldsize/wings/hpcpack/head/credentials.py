@@ -1,6 +1,6 @@
 """The password of an account on the cluster: from the environment, a keyring, or the person at the terminal.
 
-It is kept nowhere: no file, argument, message or record of ours ever holds it.
+It is kept nowhere: no file, argument, message or record of worldsize ever holds it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLE = PASSWORD_VARIABLE
 
 
 def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
-    """ConfigError where nobody gives one."""
+    """Return the password of an account. ConfigError where nobody gives one."""
     service = f"worldsize:{url}"  # under which a keyring keeps it, with the user
     found = withheld_password(environ) or _read_keyring(service, user) or _ask_at_terminal(url, user)
     if found:
@@ -31,6 +31,7 @@ def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 
 def _read_keyring(service: str, user: str) -> str | None:
+    """The password that a keyring has; None without keyring, or where it cannot be read."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -44,7 +45,7 @@ def _read_keyring(service: str, user: str) -> str | None:
 
 @cache
 def _ask_at_terminal(url: str, user: str) -> str | None:
-    """Once in the life of this process."""
+    """Ask for the password, once in the life of this process; None without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     import getpass

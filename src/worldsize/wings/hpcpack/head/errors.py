@@ -1,4 +1,4 @@
-"""From what went wrong with a request to one of our errors, with what to do."""
+"""Turn what went wrong with a request into one of worldsize's errors, with what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LostAnswer(SubmitAgain):
 
 
 class MissingResource(SubmitRejected):
-    """The head knows no such thing."""
+    """The head does not know the job, list or page that was asked for."""
 
 
 _RETRY_STATUSES = (408, 429, 502, 503, 504)
@@ -47,9 +47,9 @@ _HINTS = (
 
 
 def response_error(status: int, message: str, request: str, access: HeadAccess) -> WorldsizeError:
-    """For what the head answered to `METHOD PATH`, when it was no success. ConfigError: the account; SubmitAgain: the
-    head is away or busy, LostAnswer where it may have done it all the same; MissingResource: there is no such thing;
-    SubmitRejected: everything else, in the head's words."""
+    """The error for an answer of the head to `METHOD PATH` that is no success. ConfigError: the account, or an answer
+    that leads elsewhere; SubmitAgain: the head is away or busy, LostAnswer where it may have carried out the request
+    all the same; MissingResource: there is no such thing; SubmitRejected: everything else, in the head's words."""
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
@@ -70,7 +70,7 @@ def hint_for(message: str) -> str | None:
 
 
 def connection_error(error: Exception, sent: bool, access: HeadAccess) -> WorldsizeError:
-    """For what the connection went through. `sent`: the request may have reached the head."""
+    """The error for a connection that failed. `sent`: the request may have reached the head."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, access)
@@ -90,7 +90,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _error_text(error: BaseException) -> str:
-    """The system's own word for it, where there is one."""
+    """An error in the system's own words, where there are some."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror

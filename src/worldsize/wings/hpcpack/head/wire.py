@@ -1,4 +1,4 @@
-"""What goes over the wire, as values: property lists, pages, times, messages of refusals. Pure.
+"""The values in requests and answers: property lists, pages, times, messages of refusals. Pure.
 
 One object is `[{"Name": "Id", "Value": "14"}, …]`, a list of them `[{"Properties": […]}, …]`; every value is text.
 """
@@ -20,12 +20,12 @@ _MOST = 500
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """One object as it is sent."""
+    """The properties of one object in the form in which they are sent."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
 def properties(value: Any) -> Properties:
-    """One object as it was answered. ValueError for what is none."""
+    """The properties of one object in an answer. ValueError for what is none."""
     items = value.get("Properties") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise ValueError(f"not a list of properties: {value!r:.80}")
@@ -38,14 +38,14 @@ def properties(value: Any) -> Properties:
 
 
 def rows(value: Any) -> list[Properties]:
-    """A list of objects as it was answered. ValueError for what is none."""
+    """The properties of each object of a list in an answer. ValueError for what is none."""
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r:.80}")
     return [properties(item) for item in value]
 
 
 def time_of(text: str) -> float | None:
-    """`M/d/yyyy h:mm:ss tt`, UTC, as Unix seconds; None for no time, or what is none."""
+    """Unix seconds of the time `M/d/yyyy h:mm:ss tt`, in UTC; None for what is no time."""
     plain = text.strip().partition(".")[0].rstrip("Z")
     for pattern in _TIMES:
         try:
@@ -61,13 +61,14 @@ def number_of(text: str) -> int | None:
 
 
 def items_of(value: str | Iterable[object]) -> list[str]:
-    """A list, or text with commas."""
+    """The items of a list, or of a text with commas, that are not empty."""
     words = value.split(",") if isinstance(value, str) else map(str, value)
     return [word.strip() for word in words if word.strip()]
 
 
 def message_of(body: bytes, phrase: str = "") -> str:
-    """What a refusal says: JSON text, an object with a Message, or plain text; of a page for browsers its status."""
+    """The message of a refusal, which is JSON text, an object with a Message, or plain text; of a page for browsers,
+    its text, message or title."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value = json.loads(text)

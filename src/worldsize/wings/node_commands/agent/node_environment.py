@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 HELPER_OF = "WORLDSIZE_HELPER_OF"
-"""As `worldsize.agent.posix.processes` has it, which this program cannot import: an agent that has started us tells by
-it what we leave from what ranks leave."""
+"""The same name as in `worldsize.agent.posix.processes`, which this program cannot import: an agent that has started
+this program tells by it what the program leaves behind from what ranks do."""
 
 _MASK = "***"
-"""What stands for a secret in plan.json: ranks have it, and so has a command beside one."""
+"""The mark that stands for a secret in plan.json: ranks have the secret, and so has a command beside one."""
 
 _AT_SECURE = 23
 
 
 def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
     """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
-    them; None where nothing of it lives. Anybody may start a process with the run's id: only this user's count."""
+    ranks; None where none of these processes lives. Anybody may start a process with the run's id: only this user's
+    count. Processes that end meanwhile, or cannot be read, are skipped."""
     mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
     found, best = None, (False, False, -2)
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -51,7 +52,7 @@ def _is_ours(pid: int) -> bool:
 
 def _gained_privileges(pid: int) -> bool:
     """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
-    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3))."""
+    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3)). True where that cannot be read."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             entries = dict(struct.iter_unpack("@LL", file.read()))
@@ -61,8 +62,8 @@ def _gained_privileges(pid: int) -> bool:
 
 
 def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
-    """How much a process is like a rank of the node. Those that a batch script's own srun has started know Slurm's
-    variables alone, and have a step, which the script has not, or an earlier one."""
+    """How much a process is like a rank of the node; greater is more. Processes that a batch script's own srun has
+    started have Slurm's variables alone, and a step, which the script has not, or an earlier one."""
     step = environ.get("SLURM_STEP_ID", "")
     ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
     return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
@@ -95,7 +96,7 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
-    """No login shell: its start-up files would put another PATH in place of the ranks'."""
+    """The command of an interactive shell. It is no login shell, whose start-up files would replace the ranks' PATH."""
     from shutil import which
 
     return ["bash" if which("bash", path=environment.get("PATH", os.defpath)) else "sh", "-i"]

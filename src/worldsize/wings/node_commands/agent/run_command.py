@@ -1,4 +1,4 @@
-"""A command on nodes of a run, beside its ranks: `exec` and `shell`.
+"""Execute a command on nodes of a run, beside its ranks: `exec` and `shell`.
 
 It travels as one text of the standard library alone, with what it imports of worldsize in it: a run may have been
 started by another release, and an allocation of its own has no run directory. What it is to do is an order of the
@@ -12,7 +12,8 @@ compute that sends it, in JSON; what happens is told in lines:
 The program lies in such a directory too, as visit.py (`NODE_PROGRAM_FILE` of `plan.run_paths`).
 
 Each line is shorter than the 1,024 bytes that srun passes on whole. The lifeline brings `stop` when the end is wanted,
-and ends with whoever asked: the commands get TERM, their grace, KILL. `now` there, or TERM to us, is KILL at once.
+and ends with whoever asked: the commands get TERM, their grace, KILL. `now` there, or TERM to this program, is KILL at
+once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _STOPPED = 128 + signal.SIGTERM
 
 
 class CommandProcess:
-    """The command as it runs on one node. `room`: how many bytes of its output may still be told."""
+    """The command as it runs on one node. `room`: how many more bytes of its output may be passed on."""
 
     def __init__(self, node: int, process: subprocess.Popen[bytes], room: int) -> None:
         self.node = node
@@ -65,7 +66,8 @@ class CommandProcess:
         self.drain_until: Optional[float] = None
 
     def signal(self, number: int) -> None:
-        """To its whole group; a stopped one is continued, so that TERM is heard."""
+        """Send a signal to its whole group, if that is still there; a stopped one is continued, so that TERM reaches
+        it."""
         for each in (number, signal.SIGCONT):
             try:
                 os.killpg(self.process.pid, each)
@@ -74,7 +76,7 @@ class CommandProcess:
 
 
 def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """The command, found as a shell finds it: by its own PATH, and from its own directory. OSError."""
+    """Start the command, found as a shell finds it: by its own PATH, and from its own directory. OSError."""
     return subprocess.Popen(
         order["argv"],
         cwd=_directory(order),
@@ -99,7 +101,8 @@ def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> 
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Of a run it must be there; for nodes of our own the home stands in for what only the login node has."""
+    """The command's directory. A run's must be there; on nodes without a run the home stands in for what only the login
+    node has."""
     if order["plan"] is not None or os.path.isdir(order["cwd"]):
         return str(order["cwd"])
     home = os.path.expanduser("~")
@@ -112,8 +115,8 @@ def line_of(node: int, kind: str, value: object) -> bytes:
 
 
 class NodeCommandRun:
-    """Runs the command for each of `nodes` on this machine and tells of it until all have ended; `code` is the highest
-    of theirs."""
+    """Runs the command for each of `nodes` on this machine, and reports on it until all have ended; `code` is the
+    highest of their exit codes."""
 
     def __init__(
         self,
@@ -170,7 +173,7 @@ class NodeCommandRun:
         self._children.append(child)
 
     def _readable_keys(self) -> List[selectors.SelectorKey]:
-        """What can be read; nothing as long as nobody takes what was read before."""
+        """Wait for output of the commands; nothing is read as long as what was read before is not taken."""
         if not self._line.has_room:
             time.sleep(TICK)
             return []
@@ -181,7 +184,7 @@ class NodeCommandRun:
         self._end.request(self._clock(), grace)
 
     def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
-        """Whether there was something to pass on."""
+        """Pass on what a pipe holds. Return whether there was something."""
         try:
             data = os.read(pipe, 1 << 16)
         except BlockingIOError:
@@ -198,7 +201,8 @@ class NodeCommandRun:
         return bool(data)
 
     def _finish_if_ended(self, child: CommandProcess) -> bool:
-        """Whether it has ended. What it left behind in its group, with a pipe of ours, is ended a moment later."""
+        """Report the end of a command that has ended, and return whether it has. What it left behind in its group,
+        which may hold its pipes, is killed a moment later."""
         code = child.process.poll()
         if code is None:
             return False
@@ -221,8 +225,8 @@ class NodeCommandRun:
 
 
 def main(words: Sequence[str]) -> int:
-    """The program; its exit code, which is the command's where files tell of it: whoever started us may look at that.
-    With no `argv` in the order it becomes an interactive shell."""
+    """Execute the order, and return this program's exit code, which is the command's where files carry the output:
+    whoever started this program may look at it. With no `argv` in the order it becomes an interactive shell."""
     order, line = _order(words)
     order = with_plan(order)
     nodes = order["nodes"]
@@ -241,7 +245,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def with_plan(order: Dict[str, Any]) -> Dict[str, Any]:
-    """The order with the run's plan in place of its path. Our umask becomes the ranks'."""
+    """Return the order with the run's plan in place of its path. This process's umask becomes the ranks'."""
     if order["plan"] is None:
         return order
     with open(order["plan"], encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""How a command on a node hears from whoever asked for it, and what carries its words there: pipes, or files.
+"""The connection between a command on a node and whoever asked for it: pipes, or files.
 
 Standard library only, and nothing of worldsize: the text of this module travels inside that of `run_command`.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Optional
 
 OUTPUT_LIMIT = 256 << 20
-"""Bytes that a command may print on one node where files carry them. What follows is dropped, which is told."""
+"""Bytes that a command may print on one node where files carry them. What follows is dropped, with a message."""
 
 UNREADABLE = 1 / 12
 """What a second counts as silence in which a file was there and could not be read."""
@@ -32,7 +32,7 @@ _HELD = 1 << 20
 
 
 class PipeTransport:
-    """Standard output carries what is told, and standard input is the lifeline."""
+    """Standard output carries what is reported, and standard input is the lifeline."""
 
     has_room = True
     output_limit = sys.maxsize
@@ -45,7 +45,7 @@ class PipeTransport:
             while line:
                 line = line[os.write(1, line) :]
         except OSError:
-            pass  # nobody listens: the lifeline says so too
+            pass  # nobody reads it any more: the lifeline tells that too
 
     def poll(self) -> str:
         """What was asked for since the last call: "" (nothing), "stop", also by the lifeline's end, or "now"."""
@@ -176,7 +176,7 @@ class FileTransport:
             self._held += b"\n"
 
     def _flush(self) -> None:
-        """Append to the file what was told. What cannot be written is kept, and tried again."""
+        """Append to the file what was sent. What cannot be written is kept, and tried again."""
         if not self._held:
             return
         try:

@@ -1,4 +1,4 @@
-"""Files and folders copied to a node's disk: whole or not at all, once where several agents of a machine want it."""
+"""Copy files and folders to a node's disk: whole or not at all, once where several agents of a machine want it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORKERS = 8
 """A shared file system answers many requests at once, and one at a time slowly."""
 
 _AT_ONCE = 128
-"""Files that are copied or wait for it: each may keep the directory that it is in open."""
+"""The most files that are being copied or wait for it: each may keep the directory that it is in open."""
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,11 +30,11 @@ _PAUSE = 0.05
 
 
 class PreparationStopped(Exception):
-    """Nobody wants it any more."""
+    """The preparation is not wanted any more."""
 
 
 def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    """`target` is a copy of the file or folder `source`, links in it kept as links. Raises OSError,
+    """Copy the file or folder `source` to `target`, unless that is there; links in it stay links. OSError,
     PreparationStopped."""
     os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
     with exclusive_lock(target + ".lock", stopped):
@@ -52,7 +52,8 @@ def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 @contextmanager
 def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
-    """Nobody else on this machine is inside meanwhile. Raises OSError, PreparationStopped."""
+    """Hold the lock in the file at `path`: nobody else on this machine is inside meanwhile. OSError,
+    PreparationStopped."""
     with open(path, "wb") as lock:
         while True:
             try:
@@ -100,7 +101,7 @@ def _copy(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 
 def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None:
-    """What is neither a file, nor a directory, nor a link is left out."""
+    """Copy a folder. What is neither a file, nor a directory, nor a link is left out."""
     from concurrent.futures import ThreadPoolExecutor
 
     from worldsize.wings.provisioning.agent.map_ahead import map_ahead
@@ -152,7 +153,7 @@ def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
 
 
 def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
-    """Closes `source`. The target is new: whatever has that name already, FileExistsError."""
+    """Copy the open file `source`, and close it. The target must be new: else FileExistsError."""
     try:
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode):

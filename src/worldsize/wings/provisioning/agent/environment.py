@@ -1,4 +1,4 @@
-"""The run's environment on this node's disk: found there, or unpacked from the shared directory's file.
+"""Find the run's environment on this node's disk, or unpack it there from the shared directory's file.
 
 BASE/worldsize-UID/envs/DIGEST        unpacked, once for all agents of this machine; kept for later runs
 BASE/worldsize-UID/envs/DIGEST.lock   held, shared, by each agent that uses it
@@ -37,7 +37,7 @@ class EnvironmentUnpacker:
         self._held: HeldDirectory | None = None
 
     def run(self) -> None:
-        """Raises OSError, PreparationStopped."""
+        """Unpack the environment, unless it is there, and hold it for this process. OSError, PreparationStopped."""
         if not is_sha256(self._archive.digest):
             raise DamagedPack(f"the checksum of the packed environment is none: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
@@ -49,7 +49,7 @@ class EnvironmentUnpacker:
         self.path = place
 
     def close(self) -> None:
-        """The environment stays, for later runs."""
+        """Release the environment, which stays for later runs."""
         if self._held is not None:
             self._held.release()
 
@@ -78,7 +78,8 @@ def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[
 
 
 def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with what the conda environment brings: its variables, and what its activation scripts leave."""
+    """`environ` with what the conda environment at `path` brings: its variables, and what its activation scripts
+    leave."""
     own = {**environ, **conda_variables(path)}
     scripts = os.path.join(path, "etc", "conda", "activate.d")
     if not os.path.isdir(scripts):

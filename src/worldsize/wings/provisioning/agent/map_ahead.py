@@ -1,4 +1,4 @@
-"""Work that threads do ahead of its results, of which only so much is begun at a time."""
+"""Let threads work ahead of the results that are read, by a bounded number of items."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def map_ahead(
     pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[Result]:
-    """The results, in the order of the items, which are taken as they are needed: at most `ahead` of them before the
-    next result is. What has not begun when one fails never does."""
+    """Yield the results of `function`, in the order of the items. Items are taken as they are needed: at most `ahead`
+    beyond the one whose result is next. Once one fails, no further one is begun."""
     running: deque[Future[Result]] = deque()
     try:
         for item in items:

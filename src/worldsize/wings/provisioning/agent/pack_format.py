@@ -28,30 +28,30 @@ PIECE = 4 << 20
 """Bytes of the tar file in one gzip member."""
 
 BASE = ".base"
-"""Where the Python of a virtual environment lies, when it travels too."""
+"""The directory of a virtual environment's Python in the pack, where that is packed too."""
 
 _AHEAD = 16
 _LEVEL = 3
-"""Of compression."""
+"""The level of compression."""
 
 HEADER = 24
 _MAGIC = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
 _MARK = b"WS\x08\0"
 _LARGEST_PIECE = 4 * PIECE
 _LONGEST = _LARGEST_PIECE + (1 << 20)
-"""Of a whole member: what cannot be compressed becomes longer by a thousandth."""
+"""The most bytes of a whole member: what cannot be compressed becomes longer by a thousandth."""
 
 ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
 """Stands for an environment that only its packed file holds."""
 
 
 def is_sha256(text: object) -> bool:
-    """Whether it is a checksum, and so can be part of a path."""
+    """Whether a text is a SHA-256 in hexadecimal digits, and so can be part of a path."""
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def make_member(data: bytes, level: int = _LEVEL) -> bytes:
-    """One gzip member, its whole length in its header's extra field."""
+    """Make a gzip member of `data`, with its whole length in its header's extra field."""
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
     length = HEADER + len(body) + 8
@@ -60,7 +60,7 @@ def make_member(data: bytes, level: int = _LEVEL) -> bytes:
 
 
 def member_length(header: bytes) -> int | None:
-    """Of the member that begins with these HEADER bytes; None where they are no such header."""
+    """The length of the member that begins with these HEADER bytes; None where they are no such header."""
     if header[:10] != _MAGIC or header[12:16] != _MARK:
         return None
     length = int.from_bytes(header[16:24], "little")
@@ -68,8 +68,8 @@ def member_length(header: bytes) -> int | None:
 
 
 def member_content(whole: bytes, bounded: bool = False) -> bytes:
-    """What a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for one
-    that holds more than any of ours, before it is in memory."""
+    """Return what a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for
+    one that holds more than any that worldsize writes, before that is in memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
     if length > _LARGEST_PIECE:
         raise ValueError("a part of it is larger than any of ours")
@@ -86,12 +86,13 @@ def member_content(whole: bytes, bounded: bool = False) -> bytes:
 
 
 def contents(read: Read, digested: Any, pool: ThreadPoolExecutor) -> Iterator[bytes]:
-    """What the gzip members hold, in order; several threads inflate them."""
+    """Yield what the gzip members hold, in order; several threads inflate them. `digested` is a hash that is updated
+    with the members as they are."""
     return map_ahead(pool, member_content, _members(read, digested), _AHEAD)
 
 
 def bounded_contents(read: Read) -> Iterator[bytes]:
-    """The same, one by one, with a bound for what each holds: as long as nobody knows whose archive it is."""
+    """Yield the same, one by one, with a bound for what each holds: for an archive that anybody may have made."""
     return (member_content(whole, bounded=True) for whole in _members(read, hashlib.sha256()))
 
 
@@ -126,14 +127,14 @@ def _read_bytes(read: Read, count: int) -> bytes:
 
 
 class TarStream:
-    """The tar file."""
+    """The tar file in the contents of the gzip members."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._piece = memoryview(b"")
 
     def take(self, count: int) -> bytes:
-        """Exactly so many bytes. ValueError where it ends before."""
+        """Read exactly `count` bytes. ValueError where the file ends before."""
         parts: list[bytes] = []
         while count:
             if not self._piece:
@@ -147,5 +148,6 @@ class TarStream:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def drain(self) -> None:
+        """Read what is left, and throw it away."""
         for _ in self._pieces:
             pass

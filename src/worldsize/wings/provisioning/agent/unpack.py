@@ -1,4 +1,4 @@
-"""A packed environment, unpacked while it still arrives: gzip members by several threads, files by several more.
+"""Unpack a packed environment while it still arrives: several threads inflate gzip members and write files.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -39,7 +39,7 @@ _LONGEST_DESCRIPTION = 16 << 20
 
 
 class DamagedPack(OSError):
-    """The archive is not what it should be."""
+    """The packed environment is damaged, or not the one that was packed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(0, what)
@@ -47,10 +47,10 @@ class DamagedPack(OSError):
 
 
 def unpack_environment(read: Read, digest: str, target: str, place: str) -> tuple[str, ...]:
-    """Everything below the new directory `target`, as it has to be once that is moved to `place`. The files that still
-    hold the old path, since the new one is too long.
+    """Unpack an archive into the new directory `target`, with files as they have to be once that is moved to `place`.
+    Return the names of the files that still hold the old path, since the new one is too long.
 
-    Raises DamagedPack where the archive's sha256 is not `digest`, or it is no archive of ours; OSError of the disk.
+    DamagedPack where the archive's sha256 is not `digest`, or it is not worldsize's; OSError of the disk.
     """
     os.mkdir(target, 0o700)
     digested = hashlib.sha256()
@@ -59,7 +59,7 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> tupl
         try:
             kept = _MemberWriter(stream, target, place, pool).write()
             stream.drain()
-        except (ValueError, KeyError, TypeError) as error:  # the last two: of its description
+        except (ValueError, KeyError, TypeError) as error:  # the last two come from a damaged description
             raise DamagedPack(f"the packed environment is damaged: {error}") from None
     if digested.hexdigest() != digest:
         raise DamagedPack(
@@ -69,7 +69,8 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> tupl
 
 
 def description_of(read: Read) -> dict[str, Any]:
-    """What an archive says of itself, from its first bytes. ValueError for one that is not ours, or newer than we."""
+    """Read an archive's description from its first bytes. ValueError for one that is not worldsize's, or of a newer
+    version."""
     stream = TarStream(bounded_contents(read))
     name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
@@ -99,7 +100,7 @@ def _parse_description(data: bytes) -> dict[str, Any]:
 
 
 class _MemberWriter:
-    """The members, written as they come: small files by the pool, large ones piece by piece."""
+    """Writes the members as they come: small files by the pool, large ones piece by piece."""
 
     def __init__(self, stream: TarStream, target: str, place: str, pool: ThreadPoolExecutor) -> None:
         self._stream = stream
@@ -115,7 +116,7 @@ class _MemberWriter:
         self._directories: set[str] = {""}
 
     def write(self) -> tuple[str, ...]:
-        """The files that still hold the old path."""
+        """Write all members. Return the names of the files that still hold the old path."""
         long: dict[bytes, str] = {}
         while True:
             header = self._stream.take(_BLOCK)
@@ -149,9 +150,12 @@ class _MemberWriter:
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
 
     def _path(self, name: str, made: bool = True) -> str:
-        """Nothing is written, and nothing linked, through a link of the archive: that is known to be the one that was
-        packed only once all of it was read. Each name is plain, so that no other means the same; and what it is below
-        was `made` before, as a directory, which no link can replace while threads still write what lies in it."""
+        """The path of a member. ValueError for a name that is not safe.
+
+        Nothing is written, and nothing linked, through a link of the archive: only once all of it was read it is known
+        to be the one that was packed. Each name is plain, so that no other means the same; and the directory that it is
+        in was `made` before, which no link can replace while threads still write what lies in it.
+        """
         parts = name.split("/")
         if ".." in parts or not parts[0]:
             raise ValueError(f"a name in it leads out of it: {name}")
