@@ -1,0 +1,55 @@
+"""`attempt-N/check.json`: what a check of an attempt's nodes said, written by the head before any rank starts.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.atomic_files import write_json
+from worldsize.common.json_values import read_record, require_version
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.checks.agent.rows import CheckRow, row_of
+
+RECORD_VERSION = 1
+
+
+class CheckRecord(NamedTuple):
+    """What a check said.
+
+    mode     "cheap" or "full"
+    seconds  from its start on the head to its last verdict
+    hosts    the nodes' labels, by their ranks
+    rows     in the order of the checks
+    """
+
+    mode: str
+    seconds: float
+    hosts: tuple[str, ...]
+    rows: tuple[CheckRow, ...]
+
+
+def record_path(paths: RunPaths) -> str:
+    """Where the record of this attempt lies."""
+    return f"{paths.attempt_dir}/check.json"
+
+
+def write_record(paths: RunPaths, record: CheckRecord) -> None:
+    """Write the record. Raises OSError."""
+    value = record._asdict()
+    value["version"] = RECORD_VERSION
+    value["rows"] = [row._asdict() for row in record.rows]
+    write_json(record_path(paths), value)
+
+
+def read_check_record(paths: RunPaths) -> CheckRecord | None:
+    """The record of this attempt; None where there is none that can be read."""
+    return read_record(record_path(paths), _record_of)
+
+
+def _record_of(value: Any) -> CheckRecord:
+    require_version(value, RECORD_VERSION, "check")
+    rows, hosts = tuple(map(row_of, value["rows"])), tuple(map(str, value["hosts"]))
+    return CheckRecord(str(value["mode"]), float(value["seconds"]), hosts, rows)
