@@ -1,8 +1,8 @@
 """The node program: a process of the agent's that checks its node, and on the head leads the check of all.
 
-It is forked, since starting an interpreter from a file server may take as long as the whole check. It speaks with its agent
-by lines of JSON on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}` from one, and
-`{"notices": […]}` once its node is ready.
+It is forked, since starting an interpreter from a file server may take as long as the whole check. It speaks with its
+agent by lines of JSON on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}` from
+one, and `{"notices": […]}` once its node is ready.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
