@@ -86,10 +86,6 @@ def _slow_row(node: CheckedNode, words: str) -> CheckRow:
 
 
 def _span(nodes: Sequence[CheckedNode]) -> str:
-    rates = [
-        network_rate(node, name, direction) or 0.0
-        for node in nodes
-        for name in ROUNDS
-        for direction, _, _ in _DIRECTIONS
-    ]
+    asked = [(node, name, direction) for node in nodes for name in ROUNDS for direction, _, _ in _DIRECTIONS]
+    rates = [network_rate(*each) or 0.0 for each in asked]
     return f"{bytes_text(min(rates))}/s to {bytes_text(max(rates))}/s each way"

@@ -81,7 +81,8 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
 def _matched(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
     """A fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds only its
     own, it changes with somebody whom that helps."""
-    groups, left = [], list(fast)
+    groups: list[tuple[int, ...]] = []
+    left = list(fast)
     for node in slow:
         new = next((other for other in left if frozenset((node, other)) not in before), left[0])
         left.remove(new)

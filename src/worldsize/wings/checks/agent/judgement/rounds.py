@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.pairs import against_others, first_groups, second_groups
-from worldsize.wings.checks.agent.judgement.peers import number_in
 
 FIRST, SECOND = "pairs", "second_pairs"
 ROUNDS = (FIRST, SECOND)
@@ -24,8 +24,8 @@ class Compute:
     """What one node computed in one round, as `measure/compute.py` tells it; without a rate where it tells nothing."""
 
     def __init__(self, answer: Any) -> None:
-        found = answer.get("compute") if hasattr(answer, "get") else None
-        self.kernel = str(found.get("kernel", "")) if hasattr(found, "get") else ""
+        found = answer.get("compute") if isinstance(answer, Mapping) else None
+        self.kernel = str(found.get("kernel", "")) if isinstance(found, Mapping) else ""
         self.running = number_in(found, "running") or 0.0
         self.waited = min(number_in(found, "waited") or 0.0, 1.0)
         self.throttled = min(number_in(found, "throttled") or 0.0, 1.0)

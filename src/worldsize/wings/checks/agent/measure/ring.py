@@ -25,9 +25,9 @@ def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
     per second `received` and `sent`, or why there are none as `network_error`."""
     following = order["next"]
     try:
-        with listener.connect(following["address"], following["port"], following["token"], kind, TIMEOUT) as out:
-            with listener.take(kind, TIMEOUT) as into:
-                return exchange(out, into)
+        address, port, token = following["address"], following["port"], following["token"]
+        with listener.connect(address, port, token, kind, TIMEOUT) as out, listener.take(kind, TIMEOUT) as into:
+            return exchange(out, into)
     except (OSError, EOFError) as error:
         return {"network_error": f"{type(error).__name__}: {error}"[:200]}
 
@@ -36,7 +36,7 @@ def exchange(
     out: socket.socket, into: socket.socket, most: int = MAX_BYTES, seconds: float = SECONDS
 ) -> dict[str, Any]:
     """Send at most `most` bytes for at most `seconds`, and receive what comes until its end. Raises OSError, and
-    EOFError where nothing came."""
+    EOFError where next to nothing came."""
     out.settimeout(TIMEOUT)
     into.settimeout(TIMEOUT)
     sent: list[float | OSError] = []
@@ -74,5 +74,5 @@ def _receive(into: socket.socket) -> float:
         done += count
     into.close()
     if not done:
-        raise EOFError("the other node sent nothing")
+        raise EOFError("the other node sent next to nothing")
     return done / max(time.monotonic() - began, 1e-9)

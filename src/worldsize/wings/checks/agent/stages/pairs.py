@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.pairs import first_groups, next_of
-from worldsize.wings.checks.agent.judgement.peers import are_real_nodes, listener_of
 from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.stages.listen import listener_of
 
 LIMIT = 20.0
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.compute_speed import compute_rows
 from worldsize.wings.checks.agent.judgement.network_speed import network_rows
-from worldsize.wings.checks.agent.judgement.peers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.rounds import groups_of
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.pairs import LIMIT, pair_orders
