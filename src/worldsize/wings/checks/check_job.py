@@ -20,7 +20,8 @@ TAG = "worldsize-check"
 _NOTHING = Job()
 _TIED_TO_THE_JOB = (
     "batch_script", "batch_source", "code", "inputs", "outputs", "name", "description", "services", "stage", "autotune",
-    "matrix", "count", "at_once", "data_parallel", "virtual_gpus", "visible_devices", "conventions", "strict", "threads",
+    "matrix", "count", "at_once", "data_parallel", "virtual_gpus", "visible_devices", "conventions", "strict",
+    "threads",
 )  # fmt: skip
 _SLURM_TIED_TO_THE_JOB = ("time", "signal", "requeue", "dependency")
 

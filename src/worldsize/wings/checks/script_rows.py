@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 _FINDINGS = "wings.checks.script.findings"
 _FACTS = "wings.checks.script.facts"
+_REQUEST = "wings.checks.script.request"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
     """A row for each finding, with the file and its line; none where the script cannot be read."""
     return [
-        CheckRow("", found.id, f"{found.file}:{found.line}", found.what, found.verdict, found.hint)
+        CheckRow("", found.id, _place(found), found.what, found.verdict, found.hint)
         for found in _findings(plan, job, facts, settings)
     ]
 
@@ -32,7 +33,7 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
     """What a person should know before ranks start."""
     return [
-        CheckResult("notice", found.what, f"{found.file}:{found.line}", found.hint or None)
+        CheckResult("notice", found.what, _place(found), found.hint or None)
         for found in _findings(plan, job, facts, settings)
         if found.verdict in (BAD, WARNING)
     ]
@@ -47,6 +48,13 @@ def script_facts(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSet
     return found
 
 
+def _place(found: Any) -> str:
+    """ "train.py:7"; "the command" for what is in no file."""
+    if not found.file:
+        return "the command"
+    return f"{found.file}:{found.line}" if found.line else str(found.file)
+
+
 def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[Any]:
     reader, request = find_module(_FINDINGS), _request(plan, job, facts, settings)
     return list(reader.script_findings(request)) if reader is not None and request is not None else []
@@ -54,7 +62,7 @@ def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettin
 
 def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Any:
     """The ScriptRequest of this job; None where its code is not here."""
-    reader = find_module(_FINDINGS)
+    reader = find_module(_REQUEST)
     if reader is None or job.code is None or not os.path.isdir(job.code):
         return None
     ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
@@ -69,6 +77,7 @@ def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetting
         framework=plan.framework,
         launcher=plan.launcher,
         distribution=job.distribution.type if job.distribution is not None else "none",
-        data_parallel=plan.data_parallel,
+        data_parallel=plan.data_parallel is not None,
         environ=tuple(sorted(job.environment_variables)),
+        virtual=facts.shared_host,
     )
