@@ -46,6 +46,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         set_completer(rows, complete_rows)
     parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="give up, and cancel, after so long")
     parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the nodes that are bad")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the run that would look at the nodes; start nothing"
+    )
     add_output_option(parser)
     parser.set_defaults(act=check)
 
@@ -61,7 +64,7 @@ def check(options: argparse.Namespace) -> int:
     from worldsize.service.request import SubmissionRequest
     from worldsize.service.submission.plan_job import format_notice, plan_job
     from worldsize.wings.checks.checked_job import checked_job
-    from worldsize.wings.checks.nodes_run import CheckFailed, looked_at
+    from worldsize.wings.checks.nodes_run import CheckFailed, check_request, looked_at
     from worldsize.wings.checks.selection import selected_ids
 
     ids = selected_ids(options.only, options.skip)
@@ -77,6 +80,10 @@ def check(options: argparse.Namespace) -> int:
         from worldsize.wings.checks.exclusion import require_exclusion
 
         require_exclusion(planned.compute, config.computes[planned.plan.compute])
+    if options.dry_run:
+        from worldsize.cli.run.dry_run import dry_run
+
+        return dry_run(check_request(request, planned, ids))
     for notice in planned.notices:
         report_message("notice: " + format_notice(notice))
     try:

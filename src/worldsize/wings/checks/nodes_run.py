@@ -41,17 +41,21 @@ def looked_at(
 ) -> CheckResults:
     """What was found for these ids: of the script here, of the rest on the nodes. Raises CheckFailed, and what a
     submission raises."""
-    settings = request.config.computes[planned.plan.compute]
-    about = (planned.plan, planned.job, planned.facts, settings)
+    about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
-    wanted = [name for name in node_ids() if name in ids]
-    if not wanted:
+    if not any(name in ids for name in node_ids()):
         return CheckResults(None, 0.0, (), rows)
-    asked = asked_of(planned.plan, request, planned.job, planned.facts, script_facts(*about))
-    check = {"mode": FULL, "only": wanted, "skip": [], "asked": asked}
-    job = check_job(planned.job, planned.plan, settings)
-    found = _run(request._replace(job=job, check=check), timeout)
+    found = _run(check_request(request, planned, ids), timeout)
     return found._replace(rows=(*rows, *found.rows))
+
+
+def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
+    """The submission of the run that looks at the nodes."""
+    settings = request.config.computes[planned.plan.compute]
+    script = script_facts(planned.plan, planned.job, planned.facts, settings)
+    asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
+    check = {"mode": FULL, "only": [name for name in node_ids() if name in ids], "skip": [], "asked": asked}
+    return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
 
 
 def _run(request: SubmissionRequest, timeout: float | None) -> CheckResults:
