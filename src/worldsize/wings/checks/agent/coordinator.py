@@ -121,15 +121,14 @@ class Coordinator:
                 self._judge()
 
     def _begin(self, entry: StageEntry, now: float) -> None:
-        self._entry, self._stage = entry, self._load(entry.module)
-        self._name = self._stage.name
         try:
-            orders = self._stage.orders(self._present())
-        except _STRANGE as error:
+            stage = self._load(entry.module)
+            orders = stage.orders(self._present())
+        except (*_STRANGE, ImportError) as error:
             self._add_unknown(entry, f"{type(error).__name__}: {error}")
-            self._stage = None
             return
-        self._late_at = min(now + self._stage.limit + TOLD_LATE, self._ends_at)
+        self._entry, self._stage, self._name = entry, stage, stage.name
+        self._late_at = min(now + stage.limit + TOLD_LATE, self._ends_at)
         self._waiting = set(orders)
         for node_rank, order in orders.items():
             self._send(node_rank, {"stage": self._name, "order": order})
