@@ -90,7 +90,7 @@ def _only_tcp(allowed: str) -> bool:
 
 def _row(node: CheckedNode, answer: NodeAnswer) -> CheckRow:
     if not answer.mpi:
-        hint = answer.failure or "Open MPI said nothing that is understood"
+        hint = answer.mpi_failure or "Open MPI said nothing that is understood"
         return CheckRow(node.label, ROW_ID, _WHAT, "not known", UNKNOWN, hint)
     way, words = chosen_way(answer.mpi)
     fabric = best_kind(active_ports(node.facts))
@@ -114,7 +114,7 @@ def _reason(answer: NodeAnswer, fabric: str) -> tuple[str, str]:
     for name in ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"):
         setting = _settings(said).get(name)
         if setting:
-            origin = answer.origins.get(name)
+            origin = str(_mapping(said.get("origins")).get(name, ""))[:100]
             return f"{name}={setting}" + (f" comes from {origin}" if origin else " is set"), f"unset {name}"
     needed = "psm2" if fabric == OMNI_PATH else "ucx"
     found = _texts(said.get("found"))
