@@ -27,7 +27,8 @@ class NodeAnswer(NamedTuple):
     origins   where variables come from
     speeds    Gb/s of the interfaces of sockets
     masters   the interface that a port's own interface is a part of
-    mpi       what Open MPI said, as `mpi_log` writes it
+    mpi       what Open MPI said, as `mpi_log` writes it, with `settings` of the node and their `origins`
+    mpi_failure  why it said nothing
     """
 
     failure: str = ""
@@ -41,13 +42,14 @@ class NodeAnswer(NamedTuple):
     speeds: Mapping[str, Any] = {}
     masters: Mapping[str, Any] = {}
     mpi: Mapping[str, Any] | None = None
+    mpi_failure: str = ""
 
 
 def answer_of(node: CheckedNode, late: str = "no answer in time") -> NodeAnswer:
     """What this node said; a failure where it said nothing."""
     value = node.answers.get(STAGE_NAME)
     if not isinstance(value, Mapping):
-        return NodeAnswer(failure=late)
+        return NodeAnswer(failure=late, mpi_failure=late)
     error = value.get("error") or value.get("failure")
     return NodeAnswer(
         failure=_line(error),
@@ -61,6 +63,7 @@ def answer_of(node: CheckedNode, late: str = "no answer in time") -> NodeAnswer:
         speeds=_mapping(value.get("speeds")),
         masters=_mapping(value.get("masters")),
         mpi=_mapping(value["mpi"]) if value.get("mpi") else None,
+        mpi_failure=_line(value.get("mpi_failure") or value.get("error")),
     )
 
 

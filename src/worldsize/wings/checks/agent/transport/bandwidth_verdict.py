@@ -56,7 +56,9 @@ def _speed(answers: Sequence[tuple[CheckedNode, NodeAnswer]], slowest: NodeAnswe
     return _against_others(answers[0][0], measured, value, ranks, slowest.size // _MIB)
 
 
-def _against_rate(answers: Sequence[tuple[CheckedNode, NodeAnswer]], measured: float, value: str, ranks: int) -> CheckRow:
+def _against_rate(
+    answers: Sequence[tuple[CheckedNode, NodeAnswer]], measured: float, value: str, ranks: int
+) -> CheckRow:
     summaries = [answer.nccl for _, answer in answers if answer.nccl]
     if any(summary.one_domain for summary in summaries):
         return _row(f"{value}, over NVLink between nodes", OK)

@@ -40,7 +40,8 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
     for line in lines:
         for message in _messages(line[:LINE_LIMIT]):
             _read(message, state)
-    return NcclSummary(**{name: tuple(value) if isinstance(value, list) else value for name, value in state.items()})
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
+    return NcclSummary(**values)
 
 
 def _messages(line: str) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _no_match(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> 
 def _no_device(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
     if NO_DEVICE not in summary.notes:
         return None
-    mend = "see that ranks may open /dev/infiniband (in a container it must be passed on), and that the driver's library is there"
+    mend = "see that ranks may open /dev/infiniband (a container must be given it) and have the driver's library"
     return Reason("NCCL found no device that it can use", mend)
 
 

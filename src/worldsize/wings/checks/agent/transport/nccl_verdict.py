@@ -18,7 +18,9 @@ from worldsize.wings.checks.agent.transport.ports import EFA, OMNI_PATH, ROCE, P
 
 ROW_ID = "transport.nccl"
 _WHAT = "what NCCL chose"
-_NO_REASON = Reason("", "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET,ENV in the job, and read what NCCL says of NET/IB")
+_NO_REASON = Reason(
+    "", "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET,ENV in the job, and read what NCCL says of NET/IB"
+)
 _MANY_EFA = 4
 """Instances with fewer have one adapter of some 100 Gb/s at most, which sockets come near to."""
 _TCP_PROVIDERS = ("tcp", "sockets", "udp")
@@ -96,7 +98,9 @@ def _host_memory(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, co
     reason = p2p_reason(summary, answer.origins)
     if not summary.count("SHM") or not summary.links or (summary.links != "switch" and reason is None):
         return None
-    because = f", because {reason.why}; {reason.mend}" if reason else "; see `nvidia-smi topo -m` and the Fabric Manager"
+    because = (
+        f", because {reason.why}; {reason.mend}" if reason else "; see `nvidia-smi topo -m` and the Fabric Manager"
+    )
     return _Finding("shared memory between GPUs", WARNING, f"the GPUs have NVLink, NCCL used host memory{because}")
 
 
@@ -108,7 +112,11 @@ def _no_gdr(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: 
     if not unused or count < 2 or (summary.distance and reason is None):
         return None
     because = f", because {reason.why}; {reason.mend}" if reason else "; see NCCL_NET_GDR_LEVEL"
-    return _Finding(f"{_network_name(summary)} through host memory", WARNING, f"GPUDirect RDMA is possible, NCCL did not use it{because}")
+    return _Finding(
+        f"{_network_name(summary)} through host memory",
+        WARNING,
+        f"GPUDirect RDMA is possible, NCCL did not use it{because}",
+    )
 
 
 def _right(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:

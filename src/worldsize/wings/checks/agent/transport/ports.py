@@ -53,7 +53,7 @@ def best_kind(ports: Iterable[Port]) -> str:
 
 
 def rate_of(ports: Iterable[Port], used: Iterable[str] = ()) -> float:
-    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"), or of all where these are not known; 0 where a rate is missing."""
+    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"), or of all where none is said; 0 where a rate is missing."""
     names = {name.split("/")[0] for name in used}
     rates = [port.gbps for port in ports if not names or port.name in names]
     return sum(rates) if rates and all(rates) else 0.0
