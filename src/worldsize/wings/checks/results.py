@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -86,15 +87,17 @@ def _nodes_text(nodes: Sequence[str]) -> str:
 
 
 def _folded(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """The rows that are fine, one for each id and thing that was looked at."""
+    """The rows that are fine, one for each id, and for each of several things that were looked at under it."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}
     for row in rows:
         if row.verdict == OK:
             groups.setdefault((row.id, row.what), []).append(row)
+    things = Counter(name for name, _ in groups)
     for (name, what), same in groups.items():
         nodes = list(dict.fromkeys(row.node for row in same if row.node))
         where = count_text(len(nodes), "node") if len(nodes) > 1 else "".join(nodes)
-        yield OK, name, ": ".join(word for word in (where, what, values_text([row.value for row in same])) if word)
+        told = (where, what if things[name] > 1 else "", values_text([row.value for row in same]))
+        yield OK, name, ": ".join(word for word in told if word)
 
 
 def values_text(values: Sequence[str]) -> str:

@@ -1,56 +1,42 @@
-"""`--only` and `--skip` choose rows, and what has to be done for them."""
+"""`--only` and `--skip`: ids, and what stands before their dots."""
+
+from __future__ import annotations
 
 import pytest
 
-from worldsize.wings.checks.agent.node_checks import NODE_CHECKS
-from worldsize.wings.checks.agent.selection import Selection, row_ids
-from worldsize.wings.checks.agent.stage_table import STAGES
+from worldsize.errors import UsageError
+from worldsize.wings.checks.selection import SCRIPT_IDS, all_ids, node_ids, selected_ids, words
 
 
-def names(entries):
-    return [entry.module for entry in entries]
+def test_everything_without_words() -> None:
+    assert selected_ids([], []) == all_ids() == (*SCRIPT_IDS, *node_ids())
+    assert len(set(all_ids())) == len(all_ids())
 
 
-@pytest.mark.parametrize(
-    ("only", "skip", "wanted", "unwanted"),
-    [
-        ((), (), ["gpu.count", "clock"], []),
-        (("gpu",), (), ["gpu.count", "gpu.ecc"], ["clock", "files.space"]),
-        (("gpu.count",), (), ["gpu.count"], ["gpu.ecc"]),
-        ((), ("gpu",), ["clock"], ["gpu.count"]),
-        (("gpu",), ("gpu.ecc",), ["gpu.count"], ["gpu.ecc"]),
-        (("clock",), (), ["clock"], ["cloc", "gpu.count"]),
-    ],
-)
-def test_a_row_is_wanted_by_its_id_or_by_what_stands_before_the_dot(only, skip, wanted, unwanted):
-    selection = Selection("full", only, skip)
-    assert all(map(selection.wants, wanted)) and not any(map(selection.wants, unwanted))
+@pytest.mark.parametrize("given", [["gpu.count"], ["gpu"], ["gpu,clock"], ["gpu", "clock"], ["script", "gpu"]])
+def test_ids_and_what_stands_before_the_dot(given: list[str]) -> None:
+    named = ",".join(given).split(",")
+    found = selected_ids(given, [])
+    assert found and all(name in named or name.partition(".")[0] in named for name in found)
+    assert set(found) | set(selected_ids([], given)) == set(all_ids())
 
 
-def test_one_row_of_a_node_needs_one_probe():
-    assert names(Selection("full", ("files.space",)).probes()) == ["disk"]
-    assert Selection("full", ("files.space",)).stages() == []
+def test_what_is_asked_for_and_skipped_is_skipped() -> None:
+    assert "gpu.ecc" not in selected_ids(["gpu"], ["gpu.ecc"])
+    with pytest.raises(UsageError, match="nothing is left"):
+        selected_ids(["gpu.ecc"], ["gpu"])
 
 
-def test_a_stage_brings_the_stages_and_the_probes_that_it_reads():
-    selection = Selection("full", ("collective",))
-    assert names(selection.stages()) == ["listen", "collective"]
-    assert "imports" in names(selection.probes())
+@pytest.mark.parametrize(("word", "nearest"), [("gpus", "gpu"), ("network.prot", "network.port"), ("", None)])
+@pytest.mark.parametrize("option", ["--only", "--skip"])
+def test_a_word_that_names_no_row(word: str, nearest: str | None, option: str) -> None:
+    with pytest.raises(UsageError) as told:
+        selected_ids([word], []) if option == "--only" else selected_ids([], [word])
+    assert told.value.exit_code == 2 and told.value.where == option
+    assert nearest is None or told.value.hint == f"did you mean {nearest!r}?"
 
 
-def test_the_cheap_form_has_no_expensive_part():
-    selection = Selection("cheap")
-    assert {"share", "pairs", "collective"}.isdisjoint(names(selection.stages()))
-    assert {"imports", "internet"}.isdisjoint(names(selection.probes()))
-    assert "reach" in names(selection.stages())
-
-
-def test_the_ids_of_all_rows_are_listed_once():
-    assert len(row_ids()) == len(set(row_ids()))
-    assert {"gpu.count", "clock", "node"} <= set(row_ids())
-
-
-def test_the_tables_name_what_there_is():
-    modules, probes = names(STAGES), names(NODE_CHECKS)
-    assert all(set(entry.needs) <= set(modules[:index]) for index, entry in enumerate(STAGES))
-    assert all(set(entry.reads) <= set(probes) for entry in STAGES)
+def test_words_for_the_shell() -> None:
+    assert {"gpu", "gpu.count", "clock", "script"} <= set(words()) and len(set(words())) == len(words())
+    for word in words():
+        assert selected_ids([word], [])
