@@ -82,7 +82,7 @@ def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
     asked = asked_number(context.asked, "cores") or 0
     usable = _number(cores.usable)
     if cores.usable < ranks:
-        return f"{usable} for {ranks} ranks", "ask for at least one core per rank"
+        return f"{usable} for {ranks} rank{'s' * (ranks > 1)}", "ask for at least one core per rank"
     if cores.allowed < asked:
         return f"{usable} of {asked} that the job asks for", "look at what the scheduler has given: it binds to fewer"
     if cores.quota is not None and cores.quota < _NEARLY * cores.allowed and not _keeps_quota(context, cores.quota):
