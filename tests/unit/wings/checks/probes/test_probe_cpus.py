@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from worldsize.wings.checks.agent.probes.cpus import Cores, judge_cores, probe
 from worldsize.wings.checks.agent.rows import OK, WARNING
 
 
-def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: dict[str, str] = {}) -> tuple[str, str]:
+def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: Mapping[str, str] = {}) -> tuple[str, str]:
     """The id and the value of the one row that is a warning; empty where there is none."""
     rows = judge_cores(node(tmp_path, asked, environ), cores)
     assert all(each.hint for each in rows if each.verdict == WARNING)
@@ -26,7 +27,7 @@ def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: dict
     "cores, asked",
     [
         (Cores(64, 64), {"ranks": 8, "workers": 8, "cores": 64}),
-        (Cores(64, 64), {"ranks": 8, "workers": 15}),
+        (Cores(64, 64), {"ranks": 8, "workers": 16}),
         (Cores(1, 1), {"ranks": 1, "workers": 1}),
         (Cores(1, 64), {"ranks": 1}),
         (Cores(1, 64), {}),
@@ -47,7 +48,7 @@ def test_enough(tmp_path: Path, cores: Cores, asked: dict[str, Any]) -> None:
         (Cores(8, 64), {"cores": 16}, "cpu.count", "8 of 16 that the job asks for"),
         (Cores(64, 64, 2.0), {}, "cpu.count", "64 are seen, and the control group gives the time of 2"),
         (Cores(64, 64, 0.5), {}, "cpu.count", "0.5 for 1 rank"),
-        (Cores(8, 8), {"ranks": 4, "workers": 4}, "cpu.count", "8 for 4 × (1 + 4 loader workers)"),
+        (Cores(8, 8), {"ranks": 4, "workers": 5}, "cpu.count", "8 for 4 ranks with 5 loader workers each"),
         (Cores(1, 64), {"ranks": 4}, "cpu.binding", "all 4 ranks on one core of 64"),
         (Cores(1, 64), {"workers": 2}, "cpu.binding", "the rank and its 2 loader workers on one core of 64"),
         (Cores(1, 1), {"ranks": 2}, "cpu.count", "1 for 2 ranks"),

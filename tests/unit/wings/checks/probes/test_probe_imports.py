@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_damaged_answers(output: str) -> None:
     assert (trial.python, trial.failed, trial.torch, trial.is_over) == ("", (), {}, False)
 
 
-def verdict(tmp_path: Path, trial: ImportTrial, asked: dict[str, Any] = {}) -> tuple[str, str]:
+def verdict(tmp_path: Path, trial: ImportTrial, asked: Mapping[str, Any] = {}) -> tuple[str, str]:
     found = row(result_of(node(tmp_path, asked), trial), "python.imports")
     assert (found.hint == "") == (found.verdict == OK)
     return found.verdict, found.value
@@ -166,8 +167,8 @@ def test_real_import_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_own_torch_stands_for_torch(tmp_path: Path) -> None:
     code = tmp_path / "run" / "code"
     code.mkdir(parents=True)
-    text = "__version__ = '9.9'\nclass version:\n    cuda = None\nclass distributed:\n    is_mpi_available = lambda: True\n"
-    (code / "torch.py").write_text(text)
+    classes = "class version:\n    cuda = None\nclass distributed:\n    is_mpi_available = lambda: True\n"
+    (code / "torch.py").write_text("__version__ = '9.9'\n" + classes)
     result = own_python(tmp_path, framework="pytorch", backend="mpi")
     assert result.facts["torch"] == {"version": "9.9", "cuda": None, "nccl": None, "mpi": True, "gloo": None}
     assert row(result, "python.mpi_backend").verdict == OK

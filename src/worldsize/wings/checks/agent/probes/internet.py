@@ -25,7 +25,9 @@ _ID, _WHAT = "network.internet", "the internet"
 _MOST_HOSTS, _MOST_SAID = 20, 4
 _HINT = "fetch it before the run: `stage:` in the job file, or an input by its address; or set the node's https_proxy"
 
-Connect = Callable[[str, int, float], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Connect = Callable[[str, int, float], None]
 
 _CACHES = {
     "huggingface.co": (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("HOME", ".cache/huggingface/hub")),
