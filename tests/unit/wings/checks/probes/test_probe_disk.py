@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from recorded_node import node, row
 
+from worldsize.wings.checks.agent.probes import disk
 from worldsize.wings.checks.agent.probes.disk import judge_inodes, judge_space, probe
 from worldsize.wings.checks.agent.readers import disk_space
 from worldsize.wings.checks.agent.readers.disk_space import Space, size_text, space_of, write_trial
@@ -104,6 +105,14 @@ def test_directory_for_copies_that_is_somebody_elses(tmp_path: Path, monkeypatch
 def test_missing_temporary_directory_is_no_certain_failure(tmp_path: Path) -> None:
     found = row(probe(node(tmp_path, environ={"TMPDIR": str(tmp_path / "none")})), "files.node_disk")
     assert (found.verdict, "TMPDIR" in found.hint) == (WARNING, True)
+
+
+def test_disk_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = node(tmp_path, environ={"TMPDIR": str(tmp_path / "machine")})
+    refuse(monkeypatch, tmp_path / "run", errno.ENOSPC)
+    monkeypatch.setattr(disk, "space_of", lambda path: Space(GIB, GIB, 1000, 0))
+    found = row(probe(context), "files.inodes")
+    assert (found.verdict, found.value) == (BAD, "%s: 0 free of 1,000" % (tmp_path / "run"))
 
 
 def test_run_directory_that_is_gone(tmp_path: Path) -> None:

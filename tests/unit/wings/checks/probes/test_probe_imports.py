@@ -164,6 +164,21 @@ def test_real_import_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert row(own_python(tmp_path, "slow"), "python.imports").verdict == UNKNOWN
 
 
+def test_names_of_the_standard_library_in_the_code(tmp_path: Path) -> None:
+    code = tmp_path / "run" / "code"
+    code.mkdir(parents=True)
+    (code / "json.py").write_text("raise SystemExit('not that one')\n")
+    (code / "parses.py").write_text("import sys\nassert sys.argv[1:] == []\n")
+    assert row(own_python(tmp_path, "parses"), "python.imports").verdict == OK
+
+
+def test_threads_that_an_import_starts_are_not_waited_for(tmp_path: Path) -> None:
+    code = tmp_path / "run" / "code"
+    code.mkdir(parents=True)
+    (code / "thread.py").write_text("import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()\n")
+    assert row(own_python(tmp_path, "thread"), "python.imports").verdict == OK
+
+
 def test_own_torch_stands_for_torch(tmp_path: Path) -> None:
     code = tmp_path / "run" / "code"
     code.mkdir(parents=True)
@@ -184,6 +199,13 @@ def test_python_that_does_not_start(tmp_path: Path) -> None:
     python.write_bytes(b"\x7fELF junk")
     python.chmod(0o755)
     assert row(probe(node(tmp_path, {"python": str(python)})), "python.imports").verdict == BAD
+
+
+def test_relative_path_is_of_the_code(tmp_path: Path) -> None:
+    context = node(tmp_path, {"python": "env/bin/python"})
+    (tmp_path / "run" / "code" / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "run" / "code" / "env" / "bin" / "python").symlink_to(sys.executable)
+    assert row(probe(context), "python.imports").verdict == OK
 
 
 @pytest.mark.parametrize("asked", [{}, {"python": "/bin/sh"}, {"python": ["python"]}])

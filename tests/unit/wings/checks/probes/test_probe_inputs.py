@@ -77,6 +77,40 @@ def test_output_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch:
     assert (found.verdict, found.value) == (WARNING, "outputs.model: %s cannot be written" % data)
 
 
+def test_output_whose_directory_is_missing_may_be_made_by_the_script(tmp_path: Path) -> None:
+    found = row(probe(node(tmp_path, {"paths": [["outputs.model", str(tmp_path / "none")]]})), "files.inputs")
+    assert (found.verdict, found.value) == (WARNING, "outputs.model: %s is missing" % (tmp_path / "none"))
+
+
+def test_mount_of_fstab_that_is_not_there(tmp_path: Path) -> None:
+    data = files(tmp_path)
+    table = {
+        "proc/self/mountinfo": "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
+        "etc/fstab": "# a comment\nserver:/export %s/empty nfs rw 0 0\nUUID=1 / ext4 rw 0 0\nnone\n\0" % data,
+    }
+    context = node(tmp_path, {"paths": [["inputs.data", str(data / "empty")]]}, files=table)
+    found = row(probe(context), "files.inputs")
+    assert (found.verdict, found.value) == (
+        WARNING,
+        "inputs.data: {0}/empty is empty, and {0}/empty is not mounted".format(data),
+    )
+    context = context._replace(asked={"paths": [["inputs.data", str(data / "empty" / "train")]]})
+    found = row(probe(context), "files.inputs")
+    assert (found.verdict, found.hint) == (BAD, "mount %s/empty on this node: it stands in /etc/fstab" % data)
+
+
+@pytest.mark.parametrize("options, mounted", [("rw,noauto", ""), ("rw", "40 21 0:50 / %s rw - nfs4 s:/e rw\n")])
+def test_mount_that_is_there_or_not_meant_to_be(tmp_path: Path, options: str, mounted: str) -> None:
+    data = files(tmp_path) / "empty"
+    top = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+    table = {
+        "proc/self/mountinfo": top + (mounted and mounted % data),
+        "etc/fstab": "server:/export %s nfs %s 0 0\n" % (data, options),
+    }
+    context = node(tmp_path, {"paths": [["inputs.data", str(data)]]}, files=table)
+    assert row(probe(context), "files.inputs").verdict == OK
+
+
 def test_relative_paths_are_of_the_code(tmp_path: Path) -> None:
     context = node(tmp_path, {"paths": [["inputs.config", "config.yml"]]})
     assert row(probe(context), "files.inputs").verdict == BAD

@@ -13,6 +13,7 @@ from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.probes.internet import Target, judge_hosts, probe, target_of
+from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 HUB = "huggingface.co:443"
@@ -124,3 +125,35 @@ def test_real_connection(tmp_path: Path) -> None:
         host = "127.0.0.1:%d" % server.getsockname()[1]
         assert row(probe(node(tmp_path, {"hosts": [host]})), "network.internet").verdict == OK
     assert row(probe(node(tmp_path, {"hosts": [host]})), "network.internet").verdict == BAD
+
+
+def test_one_address_that_answers_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = socket.getaddrinfo("127.0.0.1", port, type=socket.SOCK_STREAM)
+        closed = [(*each[:4], ("127.0.0.2", 1)) for each in found]
+        nowhere = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", port, 0, 0))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*nowhere, *closed, *found])
+        open_connection("host.example", port, 10.0)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: closed)
+        with pytest.raises(ConnectionRefusedError):
+            open_connection("host.example", port, 10.0)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
+        with pytest.raises(OSError):
+            open_connection("host.example", port, 10.0)
+
+
+def test_no_answer_is_a_timeout() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for each in waiting:  # the queue of connections that nobody accepts is full: further ones get no answer
+                each.setblocking(False)
+                each.connect_ex(server.getsockname())
+            with pytest.raises(socket.timeout):
+                open_connection(*server.getsockname(), 0.05)
+        finally:
+            for each in waiting:
+                each.close()
