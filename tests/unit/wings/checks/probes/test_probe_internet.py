@@ -133,7 +133,8 @@ def test_one_address_that_answers_is_enough(monkeypatch: pytest.MonkeyPatch) -> 
         found = socket.getaddrinfo("127.0.0.1", port, type=socket.SOCK_STREAM)
         closed = [(*each[:4], ("127.0.0.2", 1)) for each in found]
         nowhere = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", port, 0, 0))]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*nowhere, *closed, *found])
+        unknown = [(12345, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*unknown, *nowhere, *closed, *found])
         open_connection("host.example", port, 10.0)
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: closed)
         with pytest.raises(ConnectionRefusedError):

@@ -20,6 +20,7 @@ from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNIN
 
 _FULL_SHARE = 0.95
 _LITTLE, _TINY = 1 << 30, 64 << 20
+_ROOM_FOR_TRIAL = 1 << 20
 _FEW_INODES = 10_000
 _INODES = "files that the run's directory has room for"
 
@@ -69,7 +70,7 @@ def _refused_row(context: NodeContext, what: str, failed: OSError) -> CheckRow:
         space = space_of(context.run_dir) if failed.errno == errno.ENOSPC else Space(0, 0)
     except OSError:  # what is known is said: that nothing can be written
         space = Space(0, 0)
-    if space.inodes and not space.free_inodes and space.free > _TINY:
+    if space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL:
         found = Finding(f"{context.run_dir}: 0 free of {space.inodes:,}", BAD, "remove files that are not needed")
         return _row(context, "files.inodes", _INODES, found)
     return _row(context, "files.space", what, _refusal(context.run_dir, failed))
