@@ -42,4 +42,5 @@ def _chosen(gpus: Sequence[Gpu], word: str) -> list[Gpu]:
         return list(gpus[number : number + 1])
     if word.startswith("MIG-"):
         return [gpu for gpu in gpus if gpu.mig]
-    return [gpu for gpu in gpus if len(word) > 4 and gpu.uuid.startswith(word)][:1]
+    found = [gpu for gpu in gpus if word and gpu.uuid.startswith(word)]
+    return found if len(found) == 1 else []
