@@ -75,6 +75,7 @@ def gpu_xml(driver: int = 570, **said: Any) -> str:
         ecc = "<double_bit><device_memory>0</device_memory><total>%s</total></double_bit>"
     action = "<gpu_recovery_action>%s</gpu_recovery_action>" % get("recovery") if driver >= 565 else ""
     old_action = "Requested functionality has been deprecated" if driver >= 565 else get("old_reset", "No")
+    old_drain = old_action if driver >= 565 else get("old_drain", "No")
     return f"""
     <gpu id="{get("bus")}">
       <product_name>{get("model")}</product_name>
@@ -83,7 +84,7 @@ def gpu_xml(driver: int = 570, **said: Any) -> str:
       <serial>N/A</serial>
       <uuid>{get("uuid")}</uuid>
       <gpu_reset_status><reset_required>{old_action}</reset_required>
-        <drain_and_reset_recommended>{old_action if driver >= 565 else get("old_drain", "No")}</drain_and_reset_recommended>
+        <drain_and_reset_recommended>{old_drain}</drain_and_reset_recommended>
       </gpu_reset_status>
       {action}
       <pci><pci_bus_id>{get("bus")}</pci_bus_id><pci_gpu_link_info>
@@ -105,7 +106,9 @@ def gpu_xml(driver: int = 570, **said: Any) -> str:
     </gpu>"""
 
 
-def process_xml(pid: int, kind: str = "C", name: str = "/usr/bin/python3 train.py --token=s3cret", used: str = "") -> str:
+def process_xml(
+    pid: int, kind: str = "C", name: str = "/usr/bin/python3 train.py --token=s3cret", used: str = ""
+) -> str:
     return (
         "<process_info><gpu_instance_id>N/A</gpu_instance_id><pid>%s</pid><type>%s</type>"
         "<process_name>%s</process_name><used_memory>%s</used_memory></process_info>" % (pid, kind, name, used or "N/A")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from gpu_recordings import H100, MISMATCH, NO_DEVICES, gpu_xml, node, process_xml, put, put_driver, several, smi_xml
+
 from worldsize.wings.checks.agent.gpu import reader
 from worldsize.wings.checks.agent.gpu.csv_report import QUESTIONS, parse_csv
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
@@ -93,9 +94,9 @@ def test_nothing_that_a_program_can_print_breaks_the_reader() -> None:
         broken = text[:at] + chance.choice(["", "<gpu>", "</gpu>", "\0", "<a" * 50, "9" * 5000]) + text[at + 20 :]
         parse_xml(broken)
         parse_csv(broken, QUESTIONS[0])
-    assert parse_xml("<gpu>" * 50_000).gpus[255:256]
-    assert len(parse_xml("<gpu>" * 50_000).gpus) == 256
-    parse_xml("<gpu>" + "<a>" * 50_000 + "</a>" * 50_000)
+    assert parse_xml("<gpu>" * 5_000).gpus[255:256]
+    assert len(parse_xml("<gpu>" * 5_000).gpus) == 256
+    parse_xml("<gpu>" + "<a>" * 5_000 + "</a>" * 5_000)
     huge = parse_xml("<gpu><fb_memory_usage><total>%s MiB</total></fb_memory_usage>" % ("9" * 4000))
     assert huge.gpus[0].memory_mib is None
 
@@ -249,7 +250,13 @@ def test_nvml_tells_the_same_as_nvidia_smi() -> None:
     assert report is not None
     assert (report.source, report.driver, report.cuda) == ("NVML", "570.86", "12.8")
     gpu = report.gpus[0]
-    assert (gpu.model, gpu.bus, gpu.memory_mib, gpu.used_mib, gpu.is_exact) == (H100, "00000000:01:00.0", 81559, 39, True)
+    assert (gpu.model, gpu.bus, gpu.memory_mib, gpu.used_mib, gpu.is_exact) == (
+        H100,
+        "00000000:01:00.0",
+        81559,
+        39,
+        True,
+    )
     assert gpu.processes == (GpuProcess(7, "C", "python3", 512),)
     assert (gpu.uncorrected, gpu.pending, gpu.recovery, gpu.throttle) == (3, True, "Drain and Reset", 0x41)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.common.named_tuple import TypeAlias
 from worldsize.wings.checks.agent.gpu import csv_report
 from worldsize.wings.checks.agent.gpu.device import GpuReport
 from worldsize.wings.checks.agent.gpu.drivers import has_nvidia, other_devices
@@ -27,7 +28,7 @@ LIMIT = 15.0
 NOT_FOUND = "nvidia-smi was not found"
 LATE = "nvidia-smi did not answer in time"
 
-Execute = Callable[[str, Sequence[str], Mapping[str, str], float], Output]
+Execute: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], float], Output]"
 
 
 def asked_gpus(context: NodeContext) -> int | None:
@@ -41,7 +42,7 @@ def is_looked_at(context: NodeContext) -> bool:
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
     asked = asked_gpus(context)
-    return asked > 0 if asked is not None else has_nvidia(context) or bool(other_devices(context) == "a GPU under WSL")
+    return asked > 0 if asked is not None else has_nvidia(context) or other_devices(context) == "a GPU under WSL"
 
 
 def read_gpus(context: NodeContext, run: Execute = execute) -> GpuReport:

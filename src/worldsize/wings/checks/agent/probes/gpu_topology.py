@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from worldsize.common.named_tuple import TypeAlias
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.program import execute, find_nvidia_smi
@@ -20,7 +21,8 @@ from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 _ID, _WHAT = "gpu.topology", "connections between GPUs"
 _LIMIT = 8.0
 _MOST_WORDS = 4
-Pairs = Mapping["tuple[int, int]", str]
+
+Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
 def probe(context: NodeContext, run: Execute = execute) -> ProbeResult:
