@@ -125,6 +125,10 @@ def test_gpudirect_by_a_module_or_by_dma_buf(tmp_path: Path) -> None:
     assert row is not None
     assert (row.verdict, "nvidia-peermem" in row.hint) == (WARNING, True)
     assert gpudirect(tmp_path, nodes=1) is None
+    assert "fabric.gpudirect" not in rows(node(tmp_path, {"gpus": 0}, nodes=2))
+    put_port(tmp_path, link_layer="Ethernet", rate="25 Gb/sec (1X EDR)")
+    assert gpudirect(tmp_path) is None
+    put_port(tmp_path)
     put(tmp_path, {"proc/driver/nvidia/version": OPEN_MODULE, "proc/sys/kernel/osrelease": "5.4.0-99\n"})
     assert (gpudirect(tmp_path) or row).verdict == WARNING
     put(tmp_path, {"proc/sys/kernel/osrelease": "6.8.0-1015-azure\n"})

@@ -140,7 +140,8 @@ def test_models_on_boards_where_all_are_connected() -> None:
     boards = (H100, "NVIDIA A100-SXM4-80GB", "NVIDIA H200", "NVIDIA B200", "NVIDIA GB200", "NVIDIA H20")
     cards = ("NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL", "NVIDIA A100-PCIE-40GB", "Tesla V100-SXM2-32GB")
     assert [is_switched(model) for model in boards] == [True] * 6
-    assert [is_switched(model) for model in (*cards, "NVIDIA L40S", "NVIDIA GeForce RTX 3090", "")] == [False] * 8
+    others = ("NVIDIA L40S", "NVIDIA GeForce RTX 3090", "NVIDIA GH200 480GB", "")
+    assert [is_switched(model) for model in (*cards, *others)] == [False] * 9
 
 
 def test_the_matrix_of_connections() -> None:

@@ -61,6 +61,10 @@ def test_a_lost_gpu_that_the_job_does_not_need_is_a_warning(tmp_path: Path) -> N
     row = count(node(tmp_path, {"gpus": 1}, CUDA_VISIBLE_DEVICES="0"), text)
     assert (row.verdict, row.value) == (OK, "1 × " + H100)
     assert count(node(tmp_path, {"gpus": 1}, CUDA_VISIBLE_DEVICES="1"), text).verdict == BAD
+    first = smi(gpu_xml(total="GPU is lost"), gpu_xml(uuid="GPU-b"))
+    assert count(node(tmp_path, {"gpus": 1}, CUDA_VISIBLE_DEVICES="1"), first).verdict == OK
+    alone = "Unable to determine the device handle for GPU 0000:25:00.0: Unknown Error"
+    assert count(node(tmp_path), alone).verdict == WARNING
 
 
 def test_more_than_asked_for_and_unknown_numbers_are_fine(tmp_path: Path) -> None:
@@ -94,6 +98,32 @@ def test_what_nvidia_smi_says_where_programs_see_none_either(tmp_path: Path, tex
     assert count(node(tmp_path), text).verdict == UNKNOWN
 
 
+def test_a_node_of_another_maker_is_not_judged_by_a_stray_nvidia_smi(tmp_path: Path) -> None:
+    put(tmp_path, {"dev/kfd": "", "dev/dri/renderD128": ""})
+    row = count(node(tmp_path, {"gpus": 8}), NO_DRIVER)
+    assert (row.verdict, row.value) == (UNKNOWN, "an AMD GPU")
+    (tmp_path / "dev/kfd").unlink()
+    assert count(node(tmp_path, {"gpus": 8}), NO_DRIVER).verdict == BAD
+
+
+def test_the_whole_probe_with_a_program(tmp_path: Path) -> None:
+    put(tmp_path, {"bin/nvidia-smi": "#!/bin/sh\ncat %s/answer\n" % tmp_path, "answer": several(3)})
+    (tmp_path / "bin/nvidia-smi").chmod(0o755)
+    result = probe(node(tmp_path, {"gpus": 4}, PATH="%s/bin:/usr/bin:/bin" % tmp_path))
+    assert [(row.id, row.value, row.verdict) for row in result.rows] == [
+        ("gpu.count", "3 of 4", BAD),
+        ("gpu.memory", "2 MiB at most", OK),
+    ]
+
+
+def test_a_program_in_the_working_directory_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, {"nvidia-smi": "#!/bin/sh\ntouch %s/executed\n" % tmp_path})
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert probe(node(tmp_path, {"gpus": 4}, PATH=".:.")).rows[0].verdict == BAD
+    assert not (tmp_path / "executed").exists()
+
+
 @pytest.mark.parametrize("failure", [NOT_FOUND, LATE, "GPUS none", "libnvidia-ml.so: cannot open"])
 def test_without_an_answer_only_the_kernels_files_can_say_that_there_is_none(tmp_path: Path, failure: str) -> None:
     def verdict(**environ: str) -> str:
@@ -101,6 +131,8 @@ def test_without_an_answer_only_the_kernels_files_can_say_that_there_is_none(tmp
         return row.verdict
 
     assert verdict() == BAD
+    put(tmp_path, {"dev/dri/renderD128": ""})
+    assert verdict() == UNKNOWN
     put(tmp_path, {"dev/kfd": ""})
     assert verdict() == UNKNOWN
     put_driver(tmp_path, 1)

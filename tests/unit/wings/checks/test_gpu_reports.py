@@ -164,6 +164,8 @@ def test_a_program_that_knows_only_csv_is_asked_less_and_less(with_program: Path
         (Output(None, ""), reader.LATE),
         (Output(9, "No devices were found\n"), "No devices were found"),
         (Output(0, "GPUS none"), "GPUS none"),
+        (Output(None, several(2).partition("</gpu>")[0]), reader.LATE),
+        (Output(139, several(2).partition("</gpu>")[0]), reader.CUT_OFF),
         (PermissionError(13, "Permission denied"), "nvidia-smi cannot be started: Permission denied"),
     ],
 )
@@ -198,6 +200,7 @@ def test_gpus_that_programs_see() -> None:
     assert [seen(word) for word in ("", "-1", "NoDevFiles", "7", "²", "9" * 5000)] == [[]] * 6
     assert seen("1,-1,2") == [1]
     assert visible_units([Gpu(0, mig=True, mig_devices=7)], "MIG-a,MIG-b") == 2
+    assert visible_units([], "MIG-a,MIG-b") == 0
     assert visible_units([Gpu(0, mig=True, mig_devices=7), Gpu(1)], None) == 8
 
 
@@ -226,7 +229,12 @@ class FakeNvml:
     def __getattr__(self, name: str) -> Any:
         if name not in self.answers:
             raise AttributeError(name)
-        return lambda *words: self.answers[name]
+        return lambda *words: self._answer(name)
+
+    def _answer(self, name: str) -> Any:
+        if isinstance(self.answers[name], Exception):
+            raise self.answers[name]
+        return self.answers[name]
 
 
 def test_nvml_tells_the_same_as_nvidia_smi() -> None:
@@ -264,11 +272,12 @@ def test_nvml_tells_the_same_as_nvidia_smi() -> None:
 def test_nvml_that_knows_little_or_nothing() -> None:
     assert read_nvml(FakeNvml(-1)) is None
     assert read_nvml(FakeNvml(0)) is None
-    report = read_nvml(FakeNvml(3, handle_1="GPU is lost", handle_2="Insufficient Permissions"))
+    lost = {"nvmlDeviceGetMemoryInfo": RuntimeError("GPU is lost")}
+    report = read_nvml(FakeNvml(3, handle_1="GPU is lost", handle_2="Insufficient Permissions", **lost))
     assert report is not None
     assert [gpu.number for gpu in report.gpus] == [0]
     assert report.missing == ("GPU 1: GPU is lost",)
-    assert report.gpus[0] == Gpu(0)
+    assert report.gpus[0] == Gpu(0, fault="GPU is lost")
 
 
 def test_gpus_are_looked_at_where_they_matter(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from worldsize.wings.checks.agent.gpu.device import GpuReport
 from worldsize.wings.checks.agent.gpu.drivers import has_nvidia, other_devices
 from worldsize.wings.checks.agent.gpu.nvml import load_nvml, read_nvml
 from worldsize.wings.checks.agent.gpu.program import (
+    MOST_BYTES,
     Output,
     environment_without_libraries,
     execute,
@@ -27,6 +28,7 @@ LIMIT = 15.0
 
 NOT_FOUND = "nvidia-smi was not found"
 LATE = "nvidia-smi did not answer in time"
+CUT_OFF = "nvidia-smi ended in the middle of its answer"
 
 Execute: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], float], Output]"
 
@@ -75,7 +77,10 @@ def _long_answer(program: str, environ: Mapping[str, str], run: Execute, deadlin
     if isinstance(output, str):
         return GpuReport("nvidia-smi", failure=output)
     report = parse_xml(output.text)
-    return report._replace(failure=LATE, gpus=()) if output.code is None and not report.gpus else report
+    is_whole = "</nvidia_smi_log>" in output.text or len(output.text) >= MOST_BYTES
+    if is_whole or report.missing or (not report.gpus and output.code is not None):
+        return report
+    return GpuReport("nvidia-smi", failure=LATE if output.code is None else CUT_OFF)
 
 
 def _short_answer(program: str, environ: Mapping[str, str], run: Execute, deadline: float) -> GpuReport | None:
