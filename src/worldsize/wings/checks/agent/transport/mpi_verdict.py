@@ -24,7 +24,8 @@ TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
 
 def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
     """One row for each node where something is not right or not known, and one for all others that chose the same."""
-    rows, good = [], []
+    rows: list[CheckRow] = []
+    good: list[CheckRow] = []
     for node in nodes:
         row = _row(node, answer_of(node))
         (good if row.verdict == OK else rows).append(row)
