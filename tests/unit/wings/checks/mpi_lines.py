@@ -95,9 +95,7 @@ UCX_INFINIBAND = OMPI_5_UCX + (
 UCX_TCP = OMPI_5_UCX + (
     "[1750940544.312285] [n1:7:0]  ucp_worker.c:1855 UCX  INFO    0x309e3070 inter-node cfg#6 tag(tcp/eth0)\n"
 )
-UCX_TOLD_TCP = OMPI_5_UCX.replace(
-    "variable: UCX_LOG_LEVEL=info", "variables: UCX_TLS=tcp,self,sm UCX_LOG_LEVEL=info"
-)
+UCX_TOLD_TCP = OMPI_5_UCX.replace("variable: UCX_LOG_LEVEL=info", "variables: UCX_TLS=tcp,self,sm UCX_LOG_LEVEL=info")
 PSM2 = """\
 [gr1:180658] mca:base:select:(  mtl) Query of component [psm2] set priority to 40
 [gr1:180658] mca:base:select:(  mtl) Selected component [psm2]

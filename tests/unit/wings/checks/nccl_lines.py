@@ -78,7 +78,9 @@ SOCKETS_NO_VERBS = _SOCKETS % (_SAID + "Failed to open libibverbs.so[.1]\n")
 SOCKETS_NO_DEVICE = _SOCKETS % (_SAID + "NET/IB : No device found.\n")
 SOCKETS_NO_MATCH = _SOCKETS % (_SAID + "NCCL_IB_HCA set to mlx5_9\n" + _SAID + "NET/IB : No device found.\n")
 SOCKETS_BY_NET = _SOCKETS % (_SAID + "NCCL_NET set by environment to Socket.\n")
-SOCKETS_NO_PLUGIN = _SOCKETS % (_SAID + "NET/Plugin: Could not find: libnccl-net.so\n" + _SAID + "NET/IB : No device found.\n")
+SOCKETS_NO_PLUGIN = _SOCKETS % (
+    _SAID + "NET/Plugin: Could not find: libnccl-net.so\n" + _SAID + "NET/IB : No device found.\n"
+)
 SOCKETS_UNEXPLAINED = _SOCKETS % ""
 
 EFA = """\
@@ -92,7 +94,9 @@ ip-10-0-0-1:79:2600 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/
 ip-10-0-0-1:79:2600 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA
 """
 EFA_NEW_NAME = EFA.replace("AWS Libfabric", "Libfabric").replace("Selected provider", "Selected Provider")
-LIBFABRIC_TCP = EFA.replace("is efa, fabric is efa-direct", "is tcp;ofi_rxm, fabric is 10.0.0.0/24").replace("/GDRDMA", "")
+LIBFABRIC_TCP = EFA.replace("is efa, fabric is efa-direct", "is tcp;ofi_rxm, fabric is 10.0.0.0/24").replace(
+    "/GDRDMA", ""
+)
 
 SHARP = """\
 n1:77:90 [0] NCCL INFO NCCL version 2.24.3+cuda12.2
@@ -121,7 +125,8 @@ NVLS_SWITCHED_OFF = NVLINK.replace("transport enabled", "transport disabled")
 SHM_ON_NVSWITCH = NVLINK.replace("P2P/CUMEM", "SHM/direct/direct").replace("P2P/direct pointer", "SHM/direct/direct")
 SHM_BETWEEN_PAIRS = NVLINK.replace("NVS/0", "GPU/2").replace("P2P/direct pointer", "SHM/direct/direct")
 SHM_BY_VARIABLE = SHM_BETWEEN_PAIRS.replace("P2P/CUMEM", "SHM/direct/direct").replace(
-    "n1:11:22 [0] NCCL INFO Using", "n1:11:22 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\nn1:1:1 [0] NCCL INFO Using"
+    "n1:11:22 [0] NCCL INFO Using",
+    "n1:11:22 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\nn1:1:1 [0] NCCL INFO Using",
 )
 SHM_ON_PCIE = """\
 n1:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-
 from tests.unit.wings.checks import nccl_lines as logs
+
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.bandwidth import STAGE
@@ -123,7 +123,12 @@ def test_ports_say_nothing_where_tcp_or_nvlink_carried_it() -> None:
 
 @pytest.mark.parametrize(
     ("model", "bandwidth", "verdict"),
-    [("NVIDIA H200", 450, "ok"), ("NVIDIA H200", 40, "warning"), ("NVIDIA GH200 480GB", 40, "ok"), ("Tesla T4", 3, "ok")],
+    [
+        ("NVIDIA H200", 450, "ok"),
+        ("NVIDIA H200", 40, "warning"),
+        ("NVIDIA GH200 480GB", 40, "ok"),
+        ("Tesla T4", 3, "ok"),
+    ],
 )
 def test_one_node_is_compared_with_what_others_measured(model: str, bandwidth: float, verdict: str) -> None:
     said = answer(seconds_for(bandwidth, 8), text=logs.NVLINK)
@@ -217,7 +222,15 @@ JUNK = [None, 7, "x", [], {}, {"seconds": "1"}, {"seconds": -1}, {"size": 1e300}
 
 @pytest.mark.parametrize("junk", JUNK)
 def test_strange_answers_never_raise(junk: Any) -> None:
-    said = {"nccl": junk, "sent": junk, "origins": junk, "speeds": {"eth0": junk}, "masters": junk, "correct": junk, "mpi": junk}
+    said = {
+        "nccl": junk,
+        "sent": junk,
+        "origins": junk,
+        "speeds": {"eth0": junk},
+        "masters": junk,
+        "correct": junk,
+        "mpi": junk,
+    }
     for value in (junk, said, {**answer(0.01), "sent": junk, "speeds": junk}):
         nodes = [node(0, value), node(1, value)]
         assert STAGE.judge(cluster(nodes, framework="mpi"))

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-
 from tests.unit.wings.checks import mpi_lines as logs
+
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.transport.mpi_log import parse_mpi_log

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-
 from tests.unit.wings.checks import nccl_lines as logs
+
 from worldsize.wings.checks.agent.transport.nccl_log import parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, merge, summary_of
 from worldsize.wings.checks.agent.transport.nccl_verdict import is_tcp, network_of
@@ -146,7 +146,18 @@ def test_a_summary_survives_json() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, 7, "IB", [], {"paths": 3}, {"paths": {"NET": []}}, {"devices": "mlx5"}, {"devices": [1]}, {"nvls": 1}, {"nodes": True}],
+    [
+        None,
+        7,
+        "IB",
+        [],
+        {"paths": 3},
+        {"paths": {"NET": []}},
+        {"devices": "mlx5"},
+        {"devices": [1]},
+        {"nvls": 1},
+        {"nodes": True},
+    ],
 )
 def test_what_is_no_summary_is_none(value: object) -> None:
     assert summary_of(value) is None

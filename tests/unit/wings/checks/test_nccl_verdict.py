@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
 from tests.unit.wings.checks import nccl_lines as logs
+
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.transport.nccl_log import complete_lines, parse_nccl_log
@@ -162,7 +162,17 @@ def test_the_variable_that_keeps_gpus_from_nvlink_is_named() -> None:
 @pytest.mark.parametrize("count", [1, 2, 64])
 @pytest.mark.parametrize(
     "answer",
-    [None, {}, {"nccl": None}, {"nccl": 3}, {"nccl": {}}, {"nccl": {"paths": "x"}}, {"error": "OSError: no room"}, "junk", {"failure": ["x"]}],
+    [
+        None,
+        {},
+        {"nccl": None},
+        {"nccl": 3},
+        {"nccl": {}},
+        {"nccl": {"paths": "x"}},
+        {"error": "OSError: no room"},
+        "junk",
+        {"failure": ["x"]},
+    ],
 )
 def test_without_lines_nothing_is_known(answer: Any, count: int) -> None:
     answers: Mapping[str, Any] = {} if answer is None else {"bandwidth": answer}
@@ -188,5 +198,10 @@ def test_64_nodes_are_judged_within_a_second_and_the_bad_ones_named() -> None:
     rows = nccl_rows(nodes, 64)
 
     assert time.monotonic() - start < 1
-    assert [(row.node, row.verdict) for row in rows] == [("n11", "bad"), ("n40", "warning"), ("n50", "unknown"), ("", "ok")]
+    assert [(row.node, row.verdict) for row in rows] == [
+        ("n11", "bad"),
+        ("n40", "warning"),
+        ("n50", "unknown"),
+        ("", "ok"),
+    ]
     assert rows[-1].value.endswith(", 61 nodes")
