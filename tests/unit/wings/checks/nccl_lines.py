@@ -1,10 +1,10 @@
 """Logs of NCCL of each kind, in the form of its releases 2.18 to 2.31.
 
-The forms of the lines are those of NCCL's sources and of these public threads; hosts, addresses and numbers are made up:
-NVIDIA/nccl-tests#185 (RoCE, 2.19), #188 (sockets, 2.18; NVLS), #373 (a plugin that NCCL_IB_DISABLE does not reach), #245
-(libfabric), NVIDIA/nccl#1537 and #1866 (GPUDirect that is disabled), #1151 (distance), #1584 (SHARP, 2.24), #1725,
-#1925 (assigned plugins, 2.28), #889 of aws/aws-ofi-nccl and NVIDIA/nccl#1597 (EFA), #1126 and #1231 (no plugin),
-siderolabs/docs#566 (2.28).
+The forms of the lines are those of NCCL's sources and of these public threads; hosts, addresses and numbers are made
+up. NVIDIA/nccl-tests: #185 (RoCE, 2.19), #188 (sockets, 2.18), #228 (NVLS), #245 (libfabric), #373 (a plugin that
+NCCL_IB_DISABLE does not reach). NVIDIA/nccl: #1126 and #1231 (no plugin), #1151 (distance), #1537 and #1866 (GPUDirect
+that is disabled), #1584 (SHARP, 2.24), #1597 (EFA), #1925 (assigned plugins, 2.28). aws/aws-ofi-nccl: #889 (EFA).
+siderolabs/docs: #566 (2.28).
 """
 
 from __future__ import annotations

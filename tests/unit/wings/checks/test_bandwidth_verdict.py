@@ -197,7 +197,7 @@ def test_a_head_without_a_listener_is_told() -> None:
 
 
 def test_open_mpi_is_asked_where_the_job_uses_it() -> None:
-    nodes = [node(0, {})._replace(facts={}), node(1, {})._replace(facts={})]
+    nodes = [node(rank, {})._replace(facts={"fabric": NICS}) for rank in (0, 1)]
 
     assert STAGE.orders(cluster(nodes, framework="mpi")) == {0: {"mpi": True}, 1: {"mpi": True}}
     assert STAGE.orders(cluster(nodes, launcher="mpirun", virtual=True)) == {}

@@ -89,9 +89,15 @@ def test_what_is_not_proven_is_unknown(text: str) -> None:
     assert row_of(text).verdict == "unknown"
 
 
+def test_without_a_fabric_there_is_nothing_to_be_unsure_of() -> None:
+    assert row_of(logs.OMPI_5_OB1, layer="").verdict == "ok"
+    assert mpi_rows([CheckedNode(0, "n", "n", answers={"bandwidth": {"mpi_failure": "command not found"}})]) == []
+
+
 def test_nodes_that_chose_the_same_are_one_row() -> None:
     answer = {"bandwidth": {"mpi": parse(logs.UCX_INFINIBAND)}}
-    nodes = [CheckedNode(rank, "n", "n%d" % rank, answers=answer) for rank in range(64)]
+    facts = {"fabric": [IB_PORT]}
+    nodes = [CheckedNode(rank, "n", "n%d" % rank, facts=facts, answers=answer) for rank in range(64)]
     nodes[5] = nodes[5]._replace(answers={"bandwidth": {"mpi_failure": "command not found"}})
     rows = mpi_rows(nodes)
 
@@ -100,10 +106,17 @@ def test_nodes_that_chose_the_same_are_one_row() -> None:
     assert rows[1].value == "UCX (pml ucx, rc_mlx5/mlx5_0:1), 63 nodes"
 
 
-@pytest.mark.parametrize(
-    "said", [{"pml": 3}, {"pml": "ob1", "btls": 3}, {"pml": "ob1", "btls": [[], "tcp"]}, {"pml": "ucx", "ucx": 1, "variables": []},
-             {"pml": "cm", "mtl": None, "provider": []}, {"pml": "ucx", "ucx": {"inter-node": "x"}}],
-)  # fmt: skip
+STRANGE = (
+    {"pml": 3},
+    {"pml": "ob1", "btls": 3},
+    {"pml": "ob1", "btls": [[], "tcp"]},
+    {"pml": "ucx", "ucx": 1, "variables": []},
+    {"pml": "cm", "mtl": None, "provider": []},
+    {"pml": "ucx", "ucx": {"inter-node": "x"}},
+)
+
+
+@pytest.mark.parametrize("said", STRANGE)
 def test_strange_answers_never_raise(said: dict[str, Any]) -> None:
     node = CheckedNode(0, "n", "n", facts={"fabric": [IB_PORT]}, answers={"bandwidth": {"mpi": said}})
 

@@ -116,7 +116,7 @@ def test_two_messages_in_one_line_are_two() -> None:
 
 def test_ranks_whose_lines_are_mixed_are_one_summary() -> None:
     second = logs.IB.replace("n1:4001", "n1:4002").splitlines()
-    mixed = [line for pair in zip(logs.IB.splitlines(), second) for line in pair]
+    mixed = [line for pair in zip(logs.IB.splitlines(), second, strict=True) for line in pair]
 
     assert parse_nccl_log(mixed) == merge([parse(logs.IB), parse_nccl_log(second)])
     assert parse_nccl_log(mixed).paths == {"NET/IB/GDRDMA": 4, "P2P": 2}

@@ -68,13 +68,18 @@ def test_a_variable_of_the_job_is_the_jobs(tmp_path: Path) -> None:
 
     assert origin(tmp_path, {NAME: "1"}, variables={NAME: "1"}) == "the job"
     assert origin(tmp_path, {NAME: "1"}, variables=[NAME]) == "the job"
-    assert origin(tmp_path, {NAME: "1"}, variables=7) == "the image"
+    assert origin(tmp_path, {NAME: "1"}, variables=7) == "the container's environment"
 
 
 @pytest.mark.parametrize("file", [".dockerenv", "run/.containerenv"])
-def test_in_a_container_it_comes_from_the_image(tmp_path: Path, file: str) -> None:
+def test_in_a_container_it_is_the_images_where_the_first_process_has_it(tmp_path: Path, file: str) -> None:
     write(tmp_path, file, "")
+    assert origin(tmp_path, {NAME: "1"}) == "the container's environment"
 
+    write(tmp_path, "proc/1/environ", "A=1\0X%s=1\0" % NAME)
+    assert origin(tmp_path, {NAME: "1"}) == "the node's environment"
+
+    write(tmp_path, "proc/1/environ", "A=1\0%s=1\0" % NAME)
     assert origin(tmp_path, {NAME: "1"}) == "the image"
 
 
