@@ -86,7 +86,7 @@ OMPI_5_UCX = """\
 [vm:10904] selected ucx best priority 51
 [1795746971.281744] [vm:10904:0]          parser.c:2364 UCX  INFO  UCX_* env variable: UCX_LOG_LEVEL=info
 [1795746972.321190] [vm:10904:0] ucp_worker.c:1912 UCX  INFO    ucp_context_0 self cfg#0 tag(self/memory cma/memory)
-[1795746972.334435] [vm:10904:0] ucp_worker.c:1912 UCX  INFO    ucp_context_0 intra-node cfg#1 tag(sysv/memory cma/memory)
+[1795746972.334435] [vm:10904:0] ucp_worker.c:1912 UCX  INFO    ctx intra-node cfg#1 tag(sysv/memory cma/memory)
 """
 
 UCX_INFINIBAND = OMPI_5_UCX + (

@@ -106,7 +106,7 @@ def test_nodes_that_chose_the_same_are_one_row() -> None:
     assert rows[1].value == "UCX (pml ucx, rc_mlx5/mlx5_0:1), 63 nodes"
 
 
-STRANGE = (
+STRANGE: tuple[dict[str, Any], ...] = (
     {"pml": 3},
     {"pml": "ob1", "btls": 3},
     {"pml": "ob1", "btls": [[], "tcp"]},
