@@ -39,8 +39,10 @@ def connect(address: str, port: int, token: str, kind: str, timeout: float) -> s
     `timeout`. Raises WrongPeer or NoProof, or another OSError where nothing listens, after `timeout` seconds at the
     latest."""
     deadline = time.monotonic() + timeout
-    connection = socket.create_connection((address, port), timeout)
+    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
+        connection.settimeout(timeout)
+        connection.connect((address, port))
         _prove(connection, token, kind, deadline)
         connection.settimeout(timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -28,7 +28,12 @@ def addresses_of(host: str) -> tuple[list[str], str]:
         return [], TEMPORARY if error.errno == socket.EAI_AGAIN else "does not resolve"
     except (OSError, ValueError) as error:  # ValueError: of a name that is none, with a null byte for example
         return [], str(error)[:80]
-    return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)), ""
+    return list(dict.fromkeys(_address_text(*entry[4]) for entry in found)), ""
+
+
+def _address_text(address: object, port: object, flow: object = 0, scope: object = 0) -> str:
+    """The address, with the number of its interface where it is one of a link: `fe80::1%2`."""
+    return f"{address}%{scope}" if scope else str(address)
 
 
 def name_result(peer: Mapping[str, Any], timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
@@ -37,7 +42,7 @@ def name_result(peer: Mapping[str, Any], timeout: float = CONNECT_TIMEOUT) -> di
     does not answer there either, or is too busy, so that it cannot be told."""
     addresses, error = addresses_of(peer["host"])
     reached: bool | None = None
-    if peer["address"] in addresses:
+    if peer["address"] in [address.partition("%")[0] for address in addresses]:
         reached = True
     elif addresses:
         reached = _is_there(peer, addresses, timeout)
