@@ -19,7 +19,7 @@ from worldsize.cli.main import VERBS
 from worldsize.trust.secrets import mask_argv
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
-STARTING = ("run", "submit", "rerun", "rehearse")
+STARTING = ("run", "submit", "rerun", "rehearse", "check")
 HARMLESS = sorted(set(VERBS) - {"init"})
 
 OPTIONS = [

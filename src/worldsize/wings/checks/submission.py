@@ -1,0 +1,25 @@
+"""What a submission takes of this wing: what its agents check, and notices about its script."""
+
+from __future__ import annotations
+
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.service.request import SubmissionRequest
+from worldsize.wings.checks.agent.node_context import CHEAP
+from worldsize.wings.checks.asked import asked_of
+from worldsize.wings.checks.script_rows import notices_of, script_facts
+
+
+def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
+    """`plan` with `check` among its options: {mode, only, skip, asked}, as its agents read it."""
+    check = {"mode": CHEAP, "only": [], "skip": [], **(request.check or {})}
+    if "asked" not in check:
+        settings = request.config.computes[plan.compute]
+        check["asked"] = asked_of(plan, request, job, facts, script_facts(plan, job, facts, settings))
+    return plan._replace(options={**plan.options, "check": check})
+
+
+def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
+    """What is wrong with the job's script, as far as its text shows it."""
+    return notices_of(plan, job, facts, request.config.computes[plan.compute])
