@@ -141,10 +141,7 @@ def test_a_node_whose_listener_did_not_open_is_nobodys_target():
 def renamed(tester, target, **changes):
     def change(rank, answer):
         for name in answer["names"]:
-            if rank in (tester, rank if tester is None else tester) and name["rank"] in (
-                target,
-                name["rank"] if target is None else target,
-            ):
+            if tester in (None, rank) and target in (None, name["rank"]):
                 name.update(changes)
         return answer
 

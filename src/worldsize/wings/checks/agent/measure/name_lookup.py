@@ -53,7 +53,7 @@ def _is_there(peer: Mapping[str, Any], addresses: list[str], timeout: float) -> 
     found = [_answers(peer, address, timeout / _MOST_ADDRESSES) for address in addresses[:_MOST_ADDRESSES]]
     if any(found):
         return True
-    return False if None not in found and _answers(peer, peer["address"], timeout) else None
+    return False if None not in found and _answers(peer, peer["address"], timeout / 2) else None
 
 
 def _answers(peer: Mapping[str, Any], address: str, timeout: float) -> bool | None:

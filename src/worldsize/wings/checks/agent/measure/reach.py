@@ -16,7 +16,7 @@ from worldsize.wings.checks.agent.measure.name_lookup import TEMPORARY, addresse
 from worldsize.wings.checks.agent.measure.tasks import results_of
 from worldsize.wings.checks.agent.node_context import NodeContext
 
-SECONDS = 11.0
+SECONDS = 8.5
 """What all lookups and connections may take together."""
 
 IFNAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")

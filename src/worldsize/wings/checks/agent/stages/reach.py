@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.clocks import ClockOffset, clock_rows
 from worldsize.wings.checks.agent.judgement.interfaces import interface_rows
 from worldsize.wings.checks.agent.judgement.latency import latency_rows
@@ -31,7 +32,7 @@ class ReachStage:
     """What nodes can reach of each other. Nothing of virtual nodes, which are one machine, nor of a single node."""
 
     name = "reach"
-    limit = 14.0
+    limit = 13.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
         """For each node: its `peers`, and of which the `latency` and the `clock` are asked, by their ranks.
@@ -39,7 +40,7 @@ class ReachStage:
         A peer has `rank`, `host`, the `address`, `port`, `second_port` and `token` of its listener, and says by `link`
         and `name` what it is for.
         """
-        if len(cluster.nodes) < 2 or cluster.asked.get("virtual"):
+        if not are_real_nodes(cluster):
             return {}
         listeners = [listener_of(node) for node in cluster.nodes]
         return {node.node_rank: _order(cluster.nodes, index, listeners) for index, node in enumerate(cluster.nodes)}
@@ -47,7 +48,7 @@ class ReachStage:
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
         """The rows of ports, names, latency, interfaces and clocks."""
         nodes = cluster.nodes
-        if len(nodes) < 2 or cluster.asked.get("virtual"):
+        if not are_real_nodes(cluster):
             return ()
         answers = {node.node_rank: reach_answer_of(node.answers.get(self.name)) for node in nodes}
         offsets = {rank: answer.clock for rank, answer in answers.items() if answer and answer.clock}
