@@ -36,9 +36,10 @@ class _Collective:
             return {}
         if len(nodes) > 1 and store is None:
             return {}
+        address = nodes[0].address or "127.0.0.1"
         common = {
             "python": str(asked.get("python") or "python"), "backend": backend, "world": len(nodes) * count,
-            "count": count, "address": nodes[0].address or "127.0.0.1", "seconds": SECONDS, "together": TOGETHER[backend],
+            "count": count, "address": address, "seconds": SECONDS, "together": TOGETHER[backend],
         }  # fmt: skip
         return {
             node.node_rank: {**common, "first": at * count, "store": store if at else None, "readers": len(nodes) - 1}
