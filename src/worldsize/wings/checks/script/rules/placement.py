@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD, WARNING
-from worldsize.wings.checks.script.backends import backend_of
-from worldsize.wings.checks.script.calls import argument, integer, text
-from worldsize.wings.checks.script.program import Program, processes_of_torchrun
-from worldsize.wings.checks.script.ranks import is_global_rank
+from worldsize.wings.checks.script.reading.backends import backend_of
+from worldsize.wings.checks.script.reading.calls import argument, integer, text
+from worldsize.wings.checks.script.reading.program import Program, processes_of_torchrun
+from worldsize.wings.checks.script.reading.ranks import is_global_rank
+from worldsize.wings.checks.script.reading.words import plain_words
 from worldsize.wings.checks.script.request import ScriptFinding
-from worldsize.wings.checks.script.words import plain_words
 
 _OTHER_TEST = re.compile(r"rank|node|world|local|size|count", re.IGNORECASE)
 _CUDA = ("cuda", "cuda:")

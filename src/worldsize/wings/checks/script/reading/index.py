@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from worldsize.wings.checks.script.calls import is_main_guard, is_starred
-from worldsize.wings.checks.script.sources import SourceModule
+from worldsize.wings.checks.script.reading.calls import is_main_guard, is_starred
+from worldsize.wings.checks.script.reading.sources import SourceModule
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef

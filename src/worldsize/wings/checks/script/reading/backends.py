@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worldsize.wings.checks.script.calls import argument, text
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, text
+from worldsize.wings.checks.script.reading.program import Program
 
 _BACKENDS = ("nccl", "gloo", "mpi")
 

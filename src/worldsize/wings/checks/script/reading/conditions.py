@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from worldsize.wings.checks.script.calls import is_main_guard
+from worldsize.wings.checks.script.reading.calls import is_main_guard
 
 _EXITS = ("exit", "_exit", "quit")
 _MOST_BEFORE = 400

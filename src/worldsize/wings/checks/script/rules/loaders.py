@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD, WARNING
-from worldsize.wings.checks.script.calls import argument, has_stars, integer, literal
-from worldsize.wings.checks.script.index import Unknown
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, has_stars, integer, literal
+from worldsize.wings.checks.script.reading.index import Unknown
+from worldsize.wings.checks.script.reading.program import Program
+from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
 from worldsize.wings.checks.script.request import ScriptFinding
-from worldsize.wings.checks.script.words import RANK, plain_words, words_behind
 
 _OWN_SPLIT = re.compile(
     r"sampler|iterable|webdataset|^wds$|streaming|shard|subset|split_dataset|array_split|chunk|partition|dali|ffcv"
@@ -20,7 +20,16 @@ _OWN_SPLIT = re.compile(
 )
 _TOY = re.compile(r"fake|random|synth|dummy|toy|mock", re.IGNORECASE)
 _HELD_BACK = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
-_SEEDS = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed", "init_seeds", "default_rng")
+_SEEDS = (
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_everything",
+    "set_seed",
+    "init_seeds",
+    "default_rng",
+    "Generator",
+)
 _DATA = re.compile(r"data|loader|split|batch|sample|part", re.IGNORECASE)
 
 
@@ -73,12 +82,21 @@ def _splits_itself(program: Program) -> bool:
         return True
     if any(_about_rank(node.slice) for node in index.parents if isinstance(node, ast.Subscript) and _is_slice(node)):
         return True
-    calls = [call for call in index.calls if _DATA.search(index.last_name(call.func)) or _is_seed(program, call)]
-    return any(_about_rank(part) for call in calls for part in (*call.args, *call.keywords))
+    if any(_about_rank(part) for call in index.calls if _is_data(program, call) for part in _deciding_arguments(call)):
+        return True
+    seeds = [part for call in index.calls_named(*_SEEDS) for part in (*call.args, *call.keywords)]
+    return any(RANK.search(word) for part in seeds for word in words_behind(program.flow, part))
 
 
-def _is_seed(program: Program, call: ast.Call) -> bool:
-    return program.index.last_name(call.func) in (*_SEEDS, "range", "Generator")
+def _is_data(program: Program, call: ast.Call) -> bool:
+    name = program.index.last_name(call.func)
+    return name == "range" or bool(_DATA.search(name))
+
+
+def _deciding_arguments(call: ast.Call) -> list[ast.AST]:
+    """The arguments by which a call may give each rank something else."""
+    named = [each for each in call.keywords if each.arg not in ("batch_size", "num_workers", "pin_memory_device")]
+    return [*call.args, *named]
 
 
 def _is_slice(node: ast.Subscript) -> bool:

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from worldsize.wings.checks.script.flow import Flow
-from worldsize.wings.checks.script.index import Binding, Parameter, Unknown
+from worldsize.wings.checks.script.reading.flow import Flow
+from worldsize.wings.checks.script.reading.index import Binding, Parameter, Unknown
 
 RANK = re.compile(
     r"rank|world_?size|world$|proc_?id|process_?(id|index)|is_?(main|master|primary|chief|root|leader|head|first|zero|writer)"

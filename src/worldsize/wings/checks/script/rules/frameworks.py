@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD
-from worldsize.wings.checks.script.calls import argument, has_stars, integer, text
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, has_stars, integer, text
+from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.not_distributed"
-_BY_MPI = ("mpirun", "srun", "pmix", "auto", "script")
+_WITHOUT_MPI = ("", "direct", "torchrun")
 _SEVERAL_WORKERS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy", "CollectiveAllReduceStrategy")
 _ENVIRONMENT_HINT = "give Trainer num_nodes={nodes} and devices={ranks}, as the job has them"
 
@@ -33,7 +33,7 @@ def _trainings(program: Program) -> str:
 
 def _started_by_mpi(program: Program) -> bool:
     request = program.request
-    return request.distribution in ("mpi", "horovod") or request.launcher in _BY_MPI
+    return request.distribution in ("mpi", "horovod", "ray") or request.launcher not in _WITHOUT_MPI
 
 
 def _horovod(program: Program) -> Iterator[ScriptFinding]:
@@ -65,16 +65,19 @@ def _sets(program: Program, name: str) -> bool:
 
 
 def _tensorflow(program: Program) -> Iterator[ScriptFinding]:
-    if program.request.distribution == "tensorflow" or _sets(program, "TF_CONFIG") or program.brands:
+    if program.brands:
         return
-    for call in program.flow.calls(*_SEVERAL_WORKERS):
+    several = program.flow.calls(*_SEVERAL_WORKERS)
+    if not several:
+        yield from _mirrored(program)
+    if program.request.distribution == "tensorflow" or _sets(program, "TF_CONFIG"):
+        return
+    for call in several:
         given = argument(call, "cluster_resolver", 0) is not None or has_stars(call)
         if not given and program.index.dotted(call.func).startswith("tensorflow.") and program.flow.is_always(call):
             what = f"{_trainings(program)}: TensorFlow finds no TF_CONFIG, and so no other workers"
             yield program.finding(ID, call, what, BAD, "ask for `distribution: type: tensorflow`")
             return
-    if not program.flow.calls(*_SEVERAL_WORKERS):
-        yield from _mirrored(program)
 
 
 def _mirrored(program: Program) -> Iterator[ScriptFinding]:
@@ -89,7 +92,10 @@ def _mirrored(program: Program) -> Iterator[ScriptFinding]:
 
 def _lightning(program: Program) -> Iterator[ScriptFinding]:
     """Lightning takes the number of nodes and of ranks from its Trainer alone, and one node where that says nothing."""
-    if "lightning" not in program.brands or program.request.ranks_per_node != program.ranks_per_node:
+    if (
+        not {"lightning"} <= program.brands <= {"lightning", "torch.distributed"}
+        or program.request.ranks_per_node != program.ranks_per_node
+    ):
         return
     calls = [call for call in program.flow.calls("Trainer", "Fabric") if _is_lightning(program, call)]
     contradictions = [_contradiction(program, call) for call in calls]

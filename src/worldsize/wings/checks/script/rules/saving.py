@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import WARNING
-from worldsize.wings.checks.script.calls import argument, is_main_guard
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, is_main_guard
+from worldsize.wings.checks.script.reading.program import Program
+from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
 from worldsize.wings.checks.script.request import ScriptFinding
-from worldsize.wings.checks.script.words import RANK, plain_words, words_behind
 
 _FILE = re.compile(r"\.(pt|pth|bin|ckpt|tar|pkl|model|pyt|checkpoint)$")
 _OWN_FILES = re.compile(

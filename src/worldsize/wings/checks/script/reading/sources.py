@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from worldsize.wings.checks.script.command_line import ScriptCommand
+from worldsize.wings.checks.script.reading.command_line import ScriptCommand
 
 MOST_FILES = 60
 MOST_BYTES = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from worldsize.wings.checks.script.calls import text
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import text
+from worldsize.wings.checks.script.reading.program import Program
 
 _VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 _READS = ("os.environ.get", "os.getenv", "environ.get", "getenv")

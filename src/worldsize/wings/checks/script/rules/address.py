@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD, WARNING
-from worldsize.wings.checks.script.calls import argument, has_stars, text
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, has_stars, text
+from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.address"

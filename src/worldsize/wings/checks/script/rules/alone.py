@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD, WARNING
-from worldsize.wings.checks.script.calls import argument
-from worldsize.wings.checks.script.program import ALONE, Program
+from worldsize.wings.checks.script.reading.calls import argument
+from worldsize.wings.checks.script.reading.program import ALONE, Program
+from worldsize.wings.checks.script.reading.words import plain_words
 from worldsize.wings.checks.script.request import ScriptFinding
-from worldsize.wings.checks.script.words import plain_words
 
 ID = "script.not_distributed"
 
 _DISTRIBUTED = re.compile(
-    r"(?i:distribut|^ddp|ddp$|_ddp|fsdp|horovod|hvd|deepspeed|^accelerate$|lightning|rank|world_?size|slurm|ompi_|^pmi"
+    r"(?i:distribute|^ddp|ddp$|_ddp|fsdp|horovod|hvd|deepspeed|^accelerate$|lightning|rank|world_?size|slurm|ompi_|^pmi"
     r"|mpi4py|^mpi$|comm_world|pmap|shard|mesh|strategy|tf_config|process_(index|count|id)|^ray$|torchrun|^nccl|^gloo"
-    r"|hostname|getpid|uname$|subprocess|^spawn$|^fork|start_processes|launch|kvstore|^xla|^tpu|task_?id|array_?id"
+    r"|hostname|getpid|uname$|subprocess|^spawn$|^fork|start_processes|launch|kvstore|^xla$|torch_xla|^tpu|task_?id|array_?id"
     r"|node_?(id|name)|proc_?id|cluster)|^(Accelerator|Process|Trainer|Seq2SeqTrainer|TrainingArguments)$"
 )
 _DYNAMIC = ("exec", "eval", "__import__", "import_module", "instantiate", "run_path", "run_module", "system", "popen")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from worldsize.wings.checks.script.calls import argument, text
-from worldsize.wings.checks.script.index import Index
+from worldsize.wings.checks.script.reading.calls import argument, text
+from worldsize.wings.checks.script.reading.index import Index
 
 _DEFINES = ("add_argument", "option")
 _NUMBER = re.compile(r"-?\d{1,18}$")

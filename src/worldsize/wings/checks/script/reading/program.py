@@ -7,23 +7,24 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from worldsize.wings.checks.script.calls import text
-from worldsize.wings.checks.script.command_line import ScriptCommand, script_command
-from worldsize.wings.checks.script.flow import Flow
-from worldsize.wings.checks.script.index import Index
+from worldsize.wings.checks.script.reading.calls import text
+from worldsize.wings.checks.script.reading.command_line import ScriptCommand, script_command
+from worldsize.wings.checks.script.reading.flow import Flow
+from worldsize.wings.checks.script.reading.index import Index
+from worldsize.wings.checks.script.reading.sources import MOST_SECONDS, Sources, read_sources
 from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
-from worldsize.wings.checks.script.sources import MOST_SECONDS, Sources, read_sources
 
 _ALONE = """
-    PIL absl albumentations bs4 click coco_eval colorama configargparse cv2 datasets dateutil dotenv
-    easydict einops evaluate fire flax gym gymnasium h5py imageio imgaug ipdb jax jaxlib joblib
-    keras librosa lmdb loguru lpips matplotlib mlflow natsort neptune networkx nltk numba numpy
-    omegaconf optax orjson packaging pandas plotly psutil pyarrow pycocotools regex requests rich
-    sacrebleu safetensors scipy seaborn sentencepiece simplejson skimage sklearn soundfile spacy
-    statsmodels tabulate tensorboard tensorboardX tensorflow tensorflow_datasets tensorflow_hub
-    termcolor tf_keras tiktoken timm tokenizers toml torch torch_geometric torchaudio torchinfo
-    torchmetrics torchsummary torchtext torchvision tqdm transformers typer typing_extensions visdom
-    wandb yacs yaml
+    absl albumentations attr attrs bitsandbytes bs4 click cloudpickle coco_eval colorama
+    configargparse cv2 datasets dateutil diffusers dill dotenv easydict einops evaluate fire flax
+    gym gymnasium h5py imageio imgaug ipdb jax jaxlib joblib keras kornia librosa lmdb loguru lpips
+    matplotlib mlflow natsort neptune networkx nltk numba numpy omegaconf onnx onnxruntime optax
+    orjson packaging pandas peft PIL plotly psutil pyarrow pycocotools pydantic pynvml regex
+    requests rich sacrebleu safetensors scipy seaborn segmentation_models_pytorch sentencepiece
+    simplejson six skimage sklearn soundfile spacy statsmodels tabulate tensorboard tensorboardX
+    tensorflow tensorflow_datasets tensorflow_hub termcolor tf_keras thop tiktoken timm tokenizers
+    toml tomli torch torch_geometric torchaudio torchinfo torchmetrics torchsummary torchtext
+    torchvision tqdm transformers typer typing_extensions ujson visdom wandb yacs yaml
 """
 ALONE = frozenset(_ALONE.split())
 """Packages that do not distribute a training that is written out in the script. Of all others it is not known."""
@@ -37,6 +38,7 @@ _BRANDS = {
     "transformers": ("transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer", "trl"),
     "mpi4py": ("mpi4py",),
     "ray": ("ray",),
+    "spark": ("horovod.spark", "horovod.ray", "horovod.runner", "pyspark"),
 }
 
 

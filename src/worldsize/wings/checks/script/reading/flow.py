@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from worldsize.wings.checks.script.arguments import Arguments
-from worldsize.wings.checks.script.calls import argument, has_stars
-from worldsize.wings.checks.script.conditions import deciding_tests, earlier_exits
-from worldsize.wings.checks.script.index import Binding, Function, Index, Parameter, Scope, Unknown
+from worldsize.wings.checks.script.reading.arguments import Arguments
+from worldsize.wings.checks.script.reading.calls import argument, has_stars
+from worldsize.wings.checks.script.reading.conditions import deciding_tests, earlier_exits
+from worldsize.wings.checks.script.reading.index import Binding, Function, Index, Parameter, Scope, Unknown
 
 _DEEPEST = 6
 MOST_CALLS = 100
