@@ -179,6 +179,10 @@ class MemberPeers(Peers):
     def needs_quick_retry(self) -> bool:
         return not (self.has_joined or self._channel.has_unproved_head)
 
+    @property
+    def address(self) -> str:
+        return self._channel.own_address or self._head_address
+
     def gather_hosts(self) -> tuple[Host, ...] | None:
         if not self.has_joined:
             self._connect()
@@ -199,8 +203,7 @@ class MemberPeers(Peers):
         self._refusals = 0
         if connected:
             reached = self._own.ports and not self._own.address
-            address = self._channel.own_address or self._head_address
-            own = self._own._replace(address=address) if reached else self._own
+            own = self._own._replace(address=self.address) if reached else self._own
             self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
     def take_verdicts(self) -> list[PeerVerdict]:

@@ -57,6 +57,11 @@ class Peers:
         self.expects_all = False
         self.lost_nodes: tuple[int, ...] = ()
 
+    @property
+    def address(self) -> str:
+        """Where the other nodes reach this one, as far as is known here."""
+        return self._own.address
+
     def gather_hosts(self) -> tuple[Host, ...] | None:
         """Every node's host, in order, once all nodes have joined and the head has sent the list; None before."""
         return (self._own,)

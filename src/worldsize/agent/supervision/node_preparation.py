@@ -17,8 +17,8 @@ from worldsize.state.records import Failure
 
 
 class NodePreparation(Protocol):
-    """A preparation under way, for a selector: `acknowledge` is to be called whenever it is readable. It is over once it
-    is `ready`, or `failure` says why it never will be."""
+    """A preparation under way, for a selector: `acknowledge` is to be called whenever it is readable. It is over once
+    it is `ready`, or `failure` says why it never will be."""
 
     failure: Failure | None
     ready: bool
@@ -53,10 +53,9 @@ class _Kind(NamedTuple):
     applies: Callable[[Plan], bool]
 
 
+_DISK = "getting the nodes' disks ready"
 _KINDS = (
-    _Kind(
-        "wings.provisioning.agent.preparation", "getting the nodes' disks ready", lambda plan: plan.local is not None
-    ),
+    _Kind("wings.provisioning.agent.preparation", _DISK, lambda plan: plan.local is not None),
     _Kind("wings.checks.agent.preparation", "checking nodes", lambda plan: "check" in plan.options),
 )
 
@@ -131,4 +130,4 @@ class NodePreparations:
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
     """Find this user's directory on the disks of this machine, before each virtual node has disks of its own.
     ConfigError where this installation cannot do it."""
-    load_module("wings.provisioning.agent.directory", _KINDS[0].what).remember_own_directory(base, environ)
+    load_module("wings.provisioning.agent.directory", _DISK).remember_own_directory(base, environ)

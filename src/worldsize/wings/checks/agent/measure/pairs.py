@@ -1,0 +1,25 @@
+"""What a node measures in the first round of pairs.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure.compute import compute_speed
+from worldsize.wings.checks.agent.measure.ring import ring_speed
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+
+def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
+    """The `network` rates with the nodes beside it in its ring, where the order names the `next` one; and `compute`."""
+    return measure(context, order, "pairs")
+
+
+def measure(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The same over connections of this kind."""
+    answer: dict[str, Any] = {"network": ring_speed(order, kind)} if order.get("next") else {}
+    answer["compute"] = compute_speed(root=context.root)
+    return answer
