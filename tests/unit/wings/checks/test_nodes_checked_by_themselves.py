@@ -25,8 +25,8 @@ def job(nodes: int, ranks: int = 1) -> Job:
     return Job(command="python train.py", distribution=PyTorchDistribution(ranks), resources=Resources(nodes))
 
 
-def checked(plan: Plan, asked: Job, facts: ComputeFacts, tmp_path: Path, check: Any = None, **settings: Any) -> Any:
-    request = request_for(asked, cluster(tmp_path, **settings), tmp_path, check=check)
+def checked(plan: Plan, asked: Job, facts: ComputeFacts, tmp_path: Path, said: Any = None, wanted: bool = True) -> Any:
+    request = request_for(asked, cluster(tmp_path, check=wanted), tmp_path, check=said)
     return with_check(plan, request, asked, facts).options.get("check")
 
 
@@ -55,7 +55,7 @@ def test_nodes_with_gpus_and_several_real_ones(nodes: int, facts: ComputeFacts, 
 def test_what_is_left_out(tmp_path: Path) -> None:
     asked = job(2)
     plan = plan_for(asked)
-    assert checked(plan, asked, ON_NODES, tmp_path, check=False) is None, "the compute's settings"
+    assert checked(plan, asked, ON_NODES, tmp_path, wanted=False) is None, "the compute's settings"
     assert checked(plan, asked, ON_NODES, tmp_path, {}) is None, "--no-check"
     assert checked(plan._replace(batch=BatchPlan()), asked, ON_NODES, tmp_path) is None
     assert checked(plan._replace(rehearsal=Rehearsal(2)), asked, ON_NODES, tmp_path) is None
@@ -64,7 +64,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
 def test_what_is_asked_for_wins(tmp_path: Path) -> None:
     said = {"mode": "full", "only": ["gpu.count"], "skip": [], "asked": {"gpus": 3}}
     asked = job(1)
-    assert checked(plan_for(asked, HERE), asked, HERE, tmp_path, said, check=False) == said
+    assert checked(plan_for(asked, HERE), asked, HERE, tmp_path, said, wanted=False) == said
 
 
 def test_options_of_a_launcher_stay(tmp_path: Path) -> None:

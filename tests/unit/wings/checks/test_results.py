@@ -20,7 +20,7 @@ def free(node: str, value: str) -> CheckRow:
 
 REFUSED = CheckRow("node3", "network.port", "the head's port", "refused", BAD, "open ports 20000 to 21000")
 FOUND = results(
-    *(free(node, value) for node, value in zip(NODES, ("120 GB free", "310 GB free", "200.5 GB free", "120 GB free"))),
+    *map(free, NODES, ("120 GB free", "310 GB free", "200.5 GB free", "120 GB free")),
     CheckRow("node2", "limits.memlock", "memlock", "64 KiB", WARNING),
     CheckRow("", "clock", "the clocks", "within 0.3 ms", OK),
     CheckRow("node1", "gpu.ecc", "the GPUs' health", "late", UNKNOWN, "it took longer than 20 s"),
