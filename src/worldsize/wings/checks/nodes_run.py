@@ -18,11 +18,11 @@ from worldsize.state.records import RunState, Status
 from worldsize.wings.checks.agent.node_context import FULL
 from worldsize.wings.checks.agent.record import read_check_record
 from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.selection import row_ids
 from worldsize.wings.checks.asked import asked_of
 from worldsize.wings.checks.check_job import check_job
 from worldsize.wings.checks.results import CheckResults
 from worldsize.wings.checks.script_rows import script_facts, script_rows
-from worldsize.wings.checks.selection import node_ids
 
 _EVERY = 0.5
 _CANCELLED = 130
@@ -43,7 +43,7 @@ def looked_at(
     submission raises."""
     about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
-    if not any(name in ids for name in node_ids()):
+    if not any(name in ids for name in row_ids()):
         return CheckResults(None, 0.0, (), rows)
     found = _run(check_request(request, planned, ids), timeout)
     return found._replace(rows=(*rows, *found.rows))
@@ -54,7 +54,7 @@ def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence
     settings = request.config.computes[planned.plan.compute]
     script = script_facts(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
-    check = {"mode": FULL, "only": [name for name in node_ids() if name in ids], "skip": [], "asked": asked}
+    check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "skip": [], "asked": asked}
     return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
 
 

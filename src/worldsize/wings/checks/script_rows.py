@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_NOT_DISTRIBUTED = "script.not_distributed"
 _FINDINGS = "wings.checks.script.findings"
 _FACTS = "wings.checks.script.facts"
 _REQUEST = "wings.checks.script.request"
@@ -46,6 +47,17 @@ def script_facts(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSet
         return {}
     found: Mapping[str, Any] = reader.script_facts(request)
     return found
+
+
+def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
+    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    directory, name = os.path.split(os.path.abspath(script))
+    reader, requests = find_module(_FINDINGS), find_module(_REQUEST)
+    if reader is None or requests is None:
+        return False
+    ranks = nodes * ranks_per_node
+    request = requests.ScriptRequest(directory, ("python", name), nodes, ranks_per_node, ranks)
+    return any(found.id == _NOT_DISTRIBUTED for found in reader.script_findings(request))
 
 
 def _place(found: Any) -> str:
