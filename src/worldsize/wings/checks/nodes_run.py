@@ -22,7 +22,7 @@ from worldsize.wings.checks.agent.selection import row_ids
 from worldsize.wings.checks.asked import asked_of
 from worldsize.wings.checks.check_job import check_job
 from worldsize.wings.checks.results import CheckResults
-from worldsize.wings.checks.script_rows import script_facts, script_rows
+from worldsize.wings.checks.script_rows import facts_of_script, script_rows
 
 _EVERY = 0.5
 _CANCELLED = 130
@@ -52,7 +52,7 @@ def looked_at(
 def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
     """The submission of the run that looks at the nodes."""
     settings = request.config.computes[planned.plan.compute]
-    script = script_facts(planned.plan, planned.job, planned.facts, settings)
+    script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
     check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "skip": [], "asked": asked}
     return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)

@@ -8,7 +8,7 @@ from worldsize.plan.plan import Plan
 from worldsize.service.request import SubmissionRequest
 from worldsize.wings.checks.agent.node_context import CHEAP
 from worldsize.wings.checks.asked import asked_of
-from worldsize.wings.checks.script_rows import notices_of, script_facts, trains_alone
+from worldsize.wings.checks.script_rows import facts_of_script, notices_of, trains_alone
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
@@ -16,7 +16,7 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
     check = {"mode": CHEAP, "only": [], "skip": [], **(request.check or {})}
     if "asked" not in check:
         settings = request.config.computes[plan.compute]
-        check["asked"] = asked_of(plan, request, job, facts, script_facts(plan, job, facts, settings))
+        check["asked"] = asked_of(plan, request, job, facts, facts_of_script(plan, job, facts, settings))
     return plan._replace(options={**plan.options, "check": check})
 
 

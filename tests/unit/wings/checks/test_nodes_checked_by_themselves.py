@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from worldsize.plan.plan import BatchPlan, Plan, Rehearsal
 from worldsize.service import providers
 from worldsize.service.submission import checks
 from worldsize.service.submission.checks import script_notices, with_check
+from worldsize.wings.checks import script_rows
 
 HERE, ON_NODES = ComputeFacts(shared_host=True), ComputeFacts()
 
@@ -92,14 +92,9 @@ def test_without_the_wing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture
 def findings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the script's reader finds, and what it was asked at the end."""
+    """What the script's reader finds, and behind it what it was asked."""
     found: list[Any] = []
-    module: Any = ModuleType("worldsize.wings.checks.script.findings")
-    module.script_findings = lambda request: [*found, found.append(request)][:-1]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    import worldsize.wings.checks.script as package
-
-    monkeypatch.setattr(package, "findings", module, raising=False)
+    monkeypatch.setattr(script_rows, "script_findings", lambda request: [*found, found.append(request)][:-1])
     return found
 
 
