@@ -50,7 +50,7 @@ class CheckResults(NamedTuple):
         rows = [row._asdict() for row in self.rows]
         return {
             "run": self.run,
-            "seconds": self.seconds,
+            "seconds": round(self.seconds, 3),
             "nodes": list(self.hosts),
             "rows": rows,
             "verdict": self.verdict,
