@@ -26,6 +26,7 @@ from worldsize.wings.checks.script_rows import facts_of_script, script_rows
 
 _EVERY = 0.5
 _CANCELLED = 130
+_TIMED_OUT = 124
 
 
 class CheckFailed(Exception):
@@ -79,17 +80,19 @@ def _run(request: SubmissionRequest, timeout: float | None) -> CheckResults:
 
 
 def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
-    """Wait for the run's end, and cancel it where that is too late. Raises CheckFailed where the person leaves."""
+    """Wait for the run's end. Raises CheckFailed where that is too late, when it is cancelled, and where the person
+    leaves."""
     line = _WaitingLine(run)
     try:
         signals.follow()
         status = run.overall(run.follow(line.poll, timeout, state_reporter(run), line.take))
-        if not status.final:
-            line.clear()
-            report(f"no answer within {duration_text(timeout or 0.0)}: cancelling {run.id}")
-            run.cancel()
-            status = run.overall(run.follow())
-        return status
+        if status.final:
+            return status
+        line.clear()
+        report(f"no answer within {duration_text(timeout or 0.0)}: cancelling {run.id}")
+        run.cancel()
+        run.follow()
+        raise CheckFailed(_TIMED_OUT)
     except DetachRequest as detached:
         line.clear()
         report("", f"detached: {run.id} goes on")
