@@ -9,13 +9,13 @@ import pytest
 from scripts import support_table
 
 from worldsize.wings.selftest.redact import Known
-from worldsize.wings.selftest.report import TestResult, as_markdown, leaks_of, make_report
+from worldsize.wings.selftest.report import Verdict, as_markdown, leaks_of, make_report
 
 REPORTS = sorted(support_table.EVIDENCE.glob("*.json"))
 
 
 def write(folder: Path, name: str, date: str, passed: int, **compute: object) -> None:
-    results = [TestResult("test_%d" % number, "passed", 1.0) for number in range(passed)]
+    results = [Verdict("test_%d" % number, "passed", 1.0) for number in range(passed)]
     told = {"name": name, "type": "slurm", "simulated": False, **compute}
     versions = {"worldsize": "1.0", "python": "3.12.1", "scheduler": "slurm 24.11"}
     more = {"date": date, "seconds": 3, "nodes": 2, "note": "", "interrupted": False, "left_behind": []}
@@ -50,7 +50,9 @@ def test_the_latest_of_each_compute_counts(tmp_path: Path) -> None:
     page = "before\n" + support_table.BEGIN + "old\n" + support_table.END + "after\n"
     made = support_table.with_table(page, support_table.read_reports(tmp_path))
     rows = made.splitlines()[4:-2]
-    assert rows[0].startswith("| `hpcpack` (head) | simulated | slurm 24.11 | 1.0, 3.12.1 | 1 | 0 | 0 | 0 | [2026-02-01](")
+    assert rows[0].startswith(
+        "| `hpcpack` (head) | simulated | slurm 24.11 | 1.0, 3.12.1 | 1 | 0 | 0 | 0 | [2026-02-01]("
+    )
     assert rows[1].startswith("| `slurm` (lab) | real |") and "| 5 | 0 | 0 | 0 |" in rows[1] and len(rows) == 2
     assert support_table.with_table(made, support_table.read_reports(tmp_path)) == made
 

@@ -1,4 +1,4 @@
-"""`worldsize selftest` on this machine's virtual nodes: a few tests of the suite, its report, and nothing left behind."""
+"""`worldsize selftest` on virtual nodes: a few tests of the suite, its report, and nothing left behind."""
 
 from __future__ import annotations
 

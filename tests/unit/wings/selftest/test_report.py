@@ -11,16 +11,16 @@ import pytest
 
 from worldsize.errors import StorageError
 from worldsize.wings.selftest.redact import Known
-from worldsize.wings.selftest.report import TestResult, as_markdown, leaks_of, make_report, write_report
+from worldsize.wings.selftest.report import Verdict, as_markdown, leaks_of, make_report, write_report
 
 KNOWN = Known(users=("jdoe",), hosts=("gpu-a017",), home=("/home/jdoe",))
 MORE = {"date": "2026-11-27", "seconds": 61, "nodes": 2, "note": "", "interrupted": False, "left_behind": []}
 COMPUTE = {"name": "lab", "type": "slurm", "simulated": False}
 RESULTS = [
-    TestResult("test_a", "passed", 2.0),
-    TestResult("test_b[x|y]", "failed", 3.0, "lifecycle.py:3: gpu-a017 lacks /home/jdoe/x"),
-    TestResult("test_c", "skipped", 0.0, "lab has no capability exec"),
-    TestResult("test_d", "not run", 0.0, "time was over"),
+    Verdict("test_a", "passed", 2.0),
+    Verdict("test_b[x|y]", "failed", 3.0, "lifecycle.py:3: gpu-a017 lacks /home/jdoe/x"),
+    Verdict("test_c", "skipped", 0.0, "lab has no capability exec"),
+    Verdict("test_d", "not run", 0.0, "time was over"),
 ]
 
 
@@ -41,7 +41,10 @@ def test_what_it_says_is_redacted_and_counted() -> None:
 def test_the_page_for_people() -> None:
     text = as_markdown(make(left_behind=["jobs in the queue: 1"]))
     assert text.startswith("# Self-test of lab (slurm, real), 2026-11-27\n")
-    assert "1 passed, 1 failed, 1 skipped, 1 not run, in 61 s on at most 2 nodes. Left behind: jobs in the queue: 1." in text
+    assert (
+        "1 passed, 1 failed, 1 skipped, 1 not run, in 61 s on at most 2 nodes. Left behind: jobs in the queue: 1."
+        in text
+    )
     assert "| `test_b[x\\|y]` | lifecycle.py:3: node1 lacks $HOME/x |" in text
 
 
