@@ -102,8 +102,22 @@ def test_a_node_of_another_maker_is_not_judged_by_a_stray_nvidia_smi(tmp_path: P
     put(tmp_path, {"dev/kfd": "", "dev/dri/renderD128": ""})
     row = count(node(tmp_path, {"gpus": 8}), NO_DRIVER)
     assert (row.verdict, row.value) == (UNKNOWN, "an AMD GPU")
+    nodes = "sys/class/kfd/kfd/topology/nodes/%d/properties"
+    put(tmp_path, {nodes % n: "cpu_cores_count 0\nsimd_count %d\n" % (0 if n < 2 else 1216) for n in range(10)})
+    row = count(node(tmp_path, {"gpus": 8}), NO_DRIVER)
+    assert (row.verdict, row.value) == (OK, "8 × AMD")
+    row = count(node(tmp_path, {"gpus": 9}), NO_DRIVER)
+    assert (row.verdict, row.value) == (UNKNOWN, "8 of 9: AMD")
     (tmp_path / "dev/kfd").unlink()
     assert count(node(tmp_path, {"gpus": 8}), NO_DRIVER).verdict == BAD
+
+
+def test_nothing_that_is_read_brings_control_characters_into_a_row(tmp_path: Path) -> None:
+    text = smi(gpu_xml(model="H100\x1b[31m\r\n" + "x" * 4000, recovery="Reset\x07", uuid="GPU-\x00"))
+    rows = gpus_result(node(tmp_path, {"gpus": 2}, CUDA_VISIBLE_DEVICES="0\x1b,7"), parse_xml(text)).rows
+    assert all(each.isprintable() and len(each) < 300 for row in rows for each in row)
+    fine = gpus_result(node(tmp_path, {"gpus": 1}), parse_xml(text)).rows
+    assert all(each.isprintable() and len(each) < 300 for row in fine for each in row)
 
 
 def test_the_whole_probe_with_a_program(tmp_path: Path) -> None:

@@ -10,9 +10,16 @@ from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
-from worldsize.wings.checks.agent.gpu.drivers import driver_models, has_graphics, has_nvidia, other_devices
+from worldsize.wings.checks.agent.gpu.drivers import (
+    count_amd_gpus,
+    driver_models,
+    has_graphics,
+    has_nvidia,
+    other_devices,
+)
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.values import plain
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
@@ -92,7 +99,7 @@ def _why_fewer(context: NodeContext, report: GpuReport, units: int, silent: Sequ
         return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
     variable, shown = context.environ.get("CUDA_VISIBLE_DEVICES"), sum(gpu.units for gpu in report.gpus)
     if variable is not None and shown > units:
-        return f"CUDA_VISIBLE_DEVICES={variable[:60]} hides the others: unset it, or ask for fewer"
+        return f"CUDA_VISIBLE_DEVICES={plain(variable)[:60]} hides the others: unset it, or ask for fewer"
     there = len(driver_models(context))
     if there > shown:
         return f"the node has {there}, and the job may use {shown}: ask the scheduler for them (--gpus-per-node)"
@@ -109,5 +116,14 @@ def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckR
         hint = "ask for nodes with GPUs; a container needs --gpus all (Docker) or --nv (Apptainer)"
         return context.row("gpu.count", _WHAT, f"0 of {asked}: no NVIDIA driver, no device files", BAD, hint)
     if other and not nvidia:
-        return context.row("gpu.count", _WHAT, other, UNKNOWN, "only GPUs of NVIDIA are counted")
+        return _other_row(context, other, asked or 0)
     return context.row("gpu.count", _WHAT, failure, UNKNOWN, "execute nvidia-smi on this node to see why")
+
+
+def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
+    """GPUs of others than NVIDIA: those of AMD are counted, but what their own variables hide is not looked at."""
+    amd = count_amd_gpus(context)
+    if amd and amd >= asked:
+        return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)
+    value = f"{amd} of {asked}: AMD" if amd else other
+    return context.row("gpu.count", _WHAT, value, UNKNOWN, "their number is known for certain of NVIDIA's alone")
