@@ -18,7 +18,8 @@ Besides these the core calls
                     find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
     search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
-    checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts)
+    checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
+                    is_undistributed(script, nodes, ranks_per_node)
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

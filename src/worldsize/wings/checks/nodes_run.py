@@ -18,14 +18,15 @@ from worldsize.state.records import RunState, Status
 from worldsize.wings.checks.agent.node_context import FULL
 from worldsize.wings.checks.agent.record import read_check_record
 from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.selection import row_ids
 from worldsize.wings.checks.asked import asked_of
 from worldsize.wings.checks.check_job import check_job
 from worldsize.wings.checks.results import CheckResults
-from worldsize.wings.checks.script_rows import script_facts, script_rows
-from worldsize.wings.checks.selection import node_ids
+from worldsize.wings.checks.script_rows import facts_of_script, script_rows
 
 _EVERY = 0.5
 _CANCELLED = 130
+_TIMED_OUT = 124
 
 
 class CheckFailed(Exception):
@@ -43,7 +44,7 @@ def looked_at(
     submission raises."""
     about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
-    if not any(name in ids for name in node_ids()):
+    if not any(name in ids for name in row_ids()):
         return CheckResults(None, 0.0, (), rows)
     found = _run(check_request(request, planned, ids), timeout)
     return found._replace(rows=(*rows, *found.rows))
@@ -52,9 +53,9 @@ def looked_at(
 def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
     """The submission of the run that looks at the nodes."""
     settings = request.config.computes[planned.plan.compute]
-    script = script_facts(planned.plan, planned.job, planned.facts, settings)
+    script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
-    check = {"mode": FULL, "only": [name for name in node_ids() if name in ids], "skip": [], "asked": asked}
+    check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "skip": [], "asked": asked}
     return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
 
 
@@ -79,17 +80,19 @@ def _run(request: SubmissionRequest, timeout: float | None) -> CheckResults:
 
 
 def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
-    """Wait for the run's end, and cancel it where that is too late. Raises CheckFailed where the person leaves."""
+    """Wait for the run's end. Raises CheckFailed where that is too late, when it is cancelled, and where the person
+    leaves."""
     line = _WaitingLine(run)
     try:
         signals.follow()
         status = run.overall(run.follow(line.poll, timeout, state_reporter(run), line.take))
-        if not status.final:
-            line.clear()
-            report(f"no answer within {duration_text(timeout or 0.0)}: cancelling {run.id}")
-            run.cancel()
-            status = run.overall(run.follow())
-        return status
+        if status.final:
+            return status
+        line.clear()
+        report(f"no answer within {duration_text(timeout or 0.0)}: cancelling {run.id}")
+        run.cancel()
+        run.follow()
+        raise CheckFailed(_TIMED_OUT)
     except DetachRequest as detached:
         line.clear()
         report("", f"detached: {run.id} goes on")

@@ -13,7 +13,7 @@ from worldsize.cli.output import state_text
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
 
 _ORDER = (BAD, WARNING, UNKNOWN)
-_NUMBER = re.compile(r"(\D*?)(\d+(?:\.\d+)?)(\D.*|)", re.DOTALL)
+_NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(\D.*|)", re.DOTALL)
 _SHOWN_VALUES = 3
 _SHOWN_NODES = 4
 
@@ -50,7 +50,7 @@ class CheckResults(NamedTuple):
         rows = [row._asdict() for row in self.rows]
         return {
             "run": self.run,
-            "seconds": self.seconds,
+            "seconds": round(self.seconds, 3),
             "nodes": list(self.hosts),
             "rows": rows,
             "verdict": self.verdict,
@@ -108,7 +108,7 @@ def values_text(values: Sequence[str]) -> str:
     parts = [_NUMBER.fullmatch(value) for value in distinct]
     found = [part.groups() for part in parts if part is not None]
     if len(found) == len(distinct) and len({(before, after) for before, _, after in found}) == 1:
-        numbers = sorted((number for _, number, _ in found), key=float)
+        numbers = sorted((number for _, number, _ in found), key=lambda number: float(number.replace(",", "")))
         return f"{found[0][0]}{numbers[0]} to {numbers[-1]}{found[0][2]}"
     more = "; …" if len(distinct) > _SHOWN_VALUES else ""
     return "; ".join(distinct[:_SHOWN_VALUES]) + more

@@ -9,17 +9,17 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.registry import find_module
 from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
 from worldsize.wings.checks.asked import cpus_per_rank
+from worldsize.wings.checks.script.facts import script_facts
+from worldsize.wings.checks.script.findings import script_findings
+from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_FINDINGS = "wings.checks.script.findings"
-_FACTS = "wings.checks.script.facts"
-_REQUEST = "wings.checks.script.request"
+_NOT_DISTRIBUTED = "script.not_distributed"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
@@ -39,34 +39,37 @@ def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetti
     ]
 
 
-def script_facts(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
-    """The facts of the script, as `script/facts.py` has them; {} where nothing can be read."""
-    reader, request = find_module(_FACTS), _request(plan, job, facts, settings)
-    if reader is None or request is None:
-        return {}
-    found: Mapping[str, Any] = reader.script_facts(request)
-    return found
+def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
+    """The facts of the script, as `script/facts.py` has them; {} where its code is not here."""
+    request = _request(plan, job, facts, settings)
+    return script_facts(request) if request is not None else {}
 
 
-def _place(found: Any) -> str:
+def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
+    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    directory, name = os.path.split(os.path.abspath(script))
+    request = ScriptRequest(directory, ("python", name), nodes, ranks_per_node, nodes * ranks_per_node)
+    return any(found.id == _NOT_DISTRIBUTED for found in script_findings(request))
+
+
+def _place(found: ScriptFinding) -> str:
     """ "train.py:7"; "the command" for what is in no file."""
     if not found.file:
         return "the command"
-    return f"{found.file}:{found.line}" if found.line else str(found.file)
+    return f"{found.file}:{found.line}" if found.line else found.file
 
 
-def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[Any]:
-    reader, request = find_module(_FINDINGS), _request(plan, job, facts, settings)
-    return list(reader.script_findings(request)) if reader is not None and request is not None else []
+def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[ScriptFinding]:
+    request = _request(plan, job, facts, settings)
+    return script_findings(request) if request is not None else []
 
 
-def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Any:
-    """The ScriptRequest of this job; None where its code is not here."""
-    reader = find_module(_REQUEST)
-    if reader is None or job.code is None or not os.path.isdir(job.code):
+def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest | None:
+    """What is asked about the script; None where its code is not here."""
+    if job.code is None or not os.path.isdir(job.code):
         return None
     ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
-    return reader.ScriptRequest(
+    return ScriptRequest(
         code_dir=job.code,
         argv=plan.argv,
         nodes=len(plan.nodes),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from worldsize.errors import UsageError
 from worldsize.jobspec.reading.nearest import did_you_mean
-from worldsize.wings.checks.agent.node_checks import NODE_CHECKS
-from worldsize.wings.checks.agent.stage_table import STAGES
+from worldsize.wings.checks.agent.selection import row_ids
 
 SCRIPT_IDS = (
     "script.not_distributed", "script.device", "script.address", "script.sampler", "script.set_epoch",
@@ -18,14 +17,7 @@ SCRIPT_IDS = (
 
 def all_ids() -> tuple[str, ...]:
     """Every row's id, in the order of the checks."""
-    return tuple(dict.fromkeys((*SCRIPT_IDS, *node_ids())))
-
-
-def node_ids() -> tuple[str, ...]:
-    """The ids of the rows that nodes give."""
-    probes = (name for check in NODE_CHECKS for name in check.ids)
-    stages = (name for stage in STAGES for name in stage.ids)
-    return tuple(dict.fromkeys((*probes, *stages)))
+    return (*SCRIPT_IDS, *row_ids())
 
 
 def words() -> list[str]:

@@ -23,5 +23,5 @@ def request_for(job: Job, settings: ComputeSettings, tmp_path: Path, **said: Any
     return SubmissionRequest(job, config, None, {}, str(tmp_path), **said)
 
 
-def plan_for(job: Job, facts: ComputeFacts = ComputeFacts()) -> Plan:
-    return make_plan(job, facts, "lab", RunPaths("/home/ada/runs/-"), 1.0, ())
+def plan_for(job: Job, facts: ComputeFacts | None = None) -> Plan:
+    return make_plan(job, facts or ComputeFacts(), "lab", RunPaths("/home/ada/runs/-"), 1.0, ())

@@ -23,9 +23,10 @@ TRAIN = Job(
 )
 
 
-def asked(
-    job: Job, tmp_path: Path, plan: Plan | None = None, facts: ComputeFacts = ComputeFacts(8), **script: Any
-) -> Any:
+GPUS = ComputeFacts(8)
+
+
+def asked(job: Job, tmp_path: Path, plan: Plan | None = None, facts: ComputeFacts = GPUS, **script: Any) -> Any:
     settings = cluster(tmp_path, options={"cpus_per_rank": 6})
     found = asked_of(plan or plan_for(job, facts), request_for(job, settings, tmp_path), job, facts, script)
     json.dumps(found)

@@ -19,10 +19,7 @@ JOB = Job(command="true", resources=Resources(2))
 
 
 def compute(*names: str, capabilities: tuple[str, ...] = ("nodes", "queue", "steps")) -> Any:
-    fields: dict[str, Any] = dict.fromkeys(ComputeNode._fields)
-    nodes = [
-        ComputeNode(**{**fields, "name": name, "usable": True, "groups": (), "default_groups": ()}) for name in names
-    ]
+    nodes = [ComputeNode(name, "idle") for name in names]
     return SimpleNamespace(name="lab", capabilities=frozenset(capabilities), nodes=lambda: nodes)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from worldsize.plan.plan import BatchPlan, Plan, Rehearsal
 from worldsize.service import providers
 from worldsize.service.submission import checks
 from worldsize.service.submission.checks import script_notices, with_check
+from worldsize.wings.checks import script_rows
 
 HERE, ON_NODES = ComputeFacts(shared_host=True), ComputeFacts()
 
@@ -25,8 +25,8 @@ def job(nodes: int, ranks: int = 1) -> Job:
     return Job(command="python train.py", distribution=PyTorchDistribution(ranks), resources=Resources(nodes))
 
 
-def checked(plan: Plan, asked: Job, facts: ComputeFacts, tmp_path: Path, check: Any = None, **settings: Any) -> Any:
-    request = request_for(asked, cluster(tmp_path, **settings), tmp_path, check=check)
+def checked(plan: Plan, asked: Job, facts: ComputeFacts, tmp_path: Path, said: Any = None, wanted: bool = True) -> Any:
+    request = request_for(asked, cluster(tmp_path, check=wanted), tmp_path, check=said)
     return with_check(plan, request, asked, facts).options.get("check")
 
 
@@ -55,7 +55,7 @@ def test_nodes_with_gpus_and_several_real_ones(nodes: int, facts: ComputeFacts, 
 def test_what_is_left_out(tmp_path: Path) -> None:
     asked = job(2)
     plan = plan_for(asked)
-    assert checked(plan, asked, ON_NODES, tmp_path, check=False) is None, "the compute's settings"
+    assert checked(plan, asked, ON_NODES, tmp_path, wanted=False) is None, "the compute's settings"
     assert checked(plan, asked, ON_NODES, tmp_path, {}) is None, "--no-check"
     assert checked(plan._replace(batch=BatchPlan()), asked, ON_NODES, tmp_path) is None
     assert checked(plan._replace(rehearsal=Rehearsal(2)), asked, ON_NODES, tmp_path) is None
@@ -64,7 +64,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
 def test_what_is_asked_for_wins(tmp_path: Path) -> None:
     said = {"mode": "full", "only": ["gpu.count"], "skip": [], "asked": {"gpus": 3}}
     asked = job(1)
-    assert checked(plan_for(asked, HERE), asked, HERE, tmp_path, said, check=False) == said
+    assert checked(plan_for(asked, HERE), asked, HERE, tmp_path, said, wanted=False) == said
 
 
 def test_options_of_a_launcher_stay(tmp_path: Path) -> None:
@@ -92,14 +92,9 @@ def test_without_the_wing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture
 def findings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the script's reader finds, and what it was asked at the end."""
+    """What the script's reader finds, and behind it what it was asked."""
     found: list[Any] = []
-    module: Any = ModuleType("worldsize.wings.checks.script.findings")
-    module.script_findings = lambda request: [*found, found.append(request)][:-1]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    import worldsize.wings.checks.script as package
-
-    monkeypatch.setattr(package, "findings", module, raising=False)
+    monkeypatch.setattr(script_rows, "script_findings", lambda request: [*found, found.append(request)][:-1])
     return found
 
 

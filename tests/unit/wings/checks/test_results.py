@@ -20,7 +20,7 @@ def free(node: str, value: str) -> CheckRow:
 
 REFUSED = CheckRow("node3", "network.port", "the head's port", "refused", BAD, "open ports 20000 to 21000")
 FOUND = results(
-    *(free(node, value) for node, value in zip(NODES, ("120 GB free", "310 GB free", "200.5 GB free", "120 GB free"))),
+    *map(free, NODES, ("120 GB free", "310 GB free", "200.5 GB free", "120 GB free")),
     CheckRow("node2", "limits.memlock", "memlock", "64 KiB", WARNING),
     CheckRow("", "clock", "the clocks", "within 0.3 ms", OK),
     CheckRow("node1", "gpu.ecc", "the GPUs' health", "late", UNKNOWN, "it took longer than 20 s"),
@@ -69,6 +69,7 @@ def test_without_nodes() -> None:
         (["8", "10", "9"], "8 to 10"),
         (["0.3 ms", "12 ms"], "0.3 to 12 ms"),
         (["up to 3 s", "up to 1 s"], "up to 1 to 3 s"),
+        (["16,152,321 free", "900 free", "1,000 free"], "900 to 16,152,321 free"),
         (["1 KiB", "1 GiB"], "1 KiB; 1 GiB"),
         (["1.2.3", "1.2.4"], "1.2.3; 1.2.4"),
         (["a", "b", "c", "d"], "a; b; c; …"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from worldsize.errors import UsageError
-from worldsize.wings.checks.selection import SCRIPT_IDS, all_ids, node_ids, selected_ids, words
+from worldsize.wings.checks.agent.selection import row_ids
+from worldsize.wings.checks.selection import SCRIPT_IDS, all_ids, selected_ids, words
 
 
 def test_everything_without_words() -> None:
-    assert selected_ids([], []) == all_ids() == (*SCRIPT_IDS, *node_ids())
+    assert selected_ids([], []) == all_ids() == (*SCRIPT_IDS, *row_ids())
     assert len(set(all_ids())) == len(all_ids())
 
 
