@@ -19,7 +19,6 @@ from worldsize.wings.checks.agent.gpu.drivers import (
 )
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
-from worldsize.wings.checks.agent.gpu.values import plain
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
@@ -66,8 +65,8 @@ def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> 
         return _unread_row(context, report.failure, asked)
     units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))
     silent = (*report.missing, *(f"GPU {gpu.number}: {gpu.fault}" for gpu in seen if gpu.fault))
-    if asked is not None and units < asked:
-        hint = _why_fewer(context, report, units, silent)
+    if asked is not None and units < asked and (silent or not _are_hidden(context, report, asked)):
+        hint = _why_fewer(context, report, silent)
         return context.row("gpu.count", _WHAT, f"{units} of {asked}", BAD, hint)
     if not units and not silent:
         return None
@@ -93,14 +92,17 @@ def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
     return context.row("gpu.count", _WHAT, f"{units} for {ranks} ranks", BAD, hint)
 
 
-def _why_fewer(context: NodeContext, report: GpuReport, units: int, silent: Sequence[str]) -> str:
+def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
+    """Whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
+    there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
+    return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
+
+
+def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -> str:
     """What makes them fewer than was asked for, and what mends it."""
     if silent:
         return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
-    variable, shown = context.environ.get("CUDA_VISIBLE_DEVICES"), sum(gpu.units for gpu in report.gpus)
-    if variable is not None and shown > units:
-        return f"CUDA_VISIBLE_DEVICES={plain(variable)[:60]} hides the others: unset it, or ask for fewer"
-    there = len(driver_models(context))
+    there, shown = len(driver_models(context)), sum(gpu.units for gpu in report.gpus)
     if there > shown:
         return f"the node has {there}, and the job may use {shown}: ask the scheduler for them (--gpus-per-node)"
     return "ask for fewer, or for other nodes"

@@ -16,6 +16,8 @@ from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.probes.gpus import gpus_result, probe
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
+GPUS = parse_xml(several(8))
+
 
 def count(context: NodeContext, text: str) -> CheckRow:
     (row,) = (row for row in gpus_result(context, parse_xml(text)).rows if row.id == "gpu.count")
@@ -49,8 +51,20 @@ def test_fewer_than_asked_for_is_bad(tmp_path: Path) -> None:
     put_driver(tmp_path, 8)
     row = count(node(tmp_path, {"gpus": 4}), several(2))
     assert (row.value, row.hint[:17]) == ("2 of 4", "the node has 8, a")
-    row = count(node(tmp_path, {"gpus": 4}, CUDA_VISIBLE_DEVICES="0,1,2"), several(8))
-    assert (row.value, row.hint[:28]) == ("3 of 4", "CUDA_VISIBLE_DEVICES=0,1,2 h")
+    row = count(node(tmp_path, {"gpus": 4}, CUDA_VISIBLE_DEVICES="0,1,2"), several(3))
+    assert (row.verdict, row.value) == (BAD, "3 of 4")
+
+
+def test_gpus_that_somebody_hides_by_choice_are_not_missing(tmp_path: Path) -> None:
+    row = count(node(tmp_path, {"gpus": 8, "ranks": 2, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="4,5"), several(8))
+    assert (row.verdict, row.value) == (OK, "2 × " + H100)
+    row = count(node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="4,5"), several(8))
+    assert (row.verdict, row.value) == (BAD, "2 for 8 ranks")
+    cpu = gpus_result(node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES=""), GPUS)
+    assert cpu.rows == ()
+    lost = smi(gpu_xml(), gpu_xml(uuid="GPU-b", total="GPU is lost"), gpu_xml(uuid="GPU-c"))
+    row = count(node(tmp_path, {"gpus": 2}, CUDA_VISIBLE_DEVICES="0,1"), lost)
+    assert (row.verdict, row.value) == (BAD, "1 of 2")
 
 
 def test_a_lost_gpu_that_the_job_does_not_need_is_a_warning(tmp_path: Path) -> None:
