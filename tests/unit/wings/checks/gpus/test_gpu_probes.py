@@ -195,6 +195,7 @@ def test_who_is_always_there_is_not_reported(tmp_path: Path) -> None:
     for processes in (
         process_xml(2, "M+C", "nvidia-cuda-mps-server", "30 MiB"),
         process_xml(2, "C", "tiny", "3 MiB"),
+        process_xml(3, "C+G", "chrome"),
         always,
     ):
         free = "80000 MiB" if processes == always else "81037 MiB"

@@ -55,7 +55,7 @@ def _ecc_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
     if words:
         return context.row("gpu.ecc", what, "; ".join(words), WARNING, hint)
     counted = [gpu for gpu in seen if gpu.uncorrected is not None]
-    return context.row("gpu.ecc", what, f"none on {len(counted)} GPUs", OK) if counted else None
+    return context.row("gpu.ecc", what, f"none on {gpu_names(counted)}", OK) if counted else None
 
 
 def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> CheckRow:
