@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.wings.checks import mpi_lines
 
-from worldsize.wings.checks.agent.measure import bandwidth, child_programs, listener
+from worldsize.wings.checks.agent.measure import bandwidth, child_programs, listener, mpi_run
 from worldsize.wings.checks.agent.measure.child_programs import Program, last_words, read_output, run_programs
 from worldsize.wings.checks.agent.node_context import NodeContext
 
@@ -168,6 +169,18 @@ def test_an_mpirun_that_says_nothing_of_it(tmp_path: Path) -> None:
     context = mpirun(tmp_path, "echo 'mpiexec: unrecognized argument oversubscribe' >&2; exit 255\n")
 
     assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "mpiexec: unrecognized argument oversubscribe"}
+
+
+def test_an_mpirun_that_hangs_is_told_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_run, "_LIMIT", 0.3)
+    ended = tmp_path / "ended"
+    context = mpirun(tmp_path, "trap 'touch %s; exit' TERM\nwhile :; do sleep 0.02; done\n" % ended)
+
+    assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "Open MPI said nothing"}
+    until = time.monotonic() + 10
+    while not ended.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ended.exists()
 
 
 def test_no_mpirun(tmp_path: Path) -> None:
