@@ -69,7 +69,7 @@ def context_of(tmp_path: Path, rank: int = 0, **environ: str) -> NodeContext:
     (tmp_path / "tmp").mkdir(exist_ok=True)
     mine = {
         "PATH": os.environ["PATH"], "PYTHONPATH": str(package.parent), "SEEN": str(tmp_path / "seen"),
-        "TMPDIR": str(tmp_path / "tmp"), "NCCL_IB_DISABLE": "1",
+        "TMPDIR": str(tmp_path / "tmp"), "NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket",
     }  # fmt: skip
     asked = {"python": sys.executable}
     return NodeContext(rank, 2, "h", "n%d" % rank, "/", {**mine, **environ}, asked, root=str(tmp_path / "root"))
@@ -108,7 +108,8 @@ def test_ranks_of_two_nodes_meet_at_a_port_of_the_head(tmp_path: Path, own_liste
     assert answers[1]["seconds"] > 0
     assert answers[0]["nccl"]["network"] == "Socket"
     assert answers[0]["nccl"]["paths"] == {}
-    assert answers[0]["origins"] == {"NCCL_IB_DISABLE": "the node's environment"}
+    assert answers[0]["nccl"]["variables"] == {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
+    assert answers[0]["origins"] == dict.fromkeys(("NCCL_NET", "NCCL_IB_DISABLE"), "the node's environment")
     assert answers[0]["speeds"] == {"eth7": 25.0}
     assert answers[0]["sent"] is None
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -133,6 +133,20 @@ def test_gpudirect_that_is_possible_and_not_used() -> None:
     assert (row.verdict, row.value) == ("warning", "InfiniBand through host memory")
 
 
+def test_from_2_30_on_nothing_proves_that_gpudirect_should_have_been_used() -> None:
+    assert only_row(logs.IB_2_30_THROUGH_HOST).verdict == "ok"
+    assert only_row(logs.IB_THROUGH_HOST.replace("2.27.6", "2.29.7")).verdict == "warning"
+    assert only_row(logs.IB_THROUGH_HOST.replace("2.27.6", "2.31.1")).verdict == "ok"
+    assert only_row(logs.IB_THROUGH_HOST.replace("NCCL version", "version")).verdict == "ok"
+
+
+def test_a_rank_that_does_not_name_the_version_has_torchs() -> None:
+    one = node(logs.IB_THROUGH_HOST.replace("NCCL version", "version"))
+    one = one._replace(facts={**one.facts, "torch": {"nccl": "2.27.5"}})
+
+    assert [row.verdict for row in nccl_rows([one], 2)] == ["warning"]
+
+
 def test_gpudirect_that_a_variable_keeps_away() -> None:
     text = logs.IB_TOO_FAR + "n1:1:1 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to LOC.\n"
 

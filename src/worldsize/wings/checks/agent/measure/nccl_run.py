@@ -136,6 +136,10 @@ def _failure(outcome: Outcome, outputs: Sequence[str]) -> str:
 
 
 def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
+    """Variables are those of the ranks, too: NCCL follows NCCL_NET without saying so."""
+    own = {name: context.environ[name][:200] for name in EXPLAINING if name in context.environ}
+    if summary != NcclSummary():
+        summary = summary._replace(variables={**own, **summary.variables})
     names = [name for name in EXPLAINING if name in summary.variables]
     return {
         "nccl": summary._asdict() if summary != NcclSummary() else None,
