@@ -84,6 +84,9 @@ def test_a_variable_that_did_nothing_is_no_reason() -> None:
         ([{**ROCE_PORT, "netdev": "enp8s0"}], "bad"),
         ([{**ROCE_PORT, "netdev": "eth0"}], "warning"),
         ([ROCE_PORT], "warning"),
+        ([ROCE_PORT, {**ROCE_PORT, "device": "mlx5_1", "netdev": "storage"}], "warning"),
+        ([ROCE_PORT, *({**ROCE_PORT, "device": "mlx5_%d" % n, "netdev": "r%d" % n} for n in range(1, 9))], "bad"),
+        ([{**ROCE_PORT, "rate_gbps": 0}, {**ROCE_PORT, "device": "mlx5_1", "netdev": "r1"}], "warning"),
         ([OPA_PORT], "warning"),
         (EFA_PORTS, "bad"),
         (EFA_PORTS[:1], "warning"),
@@ -95,6 +98,13 @@ def test_how_bad_sockets_are_depends_on_what_is_there(ports: Any, verdict: str) 
     row = only_row(logs.SOCKETS_DISABLED, ports=ports, masters={"enP1s1": "eth0"})
 
     assert row.verdict == verdict
+
+
+def test_a_vlan_of_a_bond_is_carried_by_the_bonds_ports() -> None:
+    text = logs.SOCKETS_DISABLED.replace("[0]eth0:", "[0]bond0.526:")
+    ports = [{**ROCE_PORT, "netdev": name} for name in ("e1", "e2")]
+
+    assert only_row(text, ports=ports, masters={"e1": "bond0", "e2": "bond0"}).verdict == "warning"
 
 
 def test_efa_without_its_plugin() -> None:

@@ -82,14 +82,21 @@ def _network(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count:
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Whether TCP is several times slower for certain: not where the adapter is the one that carries TCP, too (as
-    the accelerated network of virtual machines, whose devices look like RoCE), and not on Omni-Path."""
+    """Whether TCP is several times slower for certain. On Omni-Path it need not be."""
     if fabric == EFA:
         return sum(port.kind == EFA for port in ports) >= _MANY_EFA
     if fabric == ROCE:
-        used = set(summary.interfaces)
-        return not any({port.netdev, str(answer.masters.get(port.netdev, ""))} & used for port in ports)
+        return _leaves_more_idle(ports, answer, summary)
     return fabric != OMNI_PATH
+
+
+def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSummary) -> bool:
+    """Whether RoCE ports lie idle that are twice as fast as the one that carries TCP, or that one is no RoCE port: the
+    fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
+    used = {name for interface in summary.interfaces for name in (interface, interface.split(".")[0])}
+    carrying = [port for port in ports if {port.netdev, str(answer.masters.get(port.netdev, ""))} & used]
+    idle = sum(port.gbps for port in ports if port not in carrying)
+    return not carrying or idle >= 2 * sum(port.gbps for port in carrying) > 0
 
 
 def _host_memory(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
