@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import CheckRow

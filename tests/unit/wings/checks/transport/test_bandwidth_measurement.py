@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import mpi_lines
+from tests.unit.wings.checks.transport import mpi_lines
 
-from worldsize.wings.checks.agent.measure import bandwidth, child_programs, listener, mpi_run
-from worldsize.wings.checks.agent.measure.child_programs import Program, last_words, read_output, run_programs
+from worldsize.wings.checks.agent.measure import bandwidth, listener
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs import child_programs, mpi_run
+from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
 
 # What PROGRAM needs of torch, and a log such as NCCL's.
 FAKE_TORCH = """

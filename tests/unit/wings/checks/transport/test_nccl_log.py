@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.transport.nccl_log import parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, merge, summary_of

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.rows import CheckRow

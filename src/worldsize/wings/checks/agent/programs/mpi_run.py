@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.child_programs import Program, last_words, read_output, run_programs
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
 from worldsize.wings.checks.agent.transport.mpi_log import VERBOSE, parse_mpi_log
 from worldsize.wings.checks.agent.transport.origins import variable_origins
 
