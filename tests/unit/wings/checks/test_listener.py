@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.measure import greeting, listen, listener
+from worldsize.wings.checks.agent.measure import listen, listener
+from worldsize.wings.checks.agent.network import greeting
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.stages.listen import STAGE, listener_of
 

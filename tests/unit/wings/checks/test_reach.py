@@ -10,10 +10,11 @@ import pytest
 from tests.unit.wings.checks.nodes import brief
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.measure import interfaces, links, name_lookup, reach
-from worldsize.wings.checks.agent.measure.greeting import NoProof, WrongPeer
+from worldsize.wings.checks.agent.measure import reach
 from worldsize.wings.checks.agent.measure.listener import Listener
-from worldsize.wings.checks.agent.measure.tasks import results_of
+from worldsize.wings.checks.agent.network import interfaces, links, name_lookup
+from worldsize.wings.checks.agent.network.greeting import NoProof, WrongPeer
+from worldsize.wings.checks.agent.network.tasks import results_of
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.stages.reach import STAGE
 
@@ -192,6 +193,7 @@ def test_tasks_that_are_late_are_left_out():
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "refused"),
         (OSError(errno.EHOSTUNREACH, "x"), "no route to it"),
+        (OSError(errno.EINVAL, "x"), "no route to it"),
         (TimeoutError("timed out"), "no answer within 5 s"),
         (OSError(errno.EADDRNOTAVAIL, "x"), os.strerror(errno.EADDRNOTAVAIL)),
         (PermissionError(errno.EPERM, "x"), "forbidden by this node's own firewall"),

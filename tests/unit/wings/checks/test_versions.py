@@ -63,6 +63,8 @@ def test_a_node_without_the_package_differs_from_those_that_have_it():
         ("cuda_driver", "12.2", "warning"),
         ("packages", {"torch": "2.13.0", "numpy": "1.26"}, "warning"),
         ("packages", {"torch": "2.13.0+cpu", "numpy": "2.1"}, "bad"),
+        ("packages", {"torch": "2.13.0", "numpy": "2.1", "torchvision": "0.28"}, "warning"),
+        ("packages", {"torch": "2.13.0", "numpy": "2.1", "nvidia-nccl-cu13": "2.27"}, "bad"),
         ("torch", {**TORCH, "nccl": "2.26.2"}, "bad"),
         ("torch", {**TORCH, "cuda": None}, "bad"),
     ],
@@ -113,10 +115,23 @@ def test_many_differences_are_counted():
 def test_what_others_know_is_unknown_where_it_is_missing():
     late = {"kernel": "6.1"}
     found = rows(facts(), late, facts())
-    assert brief(found) == [("node1", "unknown", "not known: python, numpy, torch, locale")]
+    assert brief(found) == [("node1", "unknown", "not known: Python, locale, packages")]
     assert brief(rows(facts(), {**late, "kernel": "5"}, facts())) == [
         ("node1", "warning", "kernel 5, the other 2 have 6.1")
     ]
+
+
+def test_a_node_without_gpus_is_not_unknown_for_its_lack_of_a_driver():
+    gpus = facts(driver="580.1", cuda_driver="13.0")
+    assert [row.verdict for row in rows(gpus, gpus, facts())] == ["ok"]
+
+
+def test_pythons_are_compared_by_what_all_nodes_know_of_them():
+    short = {"kernel": "6.1", "python_minor": "3.11"}
+    full = {"kernel": "6.1", "python": "3.11.2", "python_minor": "3.11"}
+    assert brief(rows(full, short, full)) == [("", "ok", "3 nodes: python 3.11, kernel 6.1")]
+    other = rows(full, full, {**short, "python_minor": "3.9"})
+    assert brief(other) == [("node2", "bad", "python 3.9, the other 2 have 3.11")]
 
 
 def test_torch_is_compared_by_itself_where_packages_are_not_listed():

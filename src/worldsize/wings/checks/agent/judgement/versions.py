@@ -27,22 +27,28 @@ ID = "same.versions"
 
 _WHAT = "the same versions"
 
-_NCCL_PACKAGE = "nvidia-nccl-"
+_NCCL_WHEEL = "nvidia-nccl-"
+"""How the names of the packages begin that index servers have NCCL in."""
+
+_NCCL = frozenset((_NCCL_WHEEL, "nccl"))
 
 _PACKAGES = {
-    "pytorch": ("torch", _NCCL_PACKAGE),
-    "deepspeed": ("torch", "deepspeed", _NCCL_PACKAGE),
-    "tensorflow": ("tensorflow",),
-    "horovod": ("horovod", "torch", "tensorflow", _NCCL_PACKAGE),
-    "jax": ("jax", "jaxlib", _NCCL_PACKAGE),
-    "mpi": (),
-    "none": (),
+    "pytorch": _NCCL | {"torch"},
+    "deepspeed": _NCCL | {"torch", "deepspeed"},
+    "tensorflow": frozenset(("tensorflow", "tensorflow-cpu")),
+    "horovod": _NCCL | {"horovod", "torch", "tensorflow", "tensorflow-cpu"},
+    "jax": _NCCL | {"jax", "jaxlib"},
+    "mpi": frozenset(),
+    "none": frozenset(),
 }
-"""The packages, or the beginnings of their names, of which two versions do not work together, by the framework."""
+"""The packages of which two versions do not work together, by the framework."""
 
-_ALL_PACKAGES = tuple(sorted({name for names in _PACKAGES.values() for name in names}))
+_ALL_PACKAGES = frozenset(name for names in _PACKAGES.values() for name in names)
 
 _SAME_ENVIRONMENT = "let all nodes use one environment: on a file system that they share, or built from one lock file"
+
+_OTHER_SYSTEM = "other nodes run another release of the system"
+_ONE_LOCALE = "set LC_ALL in the job's environment variables"
 
 _SHOWN = ("python", "torch", "tensorflow", "jax", "horovod", "deepspeed", "CUDA", "NCCL", "driver", "kernel")
 """What the row of nodes that are all the same tells, where it is known."""
@@ -50,12 +56,13 @@ _SHOWN = ("python", "torch", "tensorflow", "jax", "horovod", "deepspeed", "CUDA"
 
 class _Subject(NamedTuple):
     """Something that has a version: its value on each node that knows it, what a difference from the usual value means,
-    and what to do then."""
+    what to do then, and what a node does not know that has no value; "" where another row says so."""
 
     name: str
     values: Mapping[int, str]
     verdict: Callable[[str, str], str]
     hint: str = _SAME_ENVIRONMENT
+    group: str = ""
 
 
 def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
@@ -100,31 +107,43 @@ def _row(node: CheckedNode, found: Sequence[tuple[str, str, str]]) -> CheckRow:
 
 
 def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
-    """The nodes that do not know what others know."""
+    """The nodes that do not know what others know; of drivers and imported packages their own rows say so."""
     rows = []
     for node in nodes:
-        missing = [subject.name for subject in subjects if node.node_rank not in subject.values]
-        if missing:
-            value = f"not known: {joined(missing, separator=', ')}"
-            rows.append(CheckRow(node.label, ID, _WHAT, value, UNKNOWN, "other nodes know it: this one was late"))
+        lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
+        if lacks:
+            value = f"not known: {', '.join(sorted(lacks))}"
+            rows.append(CheckRow(node.label, ID, _WHAT, value, UNKNOWN, "other nodes know it: was this one late?"))
     return rows
 
 
 def _subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
     uses_python = asked.get("framework") not in ("mpi", "none")
     return [
-        _Subject("python", _facts(nodes, "python"), _python_verdict if uses_python else _as_warning),
+        _Subject(
+            "python", _pythons(nodes), _python_verdict if uses_python else _as_warning, _SAME_ENVIRONMENT, "Python"
+        ),
         *_package_subjects(nodes, asked),
         *_torch_subjects(nodes, asked),
         _Subject("driver", _facts(nodes, "driver"), _as_warning, "let the nodes have one version of NVIDIA's driver"),
         _Subject("CUDA of the driver", _facts(nodes, "cuda_driver"), _as_warning, "let the nodes have one driver"),
-        _Subject("kernel", _facts(nodes, "kernel"), _as_warning, "other nodes run another release of the system"),
-        _Subject("locale", _facts(nodes, "locale"), _as_warning, "set LC_ALL in the job's environment variables"),
+        _Subject("kernel", _facts(nodes, "kernel"), _as_warning, _OTHER_SYSTEM, "kernel"),
+        _Subject("locale", _facts(nodes, "locale"), _as_warning, _ONE_LOCALE, "locale"),
     ]
 
 
+def _pythons(nodes: Sequence[CheckedNode]) -> dict[int, str]:
+    """Python's version; only the first two numbers where a node does not know the third."""
+    full, minor = _facts(nodes, "python"), _facts(nodes, "python_minor")
+    return full if full.keys() >= minor.keys() else {**{rank: _minor(text) for rank, text in full.items()}, **minor}
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
 def _python_verdict(value: str, usual: str) -> str:
-    return WARNING if value.split(".")[:2] == usual.split(".")[:2] else BAD
+    return WARNING if _minor(value) == _minor(usual) else BAD
 
 
 def _as_warning(value: str, usual: str) -> str:
@@ -148,13 +167,18 @@ def _package_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) ->
         _Subject(
             value_text(name),
             {rank: value_text(packages.get(name) or NOT_SET) for rank, packages in known.items()},
-            _as_bad if name.startswith(_bad_packages(asked)) else _as_warning,
+            _as_bad if _is_bad(name, asked) else _as_warning,
+            group="packages",
         )
         for name in names
     ]
 
 
-def _bad_packages(asked: Mapping[str, Any]) -> tuple[str, ...]:
+def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
+    return (_NCCL_WHEEL if name.startswith(_NCCL_WHEEL) else name) in _bad_packages(asked)
+
+
+def _bad_packages(asked: Mapping[str, Any]) -> frozenset[str]:
     framework = asked.get("framework")
     return _PACKAGES.get(framework, _ALL_PACKAGES) if isinstance(framework, str) else _ALL_PACKAGES
 

@@ -10,10 +10,10 @@ from functools import partial
 
 from worldsize.common.named_tuple import Any, TypeAlias
 from worldsize.wings.checks.agent.judgement.clocks import best_offset
-from worldsize.wings.checks.agent.measure.interfaces import interface_addresses, route_facts
-from worldsize.wings.checks.agent.measure.links import echo_seconds, link_result, time_exchanges
-from worldsize.wings.checks.agent.measure.name_lookup import TEMPORARY, addresses_of, name_result
-from worldsize.wings.checks.agent.measure.tasks import results_of
+from worldsize.wings.checks.agent.network.interfaces import interface_addresses, route_facts
+from worldsize.wings.checks.agent.network.links import echo_seconds, link_result, time_exchanges
+from worldsize.wings.checks.agent.network.name_lookup import TEMPORARY, addresses_of, name_result
+from worldsize.wings.checks.agent.network.tasks import results_of
 from worldsize.wings.checks.agent.node_context import NodeContext
 
 SECONDS = 8.5

@@ -11,8 +11,16 @@ import time
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.greeting import NoProof, WrongPeer, read_exactly
-from worldsize.wings.checks.agent.measure.listener import ECHO, ECHO_BYTES, TIME, TIME_BYTES, connect
+from worldsize.wings.checks.agent.network.greeting import (
+    ECHO,
+    ECHO_BYTES,
+    TIME,
+    TIME_BYTES,
+    NoProof,
+    WrongPeer,
+    connect,
+    read_exactly,
+)
 
 CONNECT_TIMEOUT = 5.0
 """Seconds: room for two lost packets, which Linux sends again after 1 s and after 3 s."""
@@ -25,6 +33,7 @@ _WORDS = {
     errno.ECONNREFUSED: "refused",
     errno.EHOSTUNREACH: "no route to it",
     errno.ENETUNREACH: "no route to its network",
+    errno.EINVAL: "no route to it",  # a route into a black hole
     errno.ETIMEDOUT: "no answer",
     errno.EPERM: "forbidden by this node's own firewall",
     errno.EACCES: "forbidden by this node's own firewall",

@@ -10,9 +10,8 @@ import socket
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.greeting import NoProof
-from worldsize.wings.checks.agent.measure.links import CONNECT_TIMEOUT
-from worldsize.wings.checks.agent.measure.listener import ECHO, connect
+from worldsize.wings.checks.agent.network.greeting import ECHO, NoProof, connect
+from worldsize.wings.checks.agent.network.links import CONNECT_TIMEOUT
 
 _MOST_ADDRESSES = 3
 """Addresses of one name at which the node is looked for."""

@@ -19,6 +19,14 @@ try:
 except ImportError:
     from hashlib import blake2b
 
+ECHO = "echo"
+"""The kind of connection on which each ECHO_BYTES come back."""
+
+TIME = "time"
+"""The kind of connection on which each byte is answered by TIME_BYTES: `time.time_ns()`, the highest byte first."""
+
+ECHO_BYTES, TIME_BYTES = 64, 8
+
 _LONGEST = 160
 _KIND_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX = frozenset(b"0123456789abcdef")
