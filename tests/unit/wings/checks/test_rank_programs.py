@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from worldsize.wings.checks.agent.measure.collective_program import COLLECTIVE
 from worldsize.wings.checks.agent.measure.rank_programs import RankProgram
+from worldsize.wings.checks.agent.measure.torch_programs import COLLECTIVE
 
 SAY = "import json, os, sys, time\ndef say(**found): print('worldsize-check', json.dumps(found), flush=True)\n"
 
@@ -97,11 +97,11 @@ def test_a_python_that_is_not_there_is_an_error():
 def test_the_collective_tells_that_there_is_no_torch_and_ends_with_its_lifeline(tmp_path):
     environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
     (tmp_path / "torch.py").write_text("raise ImportError('libcuda.so')")
-    program = RankProgram(sys.executable, COLLECTIVE, ["0", "2", "0", "5", "gloo", "127.0.0.1"], environ)
+    program = RankProgram(sys.executable, COLLECTIVE, ["0", "2", "0", "5", "gloo", "127.0.0.1", "8"], environ)
     assert program.wait(soon())
     assert program.stop() == {"stage": "started", "error": "ImportError: libcuda.so"}
     (tmp_path / "torch.py").write_text("import time; time.sleep(100)")
-    program = RankProgram(sys.executable, COLLECTIVE, ["0", "2", "0", "5", "gloo", "127.0.0.1"], environ)
+    program = RankProgram(sys.executable, COLLECTIVE, ["0", "2", "0", "5", "gloo", "127.0.0.1", "8"], environ)
     assert program.wait_for("stage", soon()) == "started"
     program._process.stdin.close()
     assert program.wait(soon())
