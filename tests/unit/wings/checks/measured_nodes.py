@@ -32,7 +32,7 @@ def cluster_of(count, computes=(), asked=None, facts=None, network=(), first_onl
 
 def _answered(cluster, name, groups, computes, network):
     links = {node: (before, _rate(network, before, node)) for node, before in previous_of(groups).items()}
-    sent = {before: rate for before, rate in links.values()}
+    sent = dict(links.values())
     nodes = []
     for node in cluster.nodes:
         answer = {"compute": computes.get(node.node_rank, compute())}

@@ -7,7 +7,10 @@ from worldsize.wings.checks.agent.measure.compute import Work, compute_speed, fi
 from worldsize.wings.checks.agent.measure.throttling import statistics_files, throttled_seconds
 
 V1 = "9:name=systemd:/\n5:cpu,cpuacct:/slurm/job_7/step_0\n4:memory:/other\n"
-V1_MOUNT = "30 24 0:26 / /sys/fs/cgroup/cpu rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+V1_MOUNT = (
+    "30 24 0:26 / /sys/fs/cgroup/cpu rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n"
+    "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+)
 V2 = "0::/system.slice/job\n"
 V2_MOUNT = "25 24 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 

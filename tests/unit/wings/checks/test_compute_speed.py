@@ -9,8 +9,9 @@ from measured_nodes import cluster_of, compute, with_answer
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages import pairs, second_pairs
 
-JUNK = [None, {}, [], "x", {"compute": None}, {"compute": []}, {"compute": {"rate": "fast"}}, {"error": 3}, {"compute": {
-    "kernel": None, "rate": float("nan"), "running": float("inf"), "waited": -1}}, {"network": {"received": True}}]  # fmt: skip
+STRANGE = {"kernel": None, "rate": float("nan"), "running": float("inf"), "waited": -1}
+JUNK = [None, {}, [], "x", {"error": 3}, {"network": {"received": True}}]
+JUNK += [{"compute": each} for each in (None, [], {"rate": "fast"}, STRANGE)]
 
 
 def verdicts(cluster):

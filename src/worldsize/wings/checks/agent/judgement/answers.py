@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 
 
 def are_real_nodes(cluster: Cluster) -> bool:
@@ -22,3 +22,12 @@ def number_in(answer: Any, name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if 0 <= value < 1e18 else None
+
+
+def usable_gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
+    """How many GPUs the node has that its torch can use, and the job may."""
+    found, torch = node.facts.get("gpus"), node.facts.get("torch")
+    if not isinstance(found, (list, tuple)) or not isinstance(torch, Mapping) or not torch.get("cuda"):
+        return 0
+    most = asked.get("gpus")
+    return min(len(found), most) if isinstance(most, int) and most >= 0 else len(found)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import bytes_text
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.judgement.pairs import median
+from worldsize.wings.checks.agent.judgement.pairs import others_medians
 from worldsize.wings.checks.agent.judgement.rounds import REAL_LOSS, ROUNDS, Compute, answer_of, compute_ratios
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
@@ -35,8 +35,8 @@ _BUSY = "another job or a process that was left behind runs there: ask for whole
 
 
 class _Pace(NamedTuple):
-    """How a node did in both rounds: its rate over the others' in the better one, what it was in the first, and how
-    busy it and the others were at least and at most."""
+    """How a node did in both rounds: its rate over that of the others in the better one; how busy the median of the
+    others was in the worse one; and whether its processors are of the model that most have."""
 
     node: CheckedNode
     rounds: tuple[Compute, Compute]
@@ -48,18 +48,19 @@ class _Pace(NamedTuple):
 def compute_rows(cluster: Cluster) -> list[CheckRow]:
     """A row of each node that is slow, busy or unknown; one of all where none is."""
     known = [node for node in cluster.nodes if all(_measured(node, name) for name in ROUNDS)]
-    rows = [unknown_row(node, ID, WHAT) for node in cluster.nodes if node not in known]
+    ranks = {node.node_rank for node in known}
+    rows = [_unknown_row(node) for node in cluster.nodes if node.node_rank not in ranks]
     if known:
         found = [row for pace in _paces(known) for row in _row(pace, len(known))]
         rows = rows + (found or [_fine(known)])
     return rows
 
 
-def unknown_row(node: CheckedNode, id: str, what: str) -> CheckRow:
+def _unknown_row(node: CheckedNode) -> CheckRow:
     """The row of a node that did not answer in both rounds, or whose measurement failed."""
     errors = [str(node.answers[name]["error"]) for name in ROUNDS if "error" in (node.answers.get(name) or {})]
     value = " ".join(errors[0].split())[:200] if errors else "no answer in time"
-    return CheckRow(node.label, id, what, value, UNKNOWN, "the measurement did not end on this node")
+    return CheckRow(node.label, ID, WHAT, value, UNKNOWN, "the measurement did not end on this node")
 
 
 def _measured(node: CheckedNode, name: str) -> bool:
@@ -69,25 +70,18 @@ def _measured(node: CheckedNode, name: str) -> bool:
 def _paces(known: Sequence[CheckedNode]) -> list[_Pace]:
     ratios = [compute_ratios(known, name) for name in ROUNDS]
     rounds = [tuple(Compute(answer_of(node, name)) for name in ROUNDS) for node in known]
-    waited = sorted(max(first.waited, second.waited) for first, second in rounds)
+    others = others_medians({node.node_rank: max(x.waited for x in pair) for node, pair in zip(known, rounds)})
     model, count = Counter(str(node.facts.get("cpu_model", "")) for node in known).most_common(1)[0]
     return [
         _Pace(
             node,
             (first, second),
             max(ratio[node.node_rank] for ratio in ratios),
-            _busy_others(waited, max(first.waited, second.waited)),
+            others.get(node.node_rank, 1.0),
             str(node.facts.get("cpu_model", "")) == model or 2 * count <= len(known),
         )
         for node, (first, second) in zip(known, rounds)
     ]
-
-
-def _busy_others(waited: Sequence[float], own: float) -> float:
-    """The median of the others; 1.0, as if they were busy, where there are none."""
-    at = waited.index(own)
-    others = [*waited[:at], *waited[at + 1 :]] if len(waited) < 8 else waited
-    return median(others) if others else 1.0
 
 
 def _row(pace: _Pace, count: int) -> list[CheckRow]:

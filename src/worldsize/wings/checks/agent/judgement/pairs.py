@@ -57,14 +57,18 @@ def median(values: Sequence[float]) -> float:
 
 def against_others(values: Mapping[int, float]) -> dict[int, float]:
     """Each value over the median of the others; 1.0 where there are no others, or they have nothing."""
+    medians = others_medians(values)
+    return {node: _ratio(value, medians.get(node, 0.0)) for node, value in values.items()}
+
+
+def others_medians(values: Mapping[int, float]) -> dict[int, float]:
+    """The median of the others, for each; empty where there are no others."""
     ordered = sorted(values.values())
-    return {node: _ratio(value, _median_without(ordered, value)) for node, value in values.items()}
+    return {node: _median_without(ordered, value) for node, value in values.items() if len(ordered) > 1}
 
 
 def _median_without(ordered: Sequence[float], value: float) -> float:
     """The median of all but one of this value, in constant time: there may be thousands."""
-    if len(ordered) < 2:
-        return value
     low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2
     at = bisect_left(ordered, value)
     return (ordered[low + (low >= at)] + ordered[high + (high >= at)]) / 2

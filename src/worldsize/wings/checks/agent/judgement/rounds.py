@@ -69,6 +69,21 @@ def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
     return ratios
 
 
+def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
+    """What the ranks of the node's GPUs have reported, in the order of the GPUs."""
+    found = answer_of(node, name).get("gpus")
+    if not isinstance(found, Mapping):
+        return []
+    ordered = sorted(found.items(), key=lambda item: (len(str(item[0])), str(item[0])))
+    return [report if isinstance(report, Mapping) else {} for _, report in ordered]
+
+
+def gathering_rates(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
+    """The bytes per second that the slowest rank of each node received."""
+    found = {node.node_rank: [number_in(each, "gathering") for each in gpu_reports(node, name)] for node in nodes}
+    return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if any(rates)}
+
+
 def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The groups of the first round, and those of the second, of the nodes that have answered in the first."""
     first = first_groups([node.node_rank for node in cluster.nodes])
@@ -78,6 +93,6 @@ def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, 
 def _scores(cluster: Cluster) -> dict[int, float]:
     """How fast each node was in the first round, in what it was slowest in."""
     ways = [network_ratios(cluster.nodes, FIRST, direction) for direction in ("received", "sent")]
-    ways.append(compute_ratios(cluster.nodes, FIRST))
+    ways += [compute_ratios(cluster.nodes, FIRST), against_others(gathering_rates(cluster.nodes, FIRST))]
     answered = [node.node_rank for node in cluster.nodes if answer_of(node, FIRST)]
     return {rank: min(way.get(rank, 1.0) for way in ways) for rank in answered}

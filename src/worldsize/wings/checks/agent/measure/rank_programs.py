@@ -69,7 +69,7 @@ class RankProgram:
         """End it and all that it has started; its report, with its last words as `error` where it failed by itself, or
         the seconds since it was heard of, `silent`, where it had to be ended."""
         silent = time.monotonic() - self._heard
-        status = self._process.poll()
+        status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for each in (self._process.stdin, self._process.stdout):
@@ -81,6 +81,13 @@ class RankProgram:
             report["error"] = self._last_words() or f"ended with exit code {self._process.returncode}"
         self._errors.close()
         return report
+
+    def _status(self) -> int | None:
+        """How it has ended; None where it has not. One that has closed its output has a moment to end."""
+        try:
+            return self._process.wait(1.0 if self._ended else 0.0)
+        except subprocess.TimeoutExpired:
+            return None
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -99,8 +106,8 @@ class RankProgram:
     def _add(self, text: bytes) -> None:
         try:
             found = json.loads(text)
-        except ValueError:
-            return  # another program's line, or one that was cut
+        except (ValueError, RecursionError):
+            return  # another program's line, one that was cut, or one of nothing but brackets
         if isinstance(found, dict):
             with self._changed:
                 self.report.update(found)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import usable_gpus
 from worldsize.wings.checks.agent.judgement.collective import collective_rows
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
@@ -17,6 +18,9 @@ FRAMEWORKS = ("pytorch", "deepspeed")
 SECONDS = 30
 TOGETHER = {"gloo": 12, "nccl": 25}
 """Seconds that the collective may take once all ranks are there. NCCL needs many for hundreds of GPUs."""
+
+SIZE = 1 << 17
+"""Numbers of the all-reduce."""
 
 MAX_ON_CPUS, MAX_WORLD = 8, 128
 """The most ranks of a node without GPUs, and of all, each of which loads torch; beyond, each node has one."""
@@ -40,6 +44,7 @@ class _Collective:
         common = {
             "python": str(asked.get("python") or "python"), "backend": backend, "world": len(nodes) * count,
             "count": count, "address": address, "seconds": SECONDS, "together": TOGETHER[backend],
+            "size": SIZE,
         }  # fmt: skip
         return {
             node.node_rank: {**common, "first": at * count, "store": store if at else None, "readers": len(nodes) - 1}
@@ -54,20 +59,19 @@ class _Collective:
 
 def _backend(cluster: Cluster) -> str:
     """NCCL where all nodes have GPUs that their torch can use, unless the job says gloo."""
-    gpus = all(_gpus(node) and (node.facts.get("torch") or {}).get("cuda") for node in cluster.nodes)
-    return "nccl" if gpus and cluster.asked.get("backend") in (None, "", "nccl") else "gloo"
-
-
-def _gpus(node: CheckedNode) -> int:
-    found = node.facts.get("gpus")
-    return len(found) if isinstance(found, (list, tuple)) else 0
+    asked = cluster.asked
+    return (
+        "nccl"
+        if all(usable_gpus(node, asked) for node in cluster.nodes) and asked.get("backend") in (None, "", "nccl")
+        else "gloo"
+    )
 
 
 def _ranks_per_node(cluster: Cluster, backend: str) -> int:
     asked = cluster.asked.get("ranks")
     count = asked if isinstance(asked, int) and asked > 0 else 1
     if backend == "nccl":
-        return min(count, *map(_gpus, cluster.nodes))
+        return min(count, *(usable_gpus(node, cluster.asked) for node in cluster.nodes))
     return count if count <= MAX_ON_CPUS and count * len(cluster.nodes) <= MAX_WORLD else 1
 
 

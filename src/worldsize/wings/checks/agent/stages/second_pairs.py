@@ -11,6 +11,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.compute_speed import compute_rows
+from worldsize.wings.checks.agent.judgement.gpu_speed import gpu_rows
 from worldsize.wings.checks.agent.judgement.network_speed import network_rows
 from worldsize.wings.checks.agent.judgement.rounds import groups_of
 from worldsize.wings.checks.agent.rows import CheckRow
@@ -26,10 +27,10 @@ class _SecondPairs:
         return pair_orders(cluster, groups_of(cluster)[1]) if are_real_nodes(cluster) else {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows of the computing and of the network."""
+        """The rows of the computing, of the network, and of the GPUs."""
         if not are_real_nodes(cluster):
             return ()
-        return [*compute_rows(cluster), *network_rows(cluster)]
+        return [*compute_rows(cluster), *network_rows(cluster), *gpu_rows(cluster)]
 
 
 STAGE = _SecondPairs()
