@@ -73,7 +73,11 @@ def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
 
 def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
     """Whether every way to a node is without a question that might be about the rank."""
-    if depth > _DEEPEST or any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
+    if (
+        depth > _DEEPEST
+        or len(program.flow.conditions(node)) > 20
+        or any(_may_ask_rank(program, test) for test in program.flow.conditions(node))
+    ):
         return False
     if any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node)):
         return False
@@ -83,7 +87,9 @@ def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
     if not _is_plainly_decorated(program, scope) or len(program.index.functions[scope.name]) != 1:
         return False
     places = program.flow.references(scope)
-    return bool(places) and all(_is_call(program, place) and _by_all(program, place, depth + 1) for place in places)
+    return 0 < len(places) <= 10 and all(
+        _is_call(program, place) and _by_all(program, place, depth + 1) for place in places
+    )
 
 
 def _is_plainly_decorated(program: Program, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
