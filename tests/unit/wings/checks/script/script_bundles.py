@@ -1,4 +1,4 @@
-"""Scripts for tests, many to a file: each begins at a line `=== NAME  KEY=VALUE …`, a further file of it at `--- PATH`."""
+"""Scripts for tests, many to a file: each begins at `=== NAME  KEY=VALUE …`, a further file of it at `--- PATH`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scripts_of(text: str) -> list[Script]:
         name, _, options = head.partition("  ")
         pieces = re.split(r"^--- (\S+)\n", body, flags=re.MULTILINE)
         files = {"train.py": pieces[0]} if pieces[0].strip() else {}
-        files.update(zip(pieces[1::2], pieces[2::2]))
+        files.update(zip(pieces[1::2], pieces[2::2], strict=True))
         found.append(Script(name, dict(word.split("=", 1) for word in shlex.split(options)), files))
     return found
 

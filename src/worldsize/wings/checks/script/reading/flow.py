@@ -10,6 +10,7 @@ from worldsize.wings.checks.script.reading.conditions import deciding_tests, ear
 from worldsize.wings.checks.script.reading.index import Binding, Function, Index, Parameter, Scope, Unknown
 
 _DEEPEST = 6
+_MOST_STEPS = 500
 MOST_CALLS = 100
 _IMPLICIT = ("forward", "training_step", "main", "setup", "train_dataloader", "configure_optimizers")
 
@@ -48,6 +49,8 @@ class Flow:
     def __init__(self, index: Index, words: tuple[str, ...]) -> None:
         self.index = index
         self.reached = reached_scopes(index)
+        self._always: dict[Scope, bool] = {}
+        self._steps = 0
         self.arguments = Arguments(index, words)
 
     def calls(self, *names: str) -> list[ast.Call]:
@@ -72,9 +75,12 @@ class Flow:
         if self.conditions(node) or depth > _DEEPEST:
             return False
         scope = self.index.scope_of(node)
-        if isinstance(scope, ast.Module):
-            return self.is_reached(node)
-        return any(self.is_always(place, depth + 1) for place in self.references(scope))
+        if scope not in self._always:
+            self._always[scope] = isinstance(scope, ast.Module)
+            places = () if isinstance(scope, ast.Module) else self.references(scope)[:MOST_CALLS]
+            if any(self.is_always(place, depth + 1) for place in places):
+                self._always[scope] = True
+        return self._always[scope]
 
     def references(self, function: Function) -> list[ast.expr]:
         """Where a function is named outside itself; none where several functions have its name."""
@@ -86,7 +92,8 @@ class Flow:
 
     def origins(self, node: ast.expr, depth: int = 0) -> list[ast.expr] | None:
         """The expressions that a value may come from; None where some of them are not known."""
-        if depth > _DEEPEST:
+        self._steps = self._steps + 1 if depth else 0
+        if depth > _DEEPEST or self._steps > _MOST_STEPS:
             return None
         if isinstance(node, ast.Name):
             return self._all_origins(self._bindings(node), depth)

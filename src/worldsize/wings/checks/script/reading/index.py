@@ -37,9 +37,10 @@ class Index:
     parents     of each node, its parent; `scopes`: of each call and each name, the function or module it is in
     bindings    of each scope and name, what it is bound to; `named`: the same of names and attributes in all scopes
     references  of a name or an attribute, where its value is used
+    complete    false where it became late on the way
     """
 
-    def __init__(self, modules: Iterable[SourceModule]) -> None:
+    def __init__(self, modules: Iterable[SourceModule], is_late: Callable[[], bool]) -> None:
         self.modules = tuple(modules)
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scopes: dict[ast.AST, Scope] = {}
@@ -61,7 +62,11 @@ class Index:
         self.imported: set[str] = set()
         self.uses: dict[Scope, set[str]] = defaultdict(set)
         self.keywords: set[str] = set()
+        self.complete = True
         for number, module in enumerate(self.modules):
+            if is_late():
+                self.complete = False
+                return
             self._walk(module, entry=number == 0)
 
     def _walk(self, module: SourceModule, entry: bool) -> None:

@@ -46,9 +46,8 @@ class Program:
     """ranks_per_node, nodes, world_size: as the processes of the script would count them, those that torchrun starts
     too."""
 
-    def __init__(self, request: ScriptRequest, command: ScriptCommand, sources: Sources) -> None:
-        self.request, self.command, self.sources = request, command, sources
-        self.index = Index(sources.modules)
+    def __init__(self, request: ScriptRequest, command: ScriptCommand, sources: Sources, index: Index) -> None:
+        self.request, self.command, self.sources, self.index = request, command, sources, index
         self.flow = Flow(self.index, command.words)
         started = processes_of_torchrun(command)
         self.ranks_per_node = request.ranks_per_node * (started or 1)
@@ -111,6 +110,7 @@ def read_program(request: ScriptRequest, clock: Callable[[], float] = time.monot
     if command is None or not os.path.isdir(request.code_dir):
         return None
     sources = read_sources(request.code_dir, command, clock)
-    if not sources.complete or clock() > began + MOST_SECONDS:
+    if not sources.complete:
         return None
-    return Program(request, command, sources)
+    index = Index(sources.modules, lambda: clock() > began + MOST_SECONDS)
+    return Program(request, command, sources, index) if index.complete else None

@@ -15,6 +15,7 @@ RANK = re.compile(
     re.IGNORECASE,
 )
 _MOST_WORDS = 3000
+_MOST_STEPS = 1000
 _ENDS = ("parse_args", "parse_known_args", "ArgumentParser", "getLogger", "parse_args_and_config")
 
 
@@ -39,8 +40,9 @@ def mentions_rank(words: set[str]) -> bool:
 def words_behind(flow: Flow, node: ast.AST) -> set[str]:
     """The words of an expression, and of all that its names are bound to anywhere: assignments in every scope, what
     callers give, the bodies of the script's own functions that it calls."""
-    index, found, waiting = flow.index, set[str](), [node]
-    while waiting and len(found) < _MOST_WORDS:
+    index, found, waiting, steps = flow.index, set[str](), [node], 0
+    while waiting and len(found) < _MOST_WORDS and steps < _MOST_STEPS:
+        steps += 1
         for word in set(plain_words(waiting.pop())) - found:
             found.add(word)
             for function in index.functions.get(word, ()):

@@ -33,7 +33,8 @@ _PLAIN_NAMESPACES = (
     "params",
 )
 _PLAIN_DECORATORS = ("record", "main", "command", "option", "argument", "no_grad", "enable_grad")
-_DEEPEST = 6
+_DEEPEST = 5
+_MOST_CALLERS = 5
 
 
 def saved_by_all(program: Program) -> Iterator[ScriptFinding]:
@@ -73,9 +74,7 @@ def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
 
 def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
     """Whether every way to a node is without a question that might be about the rank."""
-    if depth > _DEEPEST or any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
-        return False
-    if any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node)):
+    if depth > _DEEPEST or not _asks_nothing(program, node):
         return False
     scope = program.index.scope_of(node)
     if isinstance(scope, ast.Module):
@@ -83,7 +82,16 @@ def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
     if not _is_plainly_decorated(program, scope) or len(program.index.functions[scope.name]) != 1:
         return False
     places = program.flow.references(scope)
-    return bool(places) and all(_is_call(program, place) and _by_all(program, place, depth + 1) for place in places)
+    if not 0 < len(places) <= _MOST_CALLERS or not all(_is_call(program, place) for place in places):
+        return False
+    return all(_by_all(program, place, depth + 1) for place in places)
+
+
+def _asks_nothing(program: Program, node: ast.AST) -> bool:
+    """Whether nothing in its function makes a node one of some ranks alone."""
+    if any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
+        return False
+    return not any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node))
 
 
 def _is_plainly_decorated(program: Program, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
