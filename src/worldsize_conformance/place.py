@@ -45,11 +45,11 @@ class Target(NamedTuple):
     visible: bool = True
 
 
-COUNT_SLEEPERS = (
-    "found=0; for each in /proc/[0-9]*/cmdline; do "
-    '[ "$(tr "\\0" " " 2>/dev/null <"$each")" = "sleep $1 " ] && found=$((found + 1)); done 2>/dev/null; echo $found'
+LIST_SLEEPERS = (
+    "kernel=$(cat /proc/sys/kernel/random/boot_id)-$(readlink /proc/self/ns/pid); for each in /proc/[0-9]*; do "
+    '[ "$(tr "\\0" " " 2>/dev/null <"$each"/cmdline)" = "sleep $1 " ] && echo "$kernel $each"; done 2>/dev/null; true'
 )
-"""Counts the processes `sleep $1` of a node."""
+"""Prints a line for each process `sleep $1` of a node; nodes that are one machine print the same lines."""
 
 
 def nodes_asked(words: Sequence[str]) -> int:
@@ -149,6 +149,6 @@ class Place(Cli):
         """How many processes `sleep SECONDS` there are, on the nodes of the run where those are other machines."""
         if self.target.visible:
             return len(sleepers(seconds))
-        result = self("exec", *run, "-o", "json", "--", "sh", "-c", COUNT_SLEEPERS, "sh", seconds)
+        result = self("exec", *run, "-o", "json", "--", "sh", "-c", LIST_SLEEPERS, "sh", seconds)
         assert result.code == 0, result
-        return sum(int(row["stdout"]) for row in json.loads(result.out))
+        return len({line for row in json.loads(result.out) for line in row["stdout"].splitlines()})

@@ -16,6 +16,7 @@ from worldsize.cli.console import (
     complete_computes,
     load_current_config,
     parse_count,
+    parse_seconds,
     set_completer,
 )
 from worldsize.cli.output import report, show, show_json, show_transient_line
@@ -34,6 +35,8 @@ _INTERRUPTED = 130
 _MINUTES, _NODES = 15, 2
 _RESERVE, _LAST_RESERVE = 0.1, 0.05
 """Shares of the time: before its end no test is begun, and what still runs is ended."""
+_LEAST = 15
+"""Seconds after which the first test is ended at the earliest: pytest has to start."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -42,7 +45,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     set_completer(compute, complete_computes)
     parser.add_argument("--nodes", metavar="N", type=parse_count, help=f"the most nodes of a job ({_NODES})")
     help = f"what has not begun by then is not run ({_MINUTES})"
-    parser.add_argument("--minutes", metavar="N", type=parse_count, default=_MINUTES, help=help)
+    parser.add_argument("--minutes", metavar="N", type=parse_seconds, default=_MINUTES, help=help)
     parser.add_argument("--lanes", metavar="N", type=parse_count, help="tests side by side (2; on `local` 1)")
     parser.add_argument("-k", metavar="WORDS", dest="keyword", default="", help="only these tests, as pytest's -k")
     parser.add_argument("--to", metavar="DIR", default=".", help="where the report is written (here)")
@@ -123,9 +126,9 @@ def _run(
     nodes = min(options.nodes or _NODES, facts.usable_nodes(compute) or sys.maxsize)
     known = facts.known_secrets(settings, compute, private, environ)
     lanes = options.lanes or (1 if settings.type == "local" else 2)
-    report(f"the conformance suite on {settings.name}: jobs of at most {nodes} nodes, {options.minutes} minutes")
+    report(f"the conformance suite on {settings.name}: jobs of at most {nodes} nodes, {options.minutes:g} minutes")
     began, seconds = time.monotonic(), options.minutes * 60
-    begin_by, end_by = began + seconds * (1 - _RESERVE), began + seconds * (1 - _LAST_RESERVE)
+    begin_by, end_by = began + seconds * (1 - _RESERVE), began + max(seconds * (1 - _LAST_RESERVE), _LEAST)
     target = target_of(settings, private, nodes, environ)
     order = Order(private, target, lanes, begin_by, end_by, options.keyword)
     versions = facts.versions(settings, private, facts.first_line)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.selftest.report import TestResult
+from worldsize.wings.selftest.report import Verdict
 
 SUITE = "worldsize_conformance.suite"
 PLUGIN = "worldsize_conformance.session"
@@ -110,9 +110,9 @@ def lane_environ(environ: Mapping[str, str], folder: str) -> dict[str, str]:
     file among the sources."""
     kept = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    searched = [*filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]
-    if source not in sys.path[1:] or source in searched:
-        searched = [source, *(each for each in searched if each != source)]
+    searched = [os.path.abspath(each) for each in kept.get("PYTHONPATH", "").split(os.pathsep) if each]
+    if source not in (*sys.path[1:], *searched):
+        searched = [source, *searched]
     return {
         **kept,
         **({"PYTHONPATH": os.pathsep.join(searched)} if searched else {}),
@@ -127,7 +127,7 @@ class Run:
 
     def __init__(self, order: Order, environ: Mapping[str, str], news: News) -> None:
         self.order, self._news = order, news
-        self.results: dict[str, TestResult] = {}
+        self.results: dict[str, Verdict] = {}
         self.hosts: set[str] = set()
         self.begun: set[str] = set()
         self.late = False
@@ -135,7 +135,7 @@ class Run:
 
     def follow(self) -> None:
         """Return when all lanes have ended, at the latest some time after `end_by`."""
-        while any([lane.process.poll() is None for lane in self.lanes]):
+        while any(lane.process.poll() is None for lane in self.lanes):
             self._read()
             if time.monotonic() > self.order.end_by:
                 self.late = True
@@ -160,16 +160,16 @@ class Run:
     def _take(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "tests":
-            self.results.update({name: TestResult(name, "not run") for name in event["tests"]})
+            self.results.update({name: Verdict(name, "not run") for name in event["tests"]})
         elif kind == "begin":
             self.begun.add(event["test"])
         elif kind == "hosts":
             self.hosts.update(event["hosts"])
         elif kind == "end":
             name = event["test"]
-            self.results[name] = TestResult(name, event["outcome"], event["seconds"], event["reason"])
+            self.results[name] = Verdict(name, event["outcome"], event["seconds"], event["reason"])
 
-    def all_results(self, interrupted: bool) -> list[TestResult]:
+    def all_results(self, interrupted: bool) -> list[Verdict]:
         """One for each test, with the reason of those that have not run."""
         why = "interrupted" if interrupted else "time was over"
         found = []

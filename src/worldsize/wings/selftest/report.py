@@ -18,10 +18,8 @@ OUTCOMES = ("passed", "failed", "skipped", "not run")
 _NAMES = {"file_system": "file system of the runs", "mpi": "MPI"}
 
 
-class TestResult(NamedTuple):
+class Verdict(NamedTuple):
     """A test's name, its outcome (one of OUTCOMES), the seconds that it took, and why it did not pass."""
-
-    __test__ = False
 
     name: str
     outcome: str
@@ -30,7 +28,7 @@ class TestResult(NamedTuple):
 
 
 def make_report(
-    compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[TestResult], known: Known, **more: Any
+    compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[Verdict], known: Known, **more: Any
 ) -> dict[str, Any]:
     """The report as a tree. Texts of others (versions, reasons, the compute's name, the note) are redacted."""
     names: dict[str, str] = {}
@@ -74,8 +72,9 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     kind = "simulated" if compute["simulated"] else "real"
     lines = [f"# Self-test of {compute['name']} ({compute['type']}, {kind}), {report['date']}", ""]
     lines += [report["note"], ""] if report["note"] else []
-    lines += [f"{', '.join(f'{counts[outcome]} {outcome}' for outcome in OUTCOMES)}, in {report['seconds']} s on at most "]
-    lines[-1] += f"{report['nodes']} nodes. Left behind: {', '.join(report['left_behind']) or 'nothing'}."
+    summary = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+    left = ", ".join(report["left_behind"]) or "nothing"
+    lines.append(f"{summary}, in {report['seconds']} s on at most {report['nodes']} nodes. Left behind: {left}.")
     lines += ["", "| | |", "| --- | --- |"]
     lines += [f"| {_NAMES.get(name, name)} | {_cell(value)} |" for name, value in report["versions"].items()]
     for outcome in ("failed", "not run", "skipped"):

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from worldsize.wings.checks.script.backends import backend_of
 from worldsize.wings.checks.script.hosts import hosts_of
-from worldsize.wings.checks.script.loaders import workers_of
-from worldsize.wings.checks.script.program import Program, read_program
+from worldsize.wings.checks.script.reading.backends import backend_of
+from worldsize.wings.checks.script.reading.program import Program, read_program
+from worldsize.wings.checks.script.reading.sources import SourceModule
 from worldsize.wings.checks.script.request import ScriptRequest
-from worldsize.wings.checks.script.sources import SourceModule
+from worldsize.wings.checks.script.rules.loaders import workers_of
 
 _NOTHING: dict[str, Any] = {"modules": [], "workers": None, "backend": None, "hosts": []}
 

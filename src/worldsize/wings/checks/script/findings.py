@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from worldsize.wings.checks.script.address import fixed_addresses
-from worldsize.wings.checks.script.alone import separate_trainings
-from worldsize.wings.checks.script.frameworks import wrong_distributions
-from worldsize.wings.checks.script.loaders import loader_findings
-from worldsize.wings.checks.script.placement import crowded_gpus, global_devices
-from worldsize.wings.checks.script.program import Program, read_program
+from worldsize.wings.checks.script.reading.program import Program, read_program
 from worldsize.wings.checks.script.request import ScriptFinding as ScriptFinding
 from worldsize.wings.checks.script.request import ScriptRequest as ScriptRequest
-from worldsize.wings.checks.script.saving import saved_by_all
+from worldsize.wings.checks.script.rules.address import fixed_addresses
+from worldsize.wings.checks.script.rules.alone import separate_trainings
+from worldsize.wings.checks.script.rules.frameworks import wrong_distributions
+from worldsize.wings.checks.script.rules.loaders import loader_findings
+from worldsize.wings.checks.script.rules.placement import crowded_gpus, global_devices
+from worldsize.wings.checks.script.rules.saving import saved_by_all
 
 _RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
     wrong_distributions,

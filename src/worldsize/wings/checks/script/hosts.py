@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from worldsize.wings.checks.script.calls import argument, literal, text
-from worldsize.wings.checks.script.program import Program
+from worldsize.wings.checks.script.reading.calls import argument, literal, text
+from worldsize.wings.checks.script.reading.program import Program
 
 _HUGGING_FACE = "huggingface.co:443"
 _BY_NAME = ("from_pretrained", "load_dataset", "snapshot_download", "hf_hub_download")

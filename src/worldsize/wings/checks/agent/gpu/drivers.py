@@ -20,7 +20,6 @@ _OTHERS = {
     ("dev", "neuron0"): "an accelerator of AWS",
     ("dev", "hl0"): "an accelerator of Intel",
     ("dev", "davinci0"): "an accelerator of Huawei",
-    ("dev", "dri", "renderD128"): "a graphics device",
 }
 
 
@@ -57,6 +56,11 @@ def has_nvidia(context: NodeContext) -> bool:
     """Whether there is any sign of a GPU of NVIDIA, or of its driver."""
     driver = context.path("proc", "driver", "nvidia", "version")
     return bool(nvidia_device_files(context)) or os.path.exists(driver)
+
+
+def has_graphics(context: NodeContext) -> bool:
+    """Whether there is any device that can render: one of Intel or AMD, or of a chip for screens alone."""
+    return os.path.exists(context.path("dev", "dri", "renderD128"))
 
 
 def other_devices(context: NodeContext) -> str:

@@ -14,7 +14,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _GPU_LINE = re.compile(r"GPU (\d{1,3}): ([^(\n]{1,100}?)\s*(?:\(UUID.*)?$")
 _LINK_LINE = re.compile(r"\s+Link (\d{1,3}): (.{1,60})$")
 _KINDS = re.compile(r"SYS|SOC|NODE|PHB|PXB|PIX|PSB|C2C|NV\d{1,3}")
-_SWITCHED = re.compile(r"A[18]00-SXM|H[128]00|H20\b|HBM3|B[123]00|GB[23]00|A100.*SXM")
+_SWITCHED = re.compile(r"\bA[18]00.SXM|\bH[128]00\b|\bH20\b|\bB[123]00\b|\bGB[23]00\b")
 _CARDS = re.compile(r"PCIe|NVL\b|PG5")
 
 

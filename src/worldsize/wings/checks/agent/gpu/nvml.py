@@ -60,6 +60,14 @@ class _Questions:
     def ask(self, name: str, *words: Any) -> Any:
         return _ask(self.nvml, name, self._handle, *words)
 
+    def fault(self) -> str:
+        """Why the GPU does not answer what every GPU can: "GPU is lost"; "" where it does."""
+        try:
+            self.nvml.nvmlDeviceGetMemoryInfo(self._handle)
+        except Exception as error:  # noqa: BLE001  # the errors are classes of the module's own
+            return values.fault_in(str(error))
+        return ""
+
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
     question: Callable[..., Any] | None = getattr(nvml, f"{name}_v2", None) or getattr(nvml, name, None)
@@ -91,6 +99,7 @@ def _gpu(gpu: _Questions, index: int) -> Gpu:
         remap_failed=bool(remapped[3]),
         recovery=_recovery(gpu),
         throttle=_throttle(gpu),
+        fault=gpu.fault(),
         width=_whole(gpu.ask("nvmlDeviceGetCurrPcieLinkWidth")),
     )
 

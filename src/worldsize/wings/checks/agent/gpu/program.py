@@ -28,12 +28,14 @@ class Output(NamedTuple):
 
 
 def find_nvidia_smi(context: NodeContext) -> str | None:
-    """The program by the ranks' PATH, else where drivers install it; None where it is missing."""
+    """The program by the ranks' PATH, else where drivers install it; None where it is missing. What a PATH finds in the
+    working directory is passed over: that holds the job's files."""
     try:
-        return find_program("nvidia-smi", context.environ)
+        found = find_program("nvidia-smi", context.environ)
     except OSError:
-        places = (context.path(*names) for names in _PLACES)
-        return next((path for path in places if os.access(path, os.X_OK)), None)
+        found = ""
+    places = (found, *(context.path(*names) for names in _PLACES))
+    return next((path for path in places if os.path.isabs(path) and os.access(path, os.X_OK)), None)
 
 
 def execute(program: str, words: Sequence[str], environ: Mapping[str, str], limit: float) -> Output:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.common.named_tuple import TypeAlias
 from worldsize.wings.checks.agent.gpu import csv_report
 from worldsize.wings.checks.agent.gpu.device import GpuReport
 from worldsize.wings.checks.agent.gpu.drivers import has_nvidia, other_devices
 from worldsize.wings.checks.agent.gpu.nvml import load_nvml, read_nvml
 from worldsize.wings.checks.agent.gpu.program import (
+    MOST_BYTES,
     Output,
     environment_without_libraries,
     execute,
@@ -26,8 +28,9 @@ LIMIT = 15.0
 
 NOT_FOUND = "nvidia-smi was not found"
 LATE = "nvidia-smi did not answer in time"
+CUT_OFF = "nvidia-smi ended in the middle of its answer"
 
-Execute = Callable[[str, Sequence[str], Mapping[str, str], float], Output]
+Execute: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], float], Output]"
 
 
 def asked_gpus(context: NodeContext) -> int | None:
@@ -41,7 +44,7 @@ def is_looked_at(context: NodeContext) -> bool:
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
     asked = asked_gpus(context)
-    return asked > 0 if asked is not None else has_nvidia(context) or bool(other_devices(context) == "a GPU under WSL")
+    return asked > 0 if asked is not None else has_nvidia(context) or other_devices(context) == "a GPU under WSL"
 
 
 def read_gpus(context: NodeContext, run: Execute = execute) -> GpuReport:
@@ -74,7 +77,10 @@ def _long_answer(program: str, environ: Mapping[str, str], run: Execute, deadlin
     if isinstance(output, str):
         return GpuReport("nvidia-smi", failure=output)
     report = parse_xml(output.text)
-    return report._replace(failure=LATE, gpus=()) if output.code is None and not report.gpus else report
+    is_whole = "</nvidia_smi_log>" in output.text or len(output.text) >= MOST_BYTES
+    if is_whole or report.missing or (not report.gpus and output.code is not None):
+        return report
+    return GpuReport("nvidia-smi", failure=LATE if output.code is None else CUT_OFF)
 
 
 def _short_answer(program: str, environ: Mapping[str, str], run: Execute, deadline: float) -> GpuReport | None:

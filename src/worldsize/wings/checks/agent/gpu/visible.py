@@ -28,12 +28,12 @@ def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> list[Gpu]:
     return found
 
 
-def visible_units(gpus: Sequence[Gpu], variable: str | None) -> int:
-    """How many devices a program sees: GPUs, or parts of them that are named one by one."""
+def visible_units(seen: Sequence[Gpu], variable: str | None) -> int:
+    """How many devices these visible GPUs are for a program: one each, or the parts that the variable names."""
     words = [word.strip() for word in variable.split(",")] if variable is not None else []
     if any(word.startswith("MIG-") for word in words):
-        return len(words)
-    return sum(gpu.units for gpu in visible_gpus(gpus, variable))
+        return len(words) if seen else 0
+    return sum(gpu.units for gpu in seen)
 
 
 def _chosen(gpus: Sequence[Gpu], word: str) -> list[Gpu]:
@@ -42,4 +42,5 @@ def _chosen(gpus: Sequence[Gpu], word: str) -> list[Gpu]:
         return list(gpus[number : number + 1])
     if word.startswith("MIG-"):
         return [gpu for gpu in gpus if gpu.mig]
-    return [gpu for gpu in gpus if len(word) > 4 and gpu.uuid.startswith(word)][:1]
+    found = [gpu for gpu in gpus if word and gpu.uuid.startswith(word)]
+    return found if len(found) == 1 else []

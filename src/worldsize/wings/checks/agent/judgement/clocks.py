@@ -47,9 +47,9 @@ def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None
 
 def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
     """A row for each node whose clock differs from most, and for each that did not tell; else one for all. `offsets`:
-    of the nodes to the head's clock, by their ranks, the head's own 0 among them. None where no clock could be
-    compared."""
-    if len(offsets) < 2:
+    of the nodes to the head's clock, by their ranks, the head's own 0 among them. None of a single
+    node."""
+    if len(nodes) < 2:
         return []
     usual = _usual(nodes, offsets)
     rows = [row for node in nodes for row in _rows_of(node, offsets.get(node.node_rank), usual, nodes)]

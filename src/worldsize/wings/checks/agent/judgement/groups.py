@@ -61,3 +61,9 @@ def joined(texts: Sequence[str], most: int = 4, separator: str = "; ") -> str:
     if len(texts) > most:
         shown.append(f"{len(texts) - most} more")
     return separator.join(shown)
+
+
+def has_active_port(node: CheckedNode) -> bool:
+    """Whether the node has an InfiniBand or RoCE port that is up."""
+    ports = node.facts.get("fabric")
+    return isinstance(ports, (list, tuple)) and any("ACTIVE" in str(mapping_of(port).get("state")) for port in ports)

@@ -74,11 +74,11 @@ def _is_slow(
     theirs: Sequence[Mapping[int, float]],
     partners: Sequence[Mapping[int, int]],
 ) -> bool:
-    """Whether it was slow with two partners that were not with anybody else."""
+    """Whether it was slow with two partners, at least one of which was not with somebody else."""
     first, second = (each.get(rank) for each in partners)
     if first is None or second is None or first == second or any(each[rank] >= SLOW for each in ratios):
         return False
-    return theirs[1].get(first, 0.0) >= SLOW and theirs[0].get(second, 0.0) >= SLOW
+    return theirs[1].get(first, 0.0) >= SLOW or theirs[0].get(second, 0.0) >= SLOW
 
 
 def _slow_row(node: CheckedNode, words: str) -> CheckRow:

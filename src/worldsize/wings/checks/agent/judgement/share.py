@@ -19,6 +19,8 @@ WHAT = "the run's directory"
 STALE = 1.0
 """Seconds after which a new file should be seen. NFS shows it at once to whoever has not looked for it before."""
 
+AT_ONCE = 0.05
+
 WITHIN = 3.0
 """As `measure/share.py` has it."""
 
@@ -76,7 +78,7 @@ def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) 
         (rank, other, (_seen_by(node) or {}).get(str(other))) for rank, node in speaking.items() for other in read[rank]
     ]
     apart = _apart(looks, min(labels))
-    rows = [_apart_row(labels[rank], labels[other], problem) for rank, (other, problem) in apart.items()]
+    rows = [_apart_row(labels[rank], labels[other], problem) for rank, (other, problem) in sorted(apart.items())]
     told = [look for look in looks if look[0] not in apart and look[1] not in apart and look[1] in speaking]
     return rows + _late_rows(told, labels)
 
@@ -154,4 +156,5 @@ def _fine(nodes: Sequence[CheckedNode]) -> str:
     delays = [number_in(each, "delay") or 0.0 for node in nodes for each in _answer(node).get("seen", {}).values()]
     if not delays:
         return f"takes {speed}"
-    return f"{_count(len(nodes))} see each other's new files within {max(delays):.2f} s; {speed} together"
+    delay = f"within {max(delays):.2f} s" if max(delays) > AT_ONCE else "at once"
+    return f"{_count(len(nodes))} see each other's new files {delay}; {speed} together"

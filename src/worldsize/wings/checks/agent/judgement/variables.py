@@ -18,6 +18,7 @@ from worldsize.wings.checks.agent.judgement.groups import (
     NOT_SET,
     Difference,
     difference_of,
+    has_active_port,
     holders_text,
     joined,
     mapping_of,
@@ -83,7 +84,7 @@ def _different(
 ) -> list[CheckRow]:
     by_rank = {node.node_rank: node for node in nodes}
     found: dict[int, list[tuple[bool, str]]] = {}
-    has_fabric = any(map(_has_active_port, nodes))
+    has_fabric = any(map(has_active_port, nodes))
     for name in sorted({name for variables in known.values() for name in variables}):
         difference = difference_of({rank: _compared(name, said) for rank, said in known.items()})
         for rank in difference.others if difference else ():
@@ -122,11 +123,6 @@ def _is_bad(name: str, value: str, usual: str, has_fabric: bool) -> bool:
     if name == _NET:
         return NOT_SET not in (value, usual)  # without it NCCL chooses, perhaps the same
     return name in _DISAGREEMENTS or (name == _IB_DISABLE and has_fabric)
-
-
-def _has_active_port(node: CheckedNode) -> bool:
-    ports = node.facts.get("fabric")
-    return isinstance(ports, (list, tuple)) and any("ACTIVE" in str(mapping_of(port).get("state")) for port in ports)
 
 
 def _row(node: CheckedNode, found: Sequence[tuple[bool, str]]) -> CheckRow:

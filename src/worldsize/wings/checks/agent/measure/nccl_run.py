@@ -25,7 +25,7 @@ from worldsize.wings.checks.agent.measure.child_programs import (
 from worldsize.wings.checks.agent.measure.nccl_program import MARK, PROGRAM, TIMES
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.transport.counters import read_sent_bytes, sent_between
-from worldsize.wings.checks.agent.transport.nccl_log import parse_nccl_log
+from worldsize.wings.checks.agent.transport.nccl_log import complete_lines, parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_reasons import EXPLAINING
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, merge
 from worldsize.wings.checks.agent.transport.origins import variable_origins
@@ -105,7 +105,7 @@ def _log_lines(path: str) -> Iterator[str]:
     """The lines of a log, up to four MiB: what counts is said at the start of a run."""
     try:
         with open(path, "rb") as file:
-            yield from file.read(_LOG_LIMIT).decode("utf-8", "replace").splitlines()
+            yield from complete_lines(file.read(_LOG_LIMIT).decode("utf-8", "replace"))
     except OSError:  # a rank that failed before NCCL began
         return
 

@@ -82,14 +82,15 @@ def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
     asked = asked_number(context.asked, "cores") or 0
     usable = _number(cores.usable)
     if cores.usable < ranks:
-        return f"{usable} for {ranks} ranks", "ask for at least one core per rank"
+        return f"{usable} for {ranks} rank{'s' * (ranks > 1)}", "ask for at least one core per rank"
     if cores.allowed < asked:
         return f"{usable} of {asked} that the job asks for", "look at what the scheduler has given: it binds to fewer"
     if cores.quota is not None and cores.quota < _NEARLY * cores.allowed and not _keeps_quota(context, cores.quota):
         value = f"{cores.allowed} are seen, and the control group gives the time of {_number(cores.quota)}"
         return value, "set OMP_NUM_THREADS and num_workers by the quota, or raise the container's limit of cores"
-    if ranks * (1 + workers) > 2 * cores.usable:
-        return f"{usable} for {ranks} × (1 + {workers} loader workers)", "lower num_workers, or ask for more cores"
+    if ranks * workers > 2 * cores.usable:
+        who = f"{ranks} ranks with {workers} loader workers each" if ranks > 1 else f"{workers} loader workers"
+        return f"{usable} for {who}", "lower num_workers, or ask for more cores"
     return "", ""
 
 

@@ -20,7 +20,9 @@ from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNIN
 
 _FULL_SHARE = 0.95
 _LITTLE, _TINY = 1 << 30, 64 << 20
+_ROOM_FOR_TRIAL = 1 << 20
 _FEW_INODES = 10_000
+_INODES = "files that the run's directory has room for"
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _FAILING = frozenset((errno.EIO, errno.ESTALE, errno.ENOTCONN))
@@ -51,7 +53,7 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
     what = "room in the run's directory"
     failed = write_trial(context.run_dir)
     if failed is not None:
-        return (_row(context, "files.space", what, _refusal(context.run_dir, failed)),)
+        return (_refused_row(context, what, failed),)
     try:
         space = space_of(context.run_dir)
     except OSError as error:
@@ -59,7 +61,19 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
     found = _row(context, "files.space", what, judge_space(space))
     if not space.inodes:
         return (found,)
-    return (found, _row(context, "files.inodes", "files that the run's directory has room for", judge_inodes(space)))
+    return (found, _row(context, "files.inodes", _INODES, judge_inodes(space)))
+
+
+def _refused_row(context: NodeContext, what: str, failed: OSError) -> CheckRow:
+    """The system calls it the same where a disk has no space and where it has no inodes left."""
+    try:
+        space = space_of(context.run_dir) if failed.errno == errno.ENOSPC else Space(0, 0)
+    except OSError:  # what is known is said: that nothing can be written
+        space = Space(0, 0)
+    if space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL:
+        found = Finding(f"{context.run_dir}: 0 free of {space.inodes:,}", BAD, "remove files that are not needed")
+        return _row(context, "files.inodes", _INODES, found)
+    return _row(context, "files.space", what, _refusal(context.run_dir, failed))
 
 
 def judge_space(space: Space) -> Finding:

@@ -21,7 +21,7 @@ _WHY = {
     "INIT": "the subnet manager has not configured it",
     "ARMED": "the subnet manager has not activated it",
 }
-_NICS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Path"}
+_NICS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Path", "Unspecified": "EFA"}
 _PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 _KERNEL_OF_DMABUF = (5, 12)
 
@@ -72,9 +72,9 @@ def _ports_text(ports: Sequence[FabricPort]) -> str:
 def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
     """Whether the NICs can read the GPUs' memory: by a module, or by dma-buf of the open kernel modules. Nothing where
     it does not matter, or where the GPUs, like those for games, cannot do it at all."""
-    usable = [port for port in ports if port.state == ACTIVE and port.layer in ("InfiniBand", "Ethernet")]
     models = driver_models(context)
-    if context.nodes < 2 or not usable or not models or any("GeForce" in model or not model for model in models):
+    is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
+    if context.nodes < 2 or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
         return None
     what = "GPUDirect RDMA"
     loaded = [name for name in _PEER_MODULES if os.path.isdir(context.path("sys", "module", name))]
@@ -84,6 +84,13 @@ def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRo
         return context.row("fabric.gpudirect", what, "by dma-buf", OK)
     hint = "data goes through the host's memory, and is slower: have nvidia-peermem loaded"
     return context.row("fabric.gpudirect", what, "no nvidia-peermem, no dma-buf", WARNING, hint)
+
+
+def _is_fast(port: FabricPort) -> bool:
+    """Whether it is one for data between GPUs: InfiniBand, or RoCE from 100 Gb/s on; many others are for the network
+    that users log in by."""
+    is_fast = port.layer == "InfiniBand" or (port.layer == "Ethernet" and port.rate_gbps >= 100)
+    return is_fast and port.state == ACTIVE
 
 
 def _has_dmabuf(context: NodeContext) -> bool:

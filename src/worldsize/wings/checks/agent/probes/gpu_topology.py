@@ -10,17 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from worldsize.common.named_tuple import TypeAlias
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.program import execute, find_nvidia_smi
 from worldsize.wings.checks.agent.gpu.reader import Execute, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 _ID, _WHAT = "gpu.topology", "connections between GPUs"
-_LIMIT = 8.0
+_LIMIT = 4.0
 _MOST_WORDS = 4
-Pairs = Mapping["tuple[int, int]", str]
+
+Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
 def probe(context: NodeContext, run: Execute = execute) -> ProbeResult:
@@ -36,13 +39,18 @@ def probe(context: NodeContext, run: Execute = execute) -> ProbeResult:
 
 
 def topology_result(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs, links: Sequence[NvLinks]) -> ProbeResult:
-    """What the connections mean. Divided GPUs have no NVLink by design, so there nothing is judged."""
+    """What the connections mean, for the GPUs that the ranks see. Divided GPUs have no NVLink by design, so there
+    nothing is judged."""
     facts = {
         "topology": {
             "pairs": {f"{first}-{second}": kind for (first, second), kind in pairs.items()},
             "nvlinks": {str(each.gpu): [each.up, each.all] for each in links},
         }
     }
+    gpus = visible_gpus(gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
+    numbers = {gpu.number for gpu in gpus}
+    pairs = {pair: kind for pair, kind in pairs.items() if numbers.issuperset(pair)}
+    links = [each for each in links if each.gpu in numbers]
     if any(gpu.mig for gpu in gpus) or (not pairs and not links):
         return ProbeResult((), facts)
     row = _links_row(context, links) or _pairs_row(context, gpus, pairs) or _width_row(context, gpus)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
-from worldsize.wings.checks.agent.gpu.drivers import driver_models, has_nvidia, other_devices
+from worldsize.wings.checks.agent.gpu.drivers import driver_models, has_graphics, has_nvidia, other_devices
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
@@ -57,13 +57,12 @@ def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> 
     asked = asked_gpus(context)
     if report.failure:
         return _unread_row(context, report.failure, asked)
-    answering = [gpu for gpu in report.gpus if not gpu.fault]
-    units = visible_units(answering, context.environ.get("CUDA_VISIBLE_DEVICES"))
+    units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))
     silent = (*report.missing, *(f"GPU {gpu.number}: {gpu.fault}" for gpu in seen if gpu.fault))
     if asked is not None and units < asked:
         hint = _why_fewer(context, report, units, silent)
         return context.row("gpu.count", _WHAT, f"{units} of {asked}", BAD, hint)
-    if not units:
+    if not units and not silent:
         return None
     if silent:
         value = f"{units} answer; {silent[0]}"
@@ -104,12 +103,11 @@ def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckR
     """No GPU could be read: bad where it is certain that programs see none either, and the job asks for some."""
     nvidia, other = has_nvidia(context), other_devices(context)
     hint = next((hint for words, hint in _SAYS_NONE.items() if words in failure), "")
-    if (asked and not other) or (nvidia and asked):
-        if hint:
-            return context.row("gpu.count", _WHAT, f"0 of {asked}: {failure}", BAD, hint)
-        if not nvidia and os.uname().sysname == "Linux":
-            hint = "ask for nodes with GPUs; a container needs --gpus all (Docker) or --nv (Apptainer)"
-            return context.row("gpu.count", _WHAT, f"0 of {asked}: no NVIDIA driver, no device files", BAD, hint)
+    if asked and hint and (nvidia or not other):
+        return context.row("gpu.count", _WHAT, f"0 of {asked}: {failure}", BAD, hint)
+    if asked and not nvidia and not other and not has_graphics(context) and os.uname().sysname == "Linux":
+        hint = "ask for nodes with GPUs; a container needs --gpus all (Docker) or --nv (Apptainer)"
+        return context.row("gpu.count", _WHAT, f"0 of {asked}: no NVIDIA driver, no device files", BAD, hint)
     if other and not nvidia:
         return context.row("gpu.count", _WHAT, other, UNKNOWN, "only GPUs of NVIDIA are counted")
     return context.row("gpu.count", _WHAT, failure, UNKNOWN, "execute nvidia-smi on this node to see why")

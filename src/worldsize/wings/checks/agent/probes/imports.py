@@ -5,7 +5,6 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +16,7 @@ from worldsize.wings.checks.agent.readers.asked_values import asked_number, aske
 from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
+from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 LIMIT = 55.0
@@ -35,14 +35,14 @@ def probe(context: NodeContext) -> ProbeResult:
     if program is None:
         return ProbeResult()
     try:
-        python = find_python(program, context.environ)
+        python = find_python(program, context.environ, rank_directory(context))
     except OSError as error:
         return ProbeResult((_missing_row(context, program, error),))
     if python is None:
         return ProbeResult()
     try:
         trial = try_imports(
-            python, context.environ, _directory(context), _modules(context), _asks_torch(context), LIMIT
+            python, context.environ, rank_directory(context), _modules(context), _asks_torch(context), LIMIT
         )
     except OSError as error:
         return ProbeResult((_missing_row(context, python, error),))
@@ -50,7 +50,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def _tried(context: NodeContext, python: str) -> ImportTrial:
-    return try_imports(python, context.environ, _directory(context), _modules(context), _asks_torch(context), LIMIT)
+    return try_imports(python, context.environ, rank_directory(context), _modules(context), _asks_torch(context), LIMIT)
 
 
 def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
@@ -139,9 +139,3 @@ def _modules(context: NodeContext) -> Sequence[str]:
 
 def _asks_torch(context: NodeContext) -> bool:
     return asked_text(context.asked, "framework") in _WITH_TORCH or "torch" in _modules(context)
-
-
-def _directory(context: NodeContext) -> str:
-    """Where ranks start."""
-    code = os.path.join(context.run_dir, "code")
-    return code if os.path.isdir(code) else context.run_dir

@@ -16,7 +16,8 @@ from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_paths
 from worldsize.wings.checks.agent.readers.disk_space import error_words
-from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts
+from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
+from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING
 
 _ID, _WHAT = "files.inputs", "the job's files"
@@ -25,9 +26,8 @@ OUTPUT = "output"
 """How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
 
 _MISSING = frozenset((errno.ENOENT, errno.ENOTDIR))
+_MISSING_HINT = "mount its file system on this node, or put the path right"
 _MENDS = {
-    errno.ENOENT: "mount its file system on this node, or put the path right",
-    errno.ENOTDIR: "mount its file system on this node, or put the path right",
     errno.EACCES: "let this user read it: its mode, or that of a directory above it",
     errno.ENOTCONN: "the program that mounts it has ended on this node: have it mounted anew",
     errno.ESTALE: "the file server does not know this node's mount any more: have it mounted anew",
@@ -42,6 +42,7 @@ class PathState(NamedTuple):
     mount    what it lies on, None where that is not known
     failed   why it cannot be used
     refused  whether this user can write where the job writes
+    lacking  the directory that /etc/fstab has mounted, and that nothing is mounted on; "" as a rule
     """
 
     kind: str
@@ -49,6 +50,7 @@ class PathState(NamedTuple):
     mount: Mount | None = None
     failed: OSError | None = None
     refused: bool = False
+    lacking: str = ""
 
 
 def probe(context: NodeContext) -> ProbeResult:
@@ -57,10 +59,17 @@ def probe(context: NodeContext) -> ProbeResult:
     if not paths:
         return ProbeResult()
     mounts = read_mounts(context.root)
-    states = [(key, path, state_of(key, _absolute(context, path), mounts)) for key, path in paths]
+    states = [(key, path, _state(context, key, path, mounts)) for key, path in paths]
     facts = {key: _fact(state) for key, _, state in states}
     value, verdict, hint = judge_states(states)
     return ProbeResult((context.row(_ID, _WHAT, value, verdict, hint),), {"paths": facts})
+
+
+def _state(context: NodeContext, key: str, path: str, mounts: Sequence[Mount]) -> PathState:
+    path = os.path.join(rank_directory(context), path)
+    state = state_of(key, path, mounts)
+    is_whole = state.entries or state.kind == "error" or not mounts
+    return state if is_whole else state._replace(lacking=unmounted_point(path, mounts, context.root))
 
 
 def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
@@ -104,19 +113,20 @@ def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str
 
 def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
     named = f"{key}: {mask_text(printable_text(path))[:_LONGEST]}"
+    mount = f"mount {printable_text(state.lacking)[:_LONGEST]} on this node: it stands in /etc/fstab"
+    if state.kind == "missing":
+        verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may make the directory itself
+        return f"{named} is missing", verdict, mount if state.lacking else _MISSING_HINT
     if state.failed is not None:
-        why = "is missing" if state.kind == "missing" else f"cannot be read: {error_words(state.failed)}"
+        why = f"cannot be read: {error_words(state.failed)}"
         return f"{named} {why}", BAD, _MENDS.get(state.failed.errno or 0, "ask the site's administrators about it")
     if state.refused:
         return f"{named} cannot be written", WARNING, "let this user write there, or name another directory"
+    if state.lacking:
+        return f"{named} is empty, and {state.lacking[:_LONGEST]} is not mounted", WARNING, mount
     return "", OK, ""
 
 
 def _fact(state: PathState) -> list[object]:
     source, kind = (state.mount.source, state.mount.kind) if state.mount else ("", "")
     return [state.kind, state.entries, mask_text(source)[:_LONGEST], kind[:_LONGEST]]
-
-
-def _absolute(context: NodeContext, path: str) -> str:
-    """Ranks start in the run's code."""
-    return os.path.join(context.run_dir, "code", path)

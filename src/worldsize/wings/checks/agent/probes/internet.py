@@ -16,6 +16,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
 from worldsize.wings.checks.agent.readers.disk_space import error_words
+from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 LIMIT = 5.0
@@ -25,7 +26,9 @@ _ID, _WHAT = "network.internet", "the internet"
 _MOST_HOSTS, _MOST_SAID = 20, 4
 _HINT = "fetch it before the run: `stage:` in the job file, or an input by its address; or set the node's https_proxy"
 
-Connect = Callable[[str, int, float], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Connect = Callable[[str, int, float], None]
 
 _CACHES = {
     "huggingface.co": (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("HOME", ".cache/huggingface/hub")),
@@ -149,11 +152,6 @@ def _answer(target: Target, connect: Connect, limit: float) -> str:
     except ValueError:  # a name that is none: too long, or with signs that no name has (UnicodeError)
         return "it is no host's name"
     return ""
-
-
-def open_connection(host: str, port: int, seconds: float) -> None:
-    """Open a TCP connection and close it. Raises OSError, UnicodeError."""
-    socket.create_connection((host, port), seconds).close()
 
 
 def is_unused(host: str, environ: Mapping[str, str]) -> bool:

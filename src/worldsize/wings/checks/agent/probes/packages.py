@@ -18,6 +18,7 @@ from worldsize.wings.checks.agent.readers.python_files import (
     package_directories,
     read_python,
 )
+from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 
 _COMPARED = frozenset((
     "torch", "torchvision", "pytorch-lightning", "lightning", "accelerate", "transformers", "datasets", "deepspeed",
@@ -33,7 +34,7 @@ def probe(context: NodeContext) -> ProbeResult:
     """Its facts: python (only with all three numbers), python_minor, packages. None where the files do not tell."""
     program = asked_text(context.asked, "python")
     try:
-        path = find_python(program, context.environ) if program else None
+        path = find_python(program, context.environ, rank_directory(context)) if program else None
     except OSError:  # that there is no such program is what `imports` says
         path = None
     if path is None:

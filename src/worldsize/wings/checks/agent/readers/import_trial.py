@@ -16,10 +16,16 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
 
 _PROGRAM = r"""
-import json, sys
+import os, sys
+
+first = sys.path.pop(0)  # the job's directory may have a json.py of its own
+import json
+sys.path.insert(0, first)
+mark, asked, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+sys.argv[1:] = []
 
 def say(**value):
-    sys.__stdout__.write("\n" + sys.argv[1] + json.dumps(value) + "\n")
+    sys.__stdout__.write("\n" + mark + json.dumps(value) + "\n")
     sys.__stdout__.flush()
 
 def attempt(function):
@@ -29,7 +35,7 @@ def attempt(function):
         return None
 
 say(python="%d.%d.%d" % sys.version_info[:3])
-for name in sys.argv[3:]:
+for name in names:
     say(begun=name)
     try:
         __import__(name)
@@ -38,7 +44,7 @@ for name in sys.argv[3:]:
         missing = getattr(error, "name", None)
         say(module=name, kind=type(error).__name__, is_import=isinstance(error, ImportError),
             missing=missing if isinstance(missing, str) else "", text=(lines[-1] if lines else "")[-300:])
-if sys.argv[2] == "torch":
+if asked == "torch":
     say(begun="torch")
     torch = attempt(lambda: __import__("torch"))
     if torch is not None:
@@ -52,6 +58,7 @@ if sys.argv[2] == "torch":
             "gloo": attempt(lambda: bool(torch.distributed.is_gloo_available())),
         })
 say(end=True)
+os._exit(0)  # without waiting for threads that something has started
 """
 
 _MOST_BYTES = 1 << 20

@@ -45,6 +45,17 @@ def mount_of_path(path: str, mounts: Sequence[Mount]) -> Mount | None:
     return mounts[max(holding)[1]] if holding else None
 
 
+def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
+    """The directory above the absolute path, or itself, that /etc/fstab has mounted at each start, and that nothing is
+    mounted on now; "" where there is none."""
+    text = read_if_possible(os.path.join(root, "etc/fstab"), _MOST_BYTES).decode("utf-8", "surrogateescape")
+    lines = [line.split() for line in text.split("\n") if not line.lstrip().startswith("#")]
+    points = [_plain(words[1]) for words in lines if len(words) > 3 and "noauto" not in words[3].split(",")]
+    mounted = {mount.point for mount in mounts}
+    holding = [point for point in points if point.startswith("/") and point not in mounted and _holds(point, path)]
+    return max(holding, key=len, default="")
+
+
 def _mount_of(line: str) -> Mount | None:
     """`36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`: the optional fields end with the dash."""
     before, dash, after = line.partition(" - ")

@@ -36,13 +36,14 @@ class PythonFiles(NamedTuple):
     system: bool = True
 
 
-def find_python(program: str, environ: Mapping[str, str]) -> str | None:
-    """The path of the Python that a command line with this first word starts; None where it cannot be told.
+def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:
+    """The path of the Python that a command line with this first word starts in `directory`; None where it cannot be
+    told.
 
     The word is Python itself or a script with a Python in its first line, such as torchrun. Raises OSError where there
     is no such program.
     """
-    path = find_program(program, environ)
+    path = find_program(os.path.join(directory, program) if os.sep in program else program, environ)
     if _NAME.fullmatch(os.path.basename(path)):
         return path if read_if_possible(path, 2) != b"#!" else None  # pyenv's are scripts of bash
     named = _interpreter(read_if_possible(path, 1024))

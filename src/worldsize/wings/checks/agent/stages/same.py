@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.hardware import hardware_rows
 from worldsize.wings.checks.agent.judgement.mounts import path_rows
 from worldsize.wings.checks.agent.judgement.variables import variable_rows
@@ -30,7 +31,7 @@ class SameStage:
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
         """The rows of what differs, and one for each comparison in which nothing does."""
         nodes = cluster.nodes
-        if len(nodes) < 2 or cluster.asked.get("virtual"):
+        if not are_real_nodes(cluster):
             return ()
         return (
             *version_rows(nodes, cluster.asked),

@@ -1,6 +1,6 @@
 """Sizes of Azure's virtual machines for training: what each has.
 
-Read, not measured: Microsoft's pages of the sizes, as of 2026. In their names, an `r` after the number of cores means a
+Read in public descriptions of the sizes, not seen on machines. In their names, an `r` after the number of cores means a
 network of its own for RDMA. A size that is missing here is not judged.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).

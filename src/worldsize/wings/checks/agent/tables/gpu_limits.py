@@ -1,7 +1,7 @@
 """From which value on a GPU is not as it should be, and the reasons for a lower clock.
 
 Read, not measured: the bits are NVML's (nvmlClocksEventReasons). Which of them are harmless is what Azure's health
-checks for nodes accept (Azure/azurehpc-health-checks, check_gpu_clock_throttling), tested by bits and not for equality.
+checks for nodes accept (Azure/azurehpc-health-checks), tested by bits and not for equality.
 The limit for memory in use before a job is that of Meta's gcm (facebookresearch/gcm, 15 MiB).
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).

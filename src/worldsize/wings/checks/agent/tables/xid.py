@@ -1,6 +1,6 @@
 """What an Xid, an error that NVIDIA's driver writes into the kernel's log, asks for.
 
-Read, not measured: merged from AWS' table for HyperPod and ParallelCluster, which follows NVIDIA's Xid document (r590),
+Read, not measured: merged from AWS' table of Xids for its clusters, which follows NVIDIA's Xid document (r590),
 the catalogue of leptonai/gpud, and the list for which Azure/azurehpc-health-checks fails a node. Where they disagree,
 the milder one stands here: of 63 and 92, Azure fails the node, the others note them.
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 _WORD = 4
 """`port_xmit_data` counts words of four bytes (Linux, Documentation/ABI/stable/sysfs-class-infiniband)."""
-_LONGEST = 64
+_LONGEST = 20
+"""Digits of the greatest number that the kernel counts to."""
 _MOST_PORTS = 256
 
 
@@ -51,6 +52,6 @@ def _names(path: str) -> list[str]:
 def _number(path: str) -> int | None:
     try:
         with open(path, "rb") as file:
-            return int(file.read(_LONGEST))
+            return int(file.read(_LONGEST + 1))
     except (OSError, ValueError):  # a port without this counter, or one that the driver refuses to read
         return None

@@ -31,7 +31,9 @@ _INIT_FAILED = re.compile(r"select: init returned failure for component (\w{1,32
 _FOUND = re.compile(r"components_register: found loaded component (\w{1,32})")
 _USED = re.compile(r"mca: bml: Using (\w{1,32}) btl for send to \[\[[0-9]+,[0-9]+\],[0-9]+\] on node (\S{1,255})")
 _PROVIDER = re.compile(r"mtl:ofi:prov(?:ider)?: (\S{1,64})")
-_UCX_PATHS = re.compile(r"UCX +INFO +.{0,200}?(inter-node |intra-node |self |)(?:cfg#[0-9]+|ep_cfg\[[0-9]+\]:?) ?tag\(([^)]{0,300})\)")
+_UCX_PATHS = re.compile(
+    r"UCX +INFO +.{0,200}?(inter-node |intra-node |self |)(?:cfg#[0-9]+|ep_cfg\[[0-9]+\]:?) ?tag\(([^)]{0,300})\)"
+)
 _UCX_VARIABLES = re.compile(r"UCX_\* env variables?: (.{1,500})")
 _UCX_SETTING = re.compile(r"(UCX_[A-Z0-9_]{1,40})=(\S{0,100})")
 

@@ -24,10 +24,12 @@ TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
 
 def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
     """One row for each node where something is not right or not known, and one for all others that chose the same."""
-    rows, good = [], []
+    rows: list[CheckRow] = []
+    good: list[CheckRow] = []
     for node in nodes:
         row = _row(node, answer_of(node))
-        (good if row.verdict == OK else rows).append(row)
+        if row is not None:
+            (good if row.verdict == OK else rows).append(row)
     for value in dict.fromkeys(row.value for row in good):
         number = sum(row.value == value for row in good)
         rows.append(CheckRow("", ROW_ID, _WHAT, f"{value}, {number} {'node' if number == 1 else 'nodes'}", OK))
@@ -88,14 +90,16 @@ def _only_tcp(allowed: str) -> bool:
     return "tcp" in ways and not allowed.startswith("^") and not any(_is_rdma(way) or way == "all" for way in ways)
 
 
-def _row(node: CheckedNode, answer: NodeAnswer) -> CheckRow:
+def _row(node: CheckedNode, answer: NodeAnswer) -> CheckRow | None:
+    """Without a fabric there is no better way than TCP: what is not known does not matter there."""
+    fabric = best_kind(active_ports(node.facts))
     if not answer.mpi:
         hint = answer.mpi_failure or "Open MPI said nothing that is understood"
-        return CheckRow(node.label, ROW_ID, _WHAT, "not known", UNKNOWN, hint)
+        return CheckRow(node.label, ROW_ID, _WHAT, "not known", UNKNOWN, hint) if fabric else None
     way, words = chosen_way(answer.mpi)
-    fabric = best_kind(active_ports(node.facts))
     if not way:
-        return CheckRow(node.label, ROW_ID, _WHAT, words or "not known", UNKNOWN, "its lines do not prove the way")
+        verdict, hint = (UNKNOWN, "its lines do not prove the way") if fabric else (OK, "")
+        return CheckRow(node.label, ROW_ID, _WHAT, words or "not known", verdict, hint)
     if way == TCP and fabric:
         verdict = BAD if fabric in (INFINIBAND, OMNI_PATH) else WARNING
         return CheckRow(node.label, ROW_ID, _WHAT, f"TCP ({words})", verdict, _unused(node, answer, fabric))

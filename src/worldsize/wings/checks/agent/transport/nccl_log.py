@@ -34,6 +34,12 @@ _MAX_VALUES = 100
 _Match = Any
 
 
+def complete_lines(text: str) -> list[str]:
+    """The lines of a log that may end anywhere. Half a line proves something else than the whole: `…/GDR` is not
+    `…/GDRDMA`."""
+    return text.split("\n")[:-1]
+
+
 def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
     """What these lines of one process, or of several whose lines are mixed, prove."""
     state: dict[str, Any] = {"paths": {}, "variables": {}}

@@ -14,17 +14,19 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 JOB = "the job"
 IMAGE = "the image"
 NODE = "the node's environment"
+CONTAINER = "the container's environment"
 
 _LIMIT = 1 << 20
 _CONTAINER_FILES = ((".dockerenv",), ("run", ".containerenv"))
-"""Files by which Docker and Podman mark a container. Its environment is the image's, but for what the job sets."""
+"""Files by which Docker and Podman mark a container. The environment of its first process is the image's, and what was
+given to it from outside; whoever may not read that cannot tell."""
 _IMAGE_ENVIRONMENT = (".singularity.d", "env")
 """Apptainer passes the host's environment on: there only the image's own files prove that a variable is its own."""
 
 
 def variable_origins(names: Iterable[str], context: NodeContext) -> dict[str, str]:
-    """Where these variables come from: JOB, IMAGE, NODE, or the file of NCCL's that sets them. One of which nothing is
-    found is missing."""
+    """Where these variables come from: JOB, IMAGE, CONTAINER, NODE, or the file of NCCL's that sets them. One of
+    which nothing is found is missing."""
     found = {name: _origin(name, context) for name in names}
     return {name: origin for name, origin in found.items() if origin}
 
@@ -34,8 +36,10 @@ def _origin(name: str, context: NodeContext) -> str:
         return JOB
     if name not in context.environ:
         return _in_file(name, context)
-    in_container = any(os.path.exists(context.path(*file)) for file in _CONTAINER_FILES)
-    return IMAGE if in_container or _in_image(name, context) else NODE
+    if any(os.path.exists(context.path(*file)) for file in _CONTAINER_FILES):
+        first = _text(context.path("proc", "1", "environ"))
+        return (IMAGE if f"\0{name}=" in f"\0{first}" else NODE) if first else CONTAINER
+    return IMAGE if _in_image(name, context) else NODE
 
 
 def _job_variables(asked: Mapping[str, Any]) -> Iterable[str]:

@@ -38,7 +38,7 @@ def active_ports(facts: Mapping[str, Any]) -> list[Port]:
 def _port(value: Mapping[str, Any]) -> Port | None:
     device = str(value.get("device", ""))
     layer = str(value.get("layer", "")).lower().replace("-", "")
-    kind = EFA if device.startswith(_EFA_NAMES) and layer != "infiniband" else _LAYERS.get(layer)
+    kind = _LAYERS.get(layer) or (EFA if device.startswith(_EFA_NAMES) else None)
     if kind is None or str(value.get("state", "")).split(":")[-1].strip().upper() != "ACTIVE":
         return None
     rate = value.get("rate_gbps")
