@@ -41,7 +41,7 @@ class ComputeSettings(NamedTuple):
     options         what else its table says, for the compute of its type
     envs_dir        where environments are built for it, if not where the configuration says
     virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
-    check           nodes are checked before ranks start, where that is of use
+    check           False: nodes are not checked before ranks start, where that would be of use
     """
 
     name: str = LOCAL
@@ -58,7 +58,7 @@ class ComputeSettings(NamedTuple):
     options: Mapping[str, Any] = {}
     envs_dir: str | None = None
     virtual_packages: tuple[str, ...] = ()
-    check: bool = True
+    check: bool | None = None
 
     @property
     def own_runs_dir(self) -> str | None:

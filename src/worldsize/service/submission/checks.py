@@ -25,7 +25,7 @@ def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFac
     """Whether the agents have something to check: asked for, or by itself on several real nodes and on real GPUs."""
     if request.check is not None:
         return bool(request.check)
-    if plan.batch is not None or plan.rehearsal is not None or not request.config.computes[plan.compute].check:
+    if plan.batch is not None or plan.rehearsal is not None or request.config.computes[plan.compute].check is False:
         return False
     several = len(plan.nodes) > 1
     return (several and not facts.shared_host) or bool(plan.gpus and not (several and facts.shared_host))
@@ -35,7 +35,7 @@ def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: Comp
     """What is wrong with the job's Python script, as far as its text shows it; nothing for a single rank."""
     if plan.world_size == 1 or request.check is not None or plan.batch is not None or ".py" not in job.command:
         return []
-    if not request.config.computes[plan.compute].check:
+    if request.config.computes[plan.compute].check is False:
         return []
     checks = find_provider("checks")
     return list(checks.script_notices(request, job, plan, facts)) if checks else []
