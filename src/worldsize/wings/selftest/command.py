@@ -32,6 +32,7 @@ _EXAMPLES = """examples:
   worldsize selftest --compute lab --nodes 4 --minutes 30
   worldsize selftest --compute lab -k cancel          the tests whose names hold this word"""
 _INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MINUTES, _NODES = 15, 2
 _RESERVE, _LAST_RESERVE = 0.1, 0.05
 """Shares of the time: before its end no test is begun, and what still runs is ended."""
@@ -72,7 +73,7 @@ def selftest(options: argparse.Namespace) -> int:
     try:
         done = _run(options, settings, compute, private, environ)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what was started is ended, however impatient somebody is
+        _ignore_signals()
         left += remove_private_place(compute, private)
         for each in left:
             report(f"left behind: {each}")
@@ -107,8 +108,14 @@ def _hear_signals() -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, interrupt)
+
+
+def _ignore_signals() -> None:
+    """What was started is ended, which takes its time, however impatient somebody is."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _run(
@@ -138,6 +145,7 @@ def _run(
     try:
         run.follow()
     except KeyboardInterrupt:
+        _ignore_signals()
         report("ending what was started")
         interrupted = True
         run.end()
