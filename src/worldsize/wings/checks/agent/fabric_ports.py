@@ -88,7 +88,7 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 
 def _word(path: str) -> str:
-    """ "ACTIVE" of "4: ACTIVE"."""
+    """The word that a number stands for: ACTIVE of "4: ACTIVE"."""
     return first_text(path).rpartition(":")[2].strip()[:40]
 
 

@@ -120,9 +120,10 @@ class Preparation:
 
 
 def _task(launch: NodeLaunch, address: str) -> NodeTask:
-    """What the node program is to do on this node, which others reach at `address`."""
+    """What the node program is to do on this node, which others reach at `address`. Its environment is a rank's, but
+    shows all of the node's GPUs where each rank would see its own alone."""
     plan, told = launch.plan, launch.plan.options["check"]
-    environ = next(launch.ranks()).environment
+    environ = next(launch._replace(plan=plan._replace(visible_devices=False)).ranks()).environment
     return NodeTask(
         launch.node.node_rank,
         tuple(host.name for host in launch.world.hosts),

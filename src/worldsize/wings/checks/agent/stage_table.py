@@ -29,7 +29,7 @@ _ALL_FACTS = ("system", "packages", "inputs", "gpus", "gpu_topology", "fabric", 
 _TORCH = ("gpus", "fabric", "imports", "system")
 
 STAGES = (
-    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware"), "the same on all nodes",
+    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware", "files.inputs"), "the same on all nodes",
                reads=_ALL_FACTS),
     StageEntry("listen", (), "listening"),
     StageEntry("reach", ("network.names", "network.port", "network.latency", "network.interface", "clock"),

@@ -6,6 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
+import re
 
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
@@ -56,6 +57,14 @@ def has_nvidia(context: NodeContext) -> bool:
     """Whether there is any sign of a GPU of NVIDIA, or of its driver."""
     driver = context.path("proc", "driver", "nvidia", "version")
     return bool(nvidia_device_files(context)) or os.path.exists(driver)
+
+
+def count_amd_gpus(context: NodeContext) -> int:
+    """AMD's GPUs that this process may use: the kernel hides those of other jobs' control groups. Processors stand in
+    the same list, without SIMD units."""
+    at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
+    texts = (first_text(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
+    return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
 
 
 def has_graphics(context: NodeContext) -> bool:

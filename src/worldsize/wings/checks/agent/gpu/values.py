@@ -18,8 +18,8 @@ def number(text: str) -> int | None:
 
 
 def known(text: str) -> str:
-    """The text; "" where it says that there is no value."""
-    word = text.strip().strip("[]")
+    """The text, fit for a row; "" where it says that there is no value."""
+    word = plain(text).strip("[]")
     if word in ("", "N/A", "Not Supported", "Not Found", "Unknown Error") or word in _FAULTS:
         return ""
     return "" if word.startswith(("Requested functionality", "Insufficient Permissions", "ERR!")) else word

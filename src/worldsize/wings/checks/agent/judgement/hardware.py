@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import value_text
 from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
 
 _MEMORY_SHARE = 0.95
@@ -59,7 +60,7 @@ def _gpus(node: CheckedNode) -> str | None:
     gpus = node.facts.get("gpus")
     if not isinstance(gpus, (list, tuple)):
         return None
-    models = [str(gpu.get("model") or "GPU")[:80] for gpu in gpus if isinstance(gpu, dict)]
+    models = [value_text(gpu.get("model") or "GPU") for gpu in gpus if isinstance(gpu, dict)]
     return ", ".join(f"{models.count(model)} × {model}" for model in sorted(set(models)))
 
 

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.mpi_run import measure_mpi
-from worldsize.wings.checks.agent.measure.nccl_run import measure_nccl
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.mpi_run import measure_mpi
+from worldsize.wings.checks.agent.programs.nccl_run import measure_nccl
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:

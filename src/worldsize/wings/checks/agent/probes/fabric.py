@@ -61,7 +61,7 @@ def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
 
 
 def _ports_text(ports: Sequence[FabricPort]) -> str:
-    """ "8 × InfiniBand 400 Gb/s"."""
+    """The ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
     counts: dict[str, int] = {}
     for port in ports:
         kind = f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s"

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
-from worldsize.wings.checks.agent.gpu.drivers import driver_models, has_graphics, has_nvidia, other_devices
+from worldsize.wings.checks.agent.gpu.drivers import (
+    count_amd_gpus,
+    driver_models,
+    has_graphics,
+    has_nvidia,
+    other_devices,
+)
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
@@ -59,8 +65,8 @@ def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> 
         return _unread_row(context, report.failure, asked)
     units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))
     silent = (*report.missing, *(f"GPU {gpu.number}: {gpu.fault}" for gpu in seen if gpu.fault))
-    if asked is not None and units < asked:
-        hint = _why_fewer(context, report, units, silent)
+    if asked is not None and units < asked and (silent or not _are_hidden(context, report, asked)):
+        hint = _why_fewer(context, report, silent)
         return context.row("gpu.count", _WHAT, f"{units} of {asked}", BAD, hint)
     if not units and not silent:
         return None
@@ -86,14 +92,17 @@ def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
     return context.row("gpu.count", _WHAT, f"{units} for {ranks} ranks", BAD, hint)
 
 
-def _why_fewer(context: NodeContext, report: GpuReport, units: int, silent: Sequence[str]) -> str:
+def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
+    """Whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
+    there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
+    return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
+
+
+def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -> str:
     """What makes them fewer than was asked for, and what mends it."""
     if silent:
         return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
-    variable, shown = context.environ.get("CUDA_VISIBLE_DEVICES"), sum(gpu.units for gpu in report.gpus)
-    if variable is not None and shown > units:
-        return f"CUDA_VISIBLE_DEVICES={variable[:60]} hides the others: unset it, or ask for fewer"
-    there = len(driver_models(context))
+    there, shown = len(driver_models(context)), sum(gpu.units for gpu in report.gpus)
     if there > shown:
         return f"the node has {there}, and the job may use {shown}: ask the scheduler for them (--gpus-per-node)"
     return "ask for fewer, or for other nodes"
@@ -109,5 +118,14 @@ def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckR
         hint = "ask for nodes with GPUs; a container needs --gpus all (Docker) or --nv (Apptainer)"
         return context.row("gpu.count", _WHAT, f"0 of {asked}: no NVIDIA driver, no device files", BAD, hint)
     if other and not nvidia:
-        return context.row("gpu.count", _WHAT, other, UNKNOWN, "only GPUs of NVIDIA are counted")
+        return _other_row(context, other, asked or 0)
     return context.row("gpu.count", _WHAT, failure, UNKNOWN, "execute nvidia-smi on this node to see why")
+
+
+def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
+    """GPUs of others than NVIDIA: those of AMD are counted, but what their own variables hide is not looked at."""
+    amd = count_amd_gpus(context)
+    if amd and amd >= asked:
+        return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)
+    value = f"{amd} of {asked}: AMD" if amd else other
+    return context.row("gpu.count", _WHAT, value, UNKNOWN, "their number is known for certain of NVIDIA's alone")

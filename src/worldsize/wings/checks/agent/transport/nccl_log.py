@@ -1,7 +1,8 @@
 """NCCL's INFO lines, read: `NCCL_DEBUG=INFO`, subsystems INIT, NET, ENV and GRAPH, of releases 2.18 to 2.31.
 
 Their texts are no promise of NCCL's: what is not known is passed over, so that a new release makes this say less and
-never something else. They were read in its sources and in public threads (the tests name them), not measured.
+never something else. They were read in the sources of 2.18.1 to 2.30.7 and in public threads (the tests name them), not
+measured.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -54,6 +55,9 @@ def _messages(line: str) -> Iterator[str]:
     """The messages of a line: several where two processes wrote at the same time."""
     if "NCCL" not in line:
         return
+    if line.startswith("NCCL version "):  # the only line without a host
+        yield line.strip()
+        return
     pieces = _BEGIN.split(_COLOURS.sub("", line))[1:]
     for number, piece in enumerate(pieces, 1):
         yield (_NEXT_PREFIX.sub("", piece) if number < len(pieces) else piece).strip()
@@ -61,7 +65,7 @@ def _messages(line: str) -> Iterator[str]:
 
 def _read(message: str, state: dict[str, Any]) -> None:
     word = message.split(" ", 1)[0]
-    key = "NCCL_" if word.startswith("NCCL_") else word.rstrip(":")
+    key = next((start for start in ("NCCL_", "NET/") if word.startswith(start)), word)
     for pattern, take in _LINES.get(key, ()):
         match = pattern.match(message)
         if match:
@@ -80,7 +84,9 @@ def _network(state: dict[str, Any], match: _Match) -> None:
 
 
 def _devices(state: dict[str, Any], match: _Match) -> None:
-    _add(state, "devices", re.findall(r"([\w.-]{1,64}:[0-9]{1,3}/(?:IB|RoCE))\b", match[1]))
+    """From 2.30 on a port may be followed by its rail and its plane: `mlx5_0:1:0:2/IB`."""
+    found = re.findall(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b", match[1])
+    _add(state, "devices", (f"{port}/{kind}" for port, kind in found))
 
 
 def _interfaces(state: dict[str, Any], match: _Match) -> None:
@@ -146,15 +152,15 @@ def _add(state: dict[str, Any], name: str, values: Iterable[str]) -> None:
 _TEXTS: tuple[tuple[str, str, Callable[[dict[str, Any], _Match], None]], ...] = (
     ("NCCL", r"NCCL version ([0-9][0-9.]{0,15})", _version),
     ("Using", r"Using network (\S[^\r\n]{0,60})", _network),
-    ("NET/IB", r"NET/IB ?: Using (\[.*)", _devices),
-    ("NET/IB", r"NET/IB ?: No device found", _note(NO_DEVICE)),
-    ("NET/IB", r"NET/IB ?: GPU Direct RDMA (Enabled|Disabled) for HCA", _gdr),
-    ("NET/Socket", r"NET/Socket ?: Using (\[.*)", _interfaces),
+    ("NET/", r"NET/IB ?: Using (\[.*)", _devices),
+    ("NET/", r"NET/IB ?: No device found", _note(NO_DEVICE)),
+    ("NET/", r"NET/.{1,60}? ?: GPU Direct RDMA (Enabled|Disabled) for HCA", _gdr),
+    ("NET/", r"NET/Socket ?: Using (\[.*)", _interfaces),
+    ("Count", r"Count not open libibverbs\.so\.1\b", _note(NO_VERBS)),
     ("Failed", r"Failed to open libibverbs\.so", _note(NO_VERBS)),
-    ("NET/Plugin", r"NET/Plugin ?: (?:Could not find|No plugin found|dlerror=)", _note(NO_PLUGIN)),
-    ("NET/OFI", r"NET/OFI Selected [Pp]rovider is ([A-Za-z0-9_;-]{1,40})", _provider),
-    ("GPU", r"GPU Direct RDMA (Enabled|Disabled) for HCA", _gdr),
-    ("GPU", r"GPU Direct RDMA Disabled for GPU .{1,60}\((distance [0-9]+ >=? [0-9]+)", _distance),
+    ("NET/", r"NET/Plugin ?: (?:Could not find|No plugin found|dlerror=)", _note(NO_PLUGIN)),
+    ("NET/", r"NET/OFI Selected [Pp]rovider is ([A-Za-z0-9_;-]{1,40})", _provider),
+    ("GPU", r"GPU Direct RDMA Disabled for .{1,120}?(distance [0-9]+ > [0-9]+)", _distance),
     ("Channel", r"Channel [0-9]+(?:/[0-9]+)? ?: .{1,200}? via (\S[^\r\n]{0,80})", _path),
     ("CollNet", r"CollNet [0-9]+(?:/[0-9]+)? ?: .{1,200}? via (\S[^\r\n]{0,80})", _path),
     ("NVLS", r"NVLS multicast support is available on dev [0-9]+\b(?!, transport disabled)", _nvls),

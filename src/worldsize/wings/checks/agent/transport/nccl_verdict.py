@@ -6,14 +6,14 @@ Each verdict but *unknown* needs the lines that prove it. Standard library only:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.nccl_reasons import Reason, gdr_reason, p2p_reason, socket_reason
-from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary
+from worldsize.wings.checks.agent.transport.nccl_summary import GDR_MARK, NcclSummary
 from worldsize.wings.checks.agent.transport.ports import EFA, OMNI_PATH, ROCE, Port, active_ports, best_kind
 
 ROW_ID = "transport.nccl"
@@ -82,14 +82,21 @@ def _network(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count:
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Whether TCP is several times slower for certain: not where the adapter is the one that carries TCP, too (as
-    the accelerated network of virtual machines, whose devices look like RoCE), and not on Omni-Path."""
+    """Whether TCP is several times slower for certain. On Omni-Path it need not be."""
     if fabric == EFA:
         return sum(port.kind == EFA for port in ports) >= _MANY_EFA
     if fabric == ROCE:
-        used = set(summary.interfaces)
-        return not any({port.netdev, str(answer.masters.get(port.netdev, ""))} & used for port in ports)
+        return _leaves_more_idle(ports, answer, summary)
     return fabric != OMNI_PATH
+
+
+def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSummary) -> bool:
+    """Whether RoCE ports lie idle that are twice as fast as the one that carries TCP, or that one is no RoCE port: the
+    fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
+    used = {name for interface in summary.interfaces for name in (interface, interface.split(".")[0])}
+    carrying = [port for port in ports if {port.netdev, str(answer.masters.get(port.netdev, ""))} & used]
+    idle = sum(port.gbps for port in ports if port not in carrying)
+    return not carrying or idle >= 2 * sum(port.gbps for port in carrying) > 0
 
 
 def _host_memory(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
@@ -105,18 +112,24 @@ def _host_memory(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, co
 
 
 def _no_gdr(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
-    """GPUDirect that is possible and not used. NCCL leaves it where GPU and adapter are too far apart: no mistake."""
+    """GPUDirect that is possible and not used. NCCL leaves it where GPU and adapter are too far apart, which is no
+    mistake, and which it does not say from 2.30 on: there only a variable proves one."""
     through = summary.count("NET/", "COLLNET/")
-    unused = summary.gdr == "enabled" and through and not any(path.endswith("/GDRDMA") for path in summary.paths)
+    unused = summary.gdr == "enabled" and through and not any(path.endswith(GDR_MARK) for path in summary.paths)
     reason = gdr_reason(summary, answer.origins)
-    if not unused or count < 2 or (summary.distance and reason is None):
+    if not unused or count < 2 or (reason is None and (summary.distance or not _tells_distances(node, summary))):
         return None
     because = f", because {reason.why}; {reason.mend}" if reason else "; see NCCL_NET_GDR_LEVEL"
-    return _Finding(
-        f"{_network_name(summary)} through host memory",
-        WARNING,
-        f"GPUDirect RDMA is possible, NCCL did not use it{because}",
-    )
+    hint = f"GPUDirect RDMA is possible, NCCL did not use it{because}"
+    return _Finding(f"{_network_name(summary)} through host memory", WARNING, hint)
+
+
+def _tells_distances(node: CheckedNode, summary: NcclSummary) -> bool:
+    """Only the first rank of a run names NCCL's version in all releases; torch knows it, too."""
+    torch = node.facts.get("torch")
+    version = summary.version or str(torch.get("nccl", "") if isinstance(torch, Mapping) else "")
+    numbers = version.split(".")[:2]
+    return len(numbers) == 2 and all(map(str.isdigit, numbers)) and tuple(map(int, numbers)) < (2, 30)
 
 
 def _right(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
@@ -135,7 +148,7 @@ def _between(summary: NcclSummary) -> str:
     name = _network_name(summary)
     if is_tcp(summary):
         return name
-    direct = any(path.endswith("/GDRDMA") for path in summary.paths)
+    direct = any(path.endswith(GDR_MARK) for path in summary.paths)
     known = bool(summary.count("NET/", "COLLNET/"))
     collective = next((path.split("/")[1] for path in summary.paths if path.startswith("COLLNET/")), "")
     way = "GPUDirect RDMA" if direct else "through host memory" if known else ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import CheckRow
@@ -84,6 +84,9 @@ def test_a_variable_that_did_nothing_is_no_reason() -> None:
         ([{**ROCE_PORT, "netdev": "enp8s0"}], "bad"),
         ([{**ROCE_PORT, "netdev": "eth0"}], "warning"),
         ([ROCE_PORT], "warning"),
+        ([ROCE_PORT, {**ROCE_PORT, "device": "mlx5_1", "netdev": "storage"}], "warning"),
+        ([ROCE_PORT, *({**ROCE_PORT, "device": "mlx5_%d" % n, "netdev": "r%d" % n} for n in range(1, 9))], "bad"),
+        ([{**ROCE_PORT, "rate_gbps": 0}, {**ROCE_PORT, "device": "mlx5_1", "netdev": "r1"}], "warning"),
         ([OPA_PORT], "warning"),
         (EFA_PORTS, "bad"),
         (EFA_PORTS[:1], "warning"),
@@ -95,6 +98,13 @@ def test_how_bad_sockets_are_depends_on_what_is_there(ports: Any, verdict: str) 
     row = only_row(logs.SOCKETS_DISABLED, ports=ports, masters={"enP1s1": "eth0"})
 
     assert row.verdict == verdict
+
+
+def test_a_vlan_of_a_bond_is_carried_by_the_bonds_ports() -> None:
+    text = logs.SOCKETS_DISABLED.replace("[0]eth0:", "[0]bond0.526:")
+    ports = [{**ROCE_PORT, "netdev": name} for name in ("e1", "e2")]
+
+    assert only_row(text, ports=ports, masters={"e1": "bond0", "e2": "bond0"}).verdict == "warning"
 
 
 def test_efa_without_its_plugin() -> None:
@@ -131,6 +141,20 @@ def test_gpudirect_that_is_possible_and_not_used() -> None:
     row = only_row(logs.IB_THROUGH_HOST)
 
     assert (row.verdict, row.value) == ("warning", "InfiniBand through host memory")
+
+
+def test_from_2_30_on_nothing_proves_that_gpudirect_should_have_been_used() -> None:
+    assert only_row(logs.IB_2_30_THROUGH_HOST).verdict == "ok"
+    assert only_row(logs.IB_THROUGH_HOST.replace("2.27.6", "2.29.7")).verdict == "warning"
+    assert only_row(logs.IB_THROUGH_HOST.replace("2.27.6", "2.31.1")).verdict == "ok"
+    assert only_row(logs.IB_THROUGH_HOST.replace("NCCL version", "version")).verdict == "ok"
+
+
+def test_a_rank_that_does_not_name_the_version_has_torchs() -> None:
+    one = node(logs.IB_THROUGH_HOST.replace("NCCL version", "version"))
+    one = one._replace(facts={**one.facts, "torch": {"nccl": "2.27.5"}})
+
+    assert [row.verdict for row in nccl_rows([one], 2)] == ["warning"]
 
 
 def test_gpudirect_that_a_variable_keeps_away() -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import mpi_lines as logs
+from tests.unit.wings.checks.transport import mpi_lines as logs
 
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.rows import CheckRow

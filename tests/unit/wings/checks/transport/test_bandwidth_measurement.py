@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import mpi_lines
+from tests.unit.wings.checks.transport import mpi_lines
 
-from worldsize.wings.checks.agent.measure import bandwidth, child_programs, listener
-from worldsize.wings.checks.agent.measure.child_programs import Program, last_words, read_output, run_programs
+from worldsize.wings.checks.agent.measure import bandwidth, listener
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs import child_programs, mpi_run
+from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
 
 # What PROGRAM needs of torch, and a log such as NCCL's.
 FAKE_TORCH = """
@@ -68,7 +70,7 @@ def context_of(tmp_path: Path, rank: int = 0, **environ: str) -> NodeContext:
     (tmp_path / "tmp").mkdir(exist_ok=True)
     mine = {
         "PATH": os.environ["PATH"], "PYTHONPATH": str(package.parent), "SEEN": str(tmp_path / "seen"),
-        "TMPDIR": str(tmp_path / "tmp"), "NCCL_IB_DISABLE": "1",
+        "TMPDIR": str(tmp_path / "tmp"), "NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket",
     }  # fmt: skip
     asked = {"python": sys.executable}
     return NodeContext(rank, 2, "h", "n%d" % rank, "/", {**mine, **environ}, asked, root=str(tmp_path / "root"))
@@ -107,7 +109,8 @@ def test_ranks_of_two_nodes_meet_at_a_port_of_the_head(tmp_path: Path, own_liste
     assert answers[1]["seconds"] > 0
     assert answers[0]["nccl"]["network"] == "Socket"
     assert answers[0]["nccl"]["paths"] == {}
-    assert answers[0]["origins"] == {"NCCL_IB_DISABLE": "the node's environment"}
+    assert answers[0]["nccl"]["variables"] == {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
+    assert answers[0]["origins"] == dict.fromkeys(("NCCL_NET", "NCCL_IB_DISABLE"), "the node's environment")
     assert answers[0]["speeds"] == {"eth7": 25.0}
     assert answers[0]["sent"] is None
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -168,6 +171,18 @@ def test_an_mpirun_that_says_nothing_of_it(tmp_path: Path) -> None:
     context = mpirun(tmp_path, "echo 'mpiexec: unrecognized argument oversubscribe' >&2; exit 255\n")
 
     assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "mpiexec: unrecognized argument oversubscribe"}
+
+
+def test_an_mpirun_that_hangs_is_told_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_run, "_LIMIT", 0.3)
+    ended = tmp_path / "ended"
+    context = mpirun(tmp_path, "trap 'touch %s; exit' TERM\nwhile :; do sleep 0.02; done\n" % ended)
+
+    assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "Open MPI said nothing"}
+    until = time.monotonic() + 10
+    while not ended.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ended.exists()
 
 
 def test_no_mpirun(tmp_path: Path) -> None:

@@ -13,17 +13,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.processes import find_program
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import Any, NoReturn
 from worldsize.wings.checks.agent.measure import listener
-from worldsize.wings.checks.agent.measure.child_programs import (
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.child_programs import (
     Outcome,
     Program,
     last_words,
     read_output,
     run_programs,
 )
-from worldsize.wings.checks.agent.measure.nccl_program import MARK, PROGRAM, TIMES
-from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.nccl_program import MARK, PROGRAM, TIMES
 from worldsize.wings.checks.agent.transport.counters import read_sent_bytes, sent_between
 from worldsize.wings.checks.agent.transport.nccl_log import complete_lines, parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_reasons import EXPLAINING
@@ -66,7 +66,11 @@ def _agree_on_port(order: Mapping[str, Any], deadline: float) -> int:
     with listener.connect(order["address"], order["port"], order["token"], KIND, seconds) as connection:
         connection.settimeout(seconds)
         with connection.makefile("rb") as stream:
-            return int(stream.readline(_LINE) or b"0")
+            return int(stream.readline(_LINE) or _no_port())
+
+
+def _no_port() -> NoReturn:
+    raise OSError("the head's node told no port for its ranks")
 
 
 def _free_port() -> int:
@@ -136,6 +140,10 @@ def _failure(outcome: Outcome, outputs: Sequence[str]) -> str:
 
 
 def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
+    """Variables are those of the ranks, too: NCCL follows NCCL_NET without saying so."""
+    own = {name: context.environ[name][:200] for name in EXPLAINING if name in context.environ}
+    if summary != NcclSummary():
+        summary = summary._replace(variables={**own, **summary.variables})
     names = [name for name in EXPLAINING if name in summary.variables]
     return {
         "nccl": summary._asdict() if summary != NcclSummary() else None,

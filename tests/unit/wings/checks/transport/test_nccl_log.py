@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.transport.nccl_log import parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, merge, summary_of
@@ -56,6 +56,37 @@ def test_adapters_that_are_bonded_are_all_named() -> None:
     assert parse(logs.ROCE_BONDED_PLUGIN).devices == (
         "mlx5_2:1/RoCE", "mlx5_3:1/RoCE", "mlx5_0:1/RoCE", "mlx5_1:1/RoCE",
     )  # fmt: skip
+
+
+def test_rails_and_planes_of_2_30_are_no_part_of_a_port() -> None:
+    summary = parse(logs.IB_2_30)
+
+    assert summary.devices == ("mlx5_0:1/IB", "mlx5_1:1/IB", "mlx5_2:1/IB")
+    assert summary.paths == {"NET/IB/GDRDMA": 1, "SHM": 1}
+    assert summary.links == "switch"
+
+
+def test_a_library_that_was_found_at_the_second_try_is_not_missing() -> None:
+    assert parse(logs.IB_2_30).notes == ()
+    assert parse(logs.SOCKETS_NO_VERBS_2_30).notes == ("no verbs",)
+
+
+def test_the_version_may_stand_alone() -> None:
+    assert parse(logs.ROCE).version == "2.19.3"
+
+
+def test_what_libfabrics_adapters_can() -> None:
+    line = "n1:1:1 [0] NCCL INFO NET/AWS Libfabric : GPU Direct RDMA Enabled for HCA 0 'rdmap16s27-rdm'"
+
+    assert parse(line).gdr == "enabled"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["GPU ca000 / HCA 0 (distance 7 > 4)", "GPU 3 / HCA 1f (distance 9 > 5)", "GPU 3 / NET 0 (x, distance 7 > 5)"],
+)
+def test_the_distance_in_the_forms_of_2_18_to_2_29(text: str) -> None:
+    assert parse("n1:1:1 [0] NCCL INFO GPU Direct RDMA Disabled for " + text).distance.startswith("distance")
 
 
 def test_sharp_is_seen_in_the_connections() -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.unit.wings.checks import nccl_lines as logs
+from tests.unit.wings.checks.transport import nccl_lines as logs
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.rows import CheckRow
@@ -217,7 +217,17 @@ def test_64_nodes_of_8_gpus_are_judged_within_a_second() -> None:
     ]  # fmt: skip
 
 
-JUNK: list[Any] = [None, 7, "x", [], {}, {"seconds": "1"}, {"seconds": -1}, {"size": 1e300}, {"seconds": 1e-300, "size": SIZE}]
+JUNK: list[Any] = [
+    None,
+    7,
+    "x",
+    [],
+    {},
+    {"seconds": "1"},
+    {"seconds": -1},
+    {"size": 1e300},
+    {"seconds": 1e-300, "size": SIZE},
+]
 
 
 @pytest.mark.parametrize("junk", JUNK)

@@ -16,6 +16,8 @@ from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.probes.gpus import gpus_result, probe
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
+GPUS = parse_xml(several(8))
+
 
 def count(context: NodeContext, text: str) -> CheckRow:
     (row,) = (row for row in gpus_result(context, parse_xml(text)).rows if row.id == "gpu.count")
@@ -49,8 +51,20 @@ def test_fewer_than_asked_for_is_bad(tmp_path: Path) -> None:
     put_driver(tmp_path, 8)
     row = count(node(tmp_path, {"gpus": 4}), several(2))
     assert (row.value, row.hint[:17]) == ("2 of 4", "the node has 8, a")
-    row = count(node(tmp_path, {"gpus": 4}, CUDA_VISIBLE_DEVICES="0,1,2"), several(8))
-    assert (row.value, row.hint[:28]) == ("3 of 4", "CUDA_VISIBLE_DEVICES=0,1,2 h")
+    row = count(node(tmp_path, {"gpus": 4}, CUDA_VISIBLE_DEVICES="0,1,2"), several(3))
+    assert (row.verdict, row.value) == (BAD, "3 of 4")
+
+
+def test_gpus_that_somebody_hides_by_choice_are_not_missing(tmp_path: Path) -> None:
+    row = count(node(tmp_path, {"gpus": 8, "ranks": 2, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="4,5"), several(8))
+    assert (row.verdict, row.value) == (OK, "2 × " + H100)
+    row = count(node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="4,5"), several(8))
+    assert (row.verdict, row.value) == (BAD, "2 for 8 ranks")
+    cpu = gpus_result(node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES=""), GPUS)
+    assert cpu.rows == ()
+    lost = smi(gpu_xml(), gpu_xml(uuid="GPU-b", total="GPU is lost"), gpu_xml(uuid="GPU-c"))
+    row = count(node(tmp_path, {"gpus": 2}, CUDA_VISIBLE_DEVICES="0,1"), lost)
+    assert (row.verdict, row.value) == (BAD, "1 of 2")
 
 
 def test_a_lost_gpu_that_the_job_does_not_need_is_a_warning(tmp_path: Path) -> None:
@@ -102,8 +116,22 @@ def test_a_node_of_another_maker_is_not_judged_by_a_stray_nvidia_smi(tmp_path: P
     put(tmp_path, {"dev/kfd": "", "dev/dri/renderD128": ""})
     row = count(node(tmp_path, {"gpus": 8}), NO_DRIVER)
     assert (row.verdict, row.value) == (UNKNOWN, "an AMD GPU")
+    nodes = "sys/class/kfd/kfd/topology/nodes/%d/properties"
+    put(tmp_path, {nodes % n: "cpu_cores_count 0\nsimd_count %d\n" % (0 if n < 2 else 1216) for n in range(10)})
+    row = count(node(tmp_path, {"gpus": 8}), NO_DRIVER)
+    assert (row.verdict, row.value) == (OK, "8 × AMD")
+    row = count(node(tmp_path, {"gpus": 9}), NO_DRIVER)
+    assert (row.verdict, row.value) == (UNKNOWN, "8 of 9: AMD")
     (tmp_path / "dev/kfd").unlink()
     assert count(node(tmp_path, {"gpus": 8}), NO_DRIVER).verdict == BAD
+
+
+def test_nothing_that_is_read_brings_control_characters_into_a_row(tmp_path: Path) -> None:
+    text = smi(gpu_xml(model="H100\x1b[31m\r\n" + "x" * 4000, recovery="Reset\x07", uuid="GPU-\x00"))
+    rows = gpus_result(node(tmp_path, {"gpus": 2}, CUDA_VISIBLE_DEVICES="0\x1b,7"), parse_xml(text)).rows
+    assert all(each.isprintable() and len(each) < 300 for row in rows for each in row)
+    fine = gpus_result(node(tmp_path, {"gpus": 1}), parse_xml(text)).rows
+    assert all(each.isprintable() and len(each) < 300 for row in fine for each in row)
 
 
 def test_the_whole_probe_with_a_program(tmp_path: Path) -> None:
@@ -167,6 +195,7 @@ def test_who_is_always_there_is_not_reported(tmp_path: Path) -> None:
     for processes in (
         process_xml(2, "M+C", "nvidia-cuda-mps-server", "30 MiB"),
         process_xml(2, "C", "tiny", "3 MiB"),
+        process_xml(3, "C+G", "chrome"),
         always,
     ):
         free = "80000 MiB" if processes == always else "81037 MiB"

@@ -1,10 +1,10 @@
 """Logs of NCCL of each kind, in the form of its releases 2.18 to 2.31.
 
-The forms of the lines are those of NCCL's sources and of these public threads; hosts, addresses and numbers are made
-up. NVIDIA/nccl-tests: #185 (RoCE, 2.19), #188 (sockets, 2.18), #228 (NVLS), #245 (libfabric), #373 (a plugin that
-NCCL_IB_DISABLE does not reach). NVIDIA/nccl: #1126 and #1231 (no plugin), #1151 (distance), #1537 and #1866 (GPUDirect
-that is disabled), #1584 (SHARP, 2.24), #1597 (EFA), #1925 (assigned plugins, 2.28). aws/aws-ofi-nccl: #889 (EFA).
-siderolabs/docs: #566 (2.28).
+The forms of the lines are those of NCCL's sources (2.18.1 to 2.30.7) and of public threads; hosts, addresses and
+numbers are made up. NVIDIA/nccl-tests: #185 (RoCE, 2.19), #188 (sockets, 2.18), #228 (NVLS), #245 (libfabric), #373 (a
+plugin that NCCL_IB_DISABLE does not reach). NVIDIA/nccl: #1126 and #1231 (no plugin), #1151 (distance), #1537 and #1866
+(GPUDirect that is disabled), #1584 (SHARP, 2.24), #1597 (EFA), #1925 (assigned plugins, 2.28). aws/aws-ofi-nccl: #889
+(EFA). siderolabs/docs: #566 (2.28).
 """
 
 from __future__ import annotations
@@ -39,6 +39,18 @@ IB_WITHOUT_GPUDIRECT = IB_THROUGH_HOST.replace("RDMA Enabled", "RDMA Disabled")
 IB_TOO_FAR = IB_THROUGH_HOST + (
     "n1:4001:4090 [0] NCCL INFO GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)\n"
 )
+
+IB_2_30 = """\
+n1:1:1 [0] NCCL INFO NCCL version 2.30.7+cuda13.2
+n1:1:1 [0] NCCL INFO Count not open libibverbs.so
+n1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1:0/IB [1]mlx5_1:1::3/IB [2]mlx5_2:1:1:2/IB [RO]; OOB eth0:10.0.0.1<0>
+n1:1:1 [0] NCCL INFO Using network IB
+n1:1:1 [0] NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'
+n1:1:1 [0] NCCL INFO + NVL[450.0] - NVS/0-0
+n1:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(1)/GDRDMA(PCI)
+n1:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct
+"""
+IB_2_30_THROUGH_HOST = IB_2_30.replace("/GDRDMA(PCI)", "").replace(" via SHM/direct", " via P2P/CUMEM")
 
 ROCE = """\
 n1:460770:460770 [0] NCCL INFO Bootstrap : Using enp220s0np0:11.1.128.136<0>
@@ -75,6 +87,9 @@ n1:852750:852811 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC/read
 _SOCKETS = SOCKETS_DISABLED.replace("n1:852750:852802 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n", "%s")
 _SAID = "n1:852750:852802 [0] NCCL INFO "
 SOCKETS_NO_VERBS = _SOCKETS % (_SAID + "Failed to open libibverbs.so[.1]\n")
+SOCKETS_NO_VERBS_2_30 = _SOCKETS % (
+    _SAID + "Count not open libibverbs.so\n" + _SAID + "Count not open libibverbs.so.1\n"
+)
 SOCKETS_NO_DEVICE = _SOCKETS % (_SAID + "NET/IB : No device found.\n")
 SOCKETS_NO_MATCH = _SOCKETS % (_SAID + "NCCL_IB_HCA set to mlx5_9\n" + _SAID + "NET/IB : No device found.\n")
 SOCKETS_BY_NET = _SOCKETS % (_SAID + "NCCL_NET set by environment to Socket.\n")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.child_programs import Program, last_words, read_output, run_programs
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
 from worldsize.wings.checks.agent.transport.mpi_log import VERBOSE, parse_mpi_log
 from worldsize.wings.checks.agent.transport.origins import variable_origins
 
@@ -22,6 +22,18 @@ _FOREIGN = ("SLURM_", "PMI_", "PMIX_", "OMPI_COMM_", "ORTE_", "PRTE_", "PBS_", "
 _AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT")
 _SETTINGS = ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS", "UCX_NET_DEVICES")
 _DONE = "worldsize-mpi done"
+
+_LIFELINE = """exec 3<&0
+"$@" </dev/null 3<&- &
+job=$!
+{ read -r nothing <&3; kill "$job"; } 2>/dev/null &
+watch=$!
+wait "$job"
+code=$?
+kill "$watch"
+exit "$code"
+"""
+"""mpirun, told to end when standard input ends: by itself it takes no notice, and its processes would be left."""
 
 # mpi4py has the library that ranks use; without it, the library beside mpirun is called.
 PROGRAM = f"""
@@ -64,7 +76,9 @@ def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
 
 def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
     argv = [mpirun, "-np", "2", "--oversubscribe", python, "-c", PROGRAM, *_libraries(mpirun)]
-    program = Program(argv, _environ(context.environ), os.path.join(folder, "output-mpi"))
+    program = Program(
+        ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv], _environ(context.environ), os.path.join(folder, "output-mpi")
+    )
     run_programs([program], _LIMIT)
     return read_output(program.output)
 

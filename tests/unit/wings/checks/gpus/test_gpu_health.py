@@ -16,6 +16,7 @@ from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.probes import gpu_health, gpu_topology
 from worldsize.wings.checks.agent.probes.gpu_health import health_result
 from worldsize.wings.checks.agent.probes.gpu_topology import topology_result
+from worldsize.wings.checks.agent.probes.gpus import gpus_result
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.xid import ACTIONS, HARMLESS
 
@@ -29,7 +30,7 @@ def health(root: Path, text: str, xids: list[Xid] | None = None, **environ: str)
 def test_healthy_gpus(tmp_path: Path) -> None:
     rows = health(tmp_path, several(8, active=("gpu_idle",), state="Completed"), [])
     assert {id: (row.verdict, row.value) for id, row in rows.items()} == {
-        "gpu.ecc": (OK, "none on 8 GPUs"),
+        "gpu.ecc": (OK, "none"),
         "gpu.recovery": (OK, "none"),
         "gpu.xid": (OK, "none"),
         "gpu.throttle": (OK, "none"),
@@ -217,3 +218,13 @@ def test_the_facts_of_the_connections(tmp_path: Path) -> None:
     assert result.facts["topology"]["pairs"]["0-3"] == "NV6"
     assert result.facts["topology"]["nvlinks"] == {"0": [3, 6]}
     assert gpu_topology.probe(node(tmp_path, {"gpus": 4})).rows == ()
+
+
+@pytest.mark.parametrize("driver", [440, 470, 535, 550, 570, 580])
+@pytest.mark.parametrize("active", [(), ("gpu_idle",), ("gpu_idle", "sw_power_cap"), ("applications_clocks_setting",)])
+def test_no_false_alarm_on_clean_nodes(tmp_path: Path, driver: int, active: tuple[str, ...]) -> None:
+    context = node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="0,1,2,3,4,5,6,7")
+    for said in ({}, {"state": "Completed"}, {"uncorrected": "N/A", "pending": "N/A", "failure": "N/A"}):
+        report = parse_xml(several(8, driver, active=active, **said))
+        rows = (*gpus_result(context, report).rows, *health_result(context, report, []).rows)
+        assert {row.verdict for row in rows} == {OK}
