@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.measure import greeting, listen, listener
+from worldsize.wings.checks.agent.measure import listen, listener
+from worldsize.wings.checks.agent.network import greeting
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.stages.listen import STAGE, listener_of
 
@@ -126,7 +127,7 @@ def test_a_stranger_gets_nothing(opened, sent):
 
 
 def test_a_node_with_another_token_is_refused(opened):
-    with pytest.raises(greeting.WrongPeer):
+    with pytest.raises(greeting.NoProof, match="closed the connection"):
         connected(opened, "echo", token="0" * 32)
 
 
@@ -162,7 +163,7 @@ def test_the_token_never_goes_over_the_network(opened):
 
         thread = threading.Thread(target=read)
         thread.start()
-        with pytest.raises(greeting.WrongPeer):
+        with pytest.raises(greeting.NoProof):
             listener.connect(HERE, other.getsockname()[1], opened.token, "echo", 5)
         thread.join(5)
     assert opened.token.encode() not in seen[0]
@@ -184,7 +185,7 @@ def test_a_program_that_echoes_whatever_comes_is_not_taken_for_the_node(opened):
 
 
 def test_a_server_that_never_answers_costs_no_more_than_the_timeout():
-    with socket.create_server((HERE, 0)) as silent, pytest.raises(OSError):
+    with socket.create_server((HERE, 0)) as silent, pytest.raises(greeting.NoProof):
         listener.connect(HERE, silent.getsockname()[1], "token", "echo", 0.05)
 
 

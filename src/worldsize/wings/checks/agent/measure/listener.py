@@ -17,18 +17,11 @@ from collections.abc import Callable, Mapping
 
 from worldsize.agent.control.ports import PortReservation
 from worldsize.errors import WorldsizeError
-from worldsize.wings.checks.agent.measure import greeting
+from worldsize.wings.checks.agent.network import greeting
+from worldsize.wings.checks.agent.network.greeting import ECHO, ECHO_BYTES, TIME, TIME_BYTES
 
 STRANGERS = 64
 """Connections that a listener has open beside one for each node."""
-
-ECHO = "echo"
-"""The kind of connection on which each ECHO_BYTES come back."""
-
-TIME = "time"
-"""The kind of connection on which each byte is answered by TIME_BYTES: `time.time_ns()`, the highest byte first."""
-
-ECHO_BYTES, TIME_BYTES = 64, 8
 
 _IDLE = 10.0
 """Seconds after which a connection that nothing comes from is closed."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
 from worldsize.wings.checks.agent.rows import CheckRow
 
 
@@ -35,7 +36,7 @@ def _is_on_loopback(cluster: Cluster) -> bool:
 def listener_of(node: CheckedNode) -> Mapping[str, Any] | None:
     """Where this node's listener is: `address`, `port`, `second_port` and `token`; None where it has none, or no
     address is known."""
-    answer = node.answers.get("listen") or {}
+    answer = mapping_of(node.answers.get("listen"))
     ports = answer.get("port"), answer.get("second_port")
     if not node.address or not all(map(_is_port, ports)) or not isinstance(answer.get("token"), str):
         return None

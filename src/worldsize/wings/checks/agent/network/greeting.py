@@ -19,6 +19,14 @@ try:
 except ImportError:
     from hashlib import blake2b
 
+ECHO = "echo"
+"""The kind of connection on which each ECHO_BYTES come back."""
+
+TIME = "time"
+"""The kind of connection on which each byte is answered by TIME_BYTES: `time.time_ns()`, the highest byte first."""
+
+ECHO_BYTES, TIME_BYTES = 64, 8
+
 _LONGEST = 160
 _KIND_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX = frozenset(b"0123456789abcdef")
@@ -30,12 +38,19 @@ class WrongPeer(ConnectionError):
     """What was reached is not the node with this token."""
 
 
+class NoProof(ConnectionError):
+    """Something was reached, which has not said what it is: perhaps a node that is too busy."""
+
+
 def connect(address: str, port: int, token: str, kind: str, timeout: float) -> socket.socket:
     """A connection of this kind to the node with this token, which has proved that it is that node; its timeout is
-    `timeout`. Raises WrongPeer, or another OSError, after `timeout` seconds at the latest."""
+    `timeout`. Raises WrongPeer or NoProof, or another OSError where nothing listens, after `timeout` seconds at the
+    latest."""
     deadline = time.monotonic() + timeout
-    connection = socket.create_connection((address, port), timeout)
+    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
+        connection.settimeout(timeout)
+        connection.connect((address, port))
         _prove(connection, token, kind, deadline)
         connection.settimeout(timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -48,14 +63,22 @@ def connect(address: str, port: int, token: str, kind: str, timeout: float) -> s
 def _prove(connection: socket.socket, token: str, kind: str, deadline: float) -> None:
     nonce = os.urandom(_NONCE // 2).hex().encode()
     name = kind.encode()
-    connection.sendall(b"%s %s %s\n" % (_mac(token, b"ask", nonce, name), nonce, name))
-    answer = read_exactly(connection, _MAC, deadline)
+    try:
+        connection.sendall(b"%s %s %s\n" % (_mac(token, b"ask", nonce, name), nonce, name))
+        answer = read_exactly(connection, _MAC, deadline)
+    except OSError as error:
+        raise NoProof(f"what listens at {_peer(connection)} does not answer") from error
+    if not answer:
+        raise NoProof(f"what listens at {_peer(connection)} closed the connection")
     if not compare_digest(answer, _mac(token, b"answer", nonce, name)):
         raise WrongPeer(f"another program than the check's answers at {_peer(connection)}")
 
 
 def _peer(connection: socket.socket) -> str:
-    return "{}:{}".format(*connection.getpeername()[:2])
+    try:
+        return "{}:{}".format(*connection.getpeername()[:2])
+    except OSError:
+        return "the address"  # the connection is closed already
 
 
 def accepted_kind(connection: socket.socket, token: str, is_new: Callable[[bytes], bool], timeout: float) -> str | None:

@@ -1,0 +1,117 @@
+"""A file system that is not mounted on some node: what `probes/inputs.py` saw of the job's paths, over all nodes. Pure.
+
+The directory that a file system is mounted on is there without it, and empty: so the node alone sees nothing wrong.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.probes.inputs import OUTPUT
+from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
+
+_ID, _WHAT = "files.inputs", "the same files on all nodes"
+_LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "ramfs", "overlay", "rootfs", "squashfs"))
+_MOST_SAID = 3
+_HINT = "mount there what the other nodes have mounted, or leave the node out"
+
+
+class PathSeen(NamedTuple):
+    """What a node says of one path: see the fact `paths` of `probes/inputs.py`."""
+
+    label: str
+    kind: str
+    entries: int
+    family: str
+
+
+class Complaint(NamedTuple):
+    """What is wrong on a node."""
+
+    label: str
+    value: str
+    verdict: str
+
+
+def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
+    """A row for each node whose directories differ from the others': bad where an input is empty here and is not
+    elsewhere; a warning where its file system is of another kind. Nothing is said of missing paths, which the node has
+    said itself, and nothing where all are alike."""
+    keys = dict.fromkeys(key for node in nodes for key in _paths(node))
+    found = [each for key in keys for each in _complaints(key, _seen(nodes, key))]
+    by_node: dict[str, list[Complaint]] = {}
+    for each in found:
+        by_node.setdefault(each.label, []).append(each)
+    return [_row(label, complaints) for label, complaints in by_node.items()]
+
+
+def _row(label: str, complaints: Sequence[Complaint]) -> CheckRow:
+    verdict = BAD if any(each.verdict == BAD for each in complaints) else WARNING
+    said = sorted(complaints, key=lambda each: each.verdict != BAD)
+    more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
+    return CheckRow(label, _ID, _WHAT, "; ".join(each.value for each in said[:_MOST_SAID]) + more, verdict, _HINT)
+
+
+def _complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
+    """Of one path. Outputs may be empty on some nodes, and on disks of their own."""
+    if key.startswith(OUTPUT):
+        return
+    full = [each for each in seen if each.entries]
+    for each in seen:
+        if full and not each.entries:
+            whole = "has files" if each.kind == "directory" else "is not empty"
+            value = f"{key} is empty here, and {whole} on {_others(full)}"
+            yield Complaint(each.label, value, BAD)
+    yield from _kind_complaints(key, full or seen)
+
+
+def _kind_complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
+    known = [each for each in seen if each.family]
+    usual = _usual_family([each.family for each in known])
+    for each in known:
+        if usual and each.family != usual:
+            yield Complaint(each.label, f"{key} is on {each.family} here, and on {usual} elsewhere", WARNING)
+
+
+def _usual_family(families: Sequence[str]) -> str:
+    """What most nodes have; of two that are equally frequent, the one that is no local disk; "" where neither can be
+    told to be the right one."""
+    counts = Counter(families).most_common()
+    if len(counts) < 2 or counts[0][1] > counts[1][1]:
+        return counts[0][0] if counts else ""
+    first = [family for family, count in counts if count == counts[0][1]]
+    remote = [family for family in first if family not in _LOCAL]
+    return remote[0] if len(remote) == 1 else ""
+
+
+def _others(full: Sequence[PathSeen]) -> str:
+    return full[0].label if len(full) == 1 else f"{len(full)} other nodes"
+
+
+def _seen(nodes: Sequence[CheckedNode], key: str) -> Sequence[PathSeen]:
+    """The nodes that have a directory or file there."""
+    return [each for each in (_path_seen(node, key) for node in nodes) if each is not None]
+
+
+def _path_seen(node: CheckedNode, key: str) -> PathSeen | None:
+    fact = _paths(node).get(key)
+    if not isinstance(fact, (list, tuple)) or len(fact) < 4:
+        return None
+    kind, entries, _, system = fact[:4]
+    if kind not in ("directory", "file") or type(entries) is not int or not isinstance(system, str):
+        return None
+    return PathSeen(node.label, str(kind), entries, _family(system))
+
+
+def _family(system: str) -> str:
+    """The two drivers of NFS show the same files; that of automounts is there before anything is mounted."""
+    return {"nfs4": "nfs", "autofs": ""}.get(system, system)
+
+
+def _paths(node: CheckedNode) -> dict[str, object]:
+    paths = node.facts.get("paths")
+    return paths if isinstance(paths, dict) else {}

@@ -1,0 +1,119 @@
+"""The cores that ranks may use: by their affinity, and by the quota of a control group, which no library looks at.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_number
+from worldsize.wings.checks.agent.readers.control_groups import cpu_quota
+from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
+
+_WHAT = "cores"
+_NEARLY = 0.9
+"""A quota of this share of the cores is none that anybody would notice."""
+
+
+class Cores(NamedTuple):
+    """allowed  how many the scheduler lets the process run on
+    online   how many the machine has, 0 where that is not known
+    quota    how many cores' time a control group gives; None for no limit
+    """
+
+    allowed: int
+    online: int = 0
+    quota: float | None = None
+
+    @property
+    def usable(self) -> float:
+        """As many cores' time as the process can get."""
+        return self.allowed if self.quota is None else min(self.allowed, self.quota)
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """Its rows: cpu.count, cpu.binding; none of virtual nodes, which share one machine's cores. Its fact: usable_cores,
+    the number that the affinity allows."""
+    cores = read_cores(context)
+    rows = () if context.asked.get("virtual") else judge_cores(context, cores)
+    return ProbeResult(rows, {"usable_cores": cores.allowed})
+
+
+def read_cores(context: NodeContext) -> Cores:
+    """Of this process: the ranks inherit all of it."""
+    return Cores(len(os.sched_getaffinity(0)), _online(context), cpu_quota(context.root))
+
+
+def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
+    """The rows for these cores. Where all ranks are bound to one core, that alone is said."""
+    bound = _binding_row(context, cores)
+    if bound is not None:
+        return (bound,)
+    return (_count_row(context, cores), context.row("cpu.binding", "the ranks' cores", _span(cores), OK))
+
+
+def _binding_row(context: NodeContext, cores: Cores) -> CheckRow | None:
+    """Slurm gives a task one core unless --cpus-per-task says more, and all ranks are the children of one task."""
+    ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
+    if cores.allowed != 1 or cores.online < 2 or ranks + workers < 2:
+        return None
+    who = f"all {ranks} ranks" if ranks > 1 else f"the rank and its {workers} loader workers"
+    value = f"{who} on one core of {cores.online}"
+    hint = "ask for cores: Slurm gives one without --cpus-per-task"
+    return context.row("cpu.binding", "the ranks' cores", value, WARNING, hint)
+
+
+def _count_row(context: NodeContext, cores: Cores) -> CheckRow:
+    value, hint = _complaint(context, cores)
+    if value:
+        return context.row("cpu.count", _WHAT, value, WARNING, hint)
+    return context.row("cpu.count", _WHAT, _number(cores.usable), OK)
+
+
+def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
+    """What is wrong with the number of cores, and the mend; empty texts where nothing is."""
+    ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
+    asked = asked_number(context.asked, "cores") or 0
+    usable = _number(cores.usable)
+    if cores.usable < ranks:
+        return f"{usable} for {ranks} rank{'s' * (ranks > 1)}", "ask for at least one core per rank"
+    if cores.allowed < asked:
+        return f"{usable} of {asked} that the job asks for", "look at what the scheduler has given: it binds to fewer"
+    if cores.quota is not None and cores.quota < _NEARLY * cores.allowed and not _keeps_quota(context, cores.quota):
+        value = f"{cores.allowed} are seen, and the control group gives the time of {_number(cores.quota)}"
+        return value, "set OMP_NUM_THREADS and num_workers by the quota, or raise the container's limit of cores"
+    if ranks * workers > 2 * cores.usable:
+        who = f"{ranks} ranks with {workers} loader workers each" if ranks > 1 else f"{workers} loader workers"
+        return f"{usable} for {who}", "lower num_workers, or ask for more cores"
+    return "", ""
+
+
+def _keeps_quota(context: NodeContext, quota: float) -> bool:
+    """Whether the ranks are told to use no more threads than the quota has cores for."""
+    threads = parse_digits(context.environ.get("OMP_NUM_THREADS"))
+    return threads is not None and threads * _ranks(context) <= quota
+
+
+def _ranks(context: NodeContext) -> int:
+    return asked_number(context.asked, "ranks") or 1
+
+
+def _span(cores: Cores) -> str:
+    return f"{cores.allowed} of {cores.online}" if cores.online > cores.allowed else f"{cores.allowed}"
+
+
+def _number(count: float) -> str:
+    return f"{count:.3g}" if count < 100 else f"{count:.0f}"
+
+
+def _online(context: NodeContext) -> int:
+    """The machine's own: `0-63,128-191`."""
+    text = read_if_possible(context.path("sys", "devices", "system", "cpu", "online"), 4096).decode("ascii", "replace")
+    spans = re.findall(r"(\d{1,6})(?:-(\d{1,6}))?", text)
+    return sum(int(last or first) - int(first) + 1 for first, last in spans)

@@ -1,0 +1,132 @@
+"""The job's files: whether this node sees them and this user can read them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+
+from worldsize.common.atomic_files import open_regular_file, printable_text
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_paths
+from worldsize.wings.checks.agent.readers.disk_space import error_words
+from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
+from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
+from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING
+
+_ID, _WHAT = "files.inputs", "the job's files"
+_MOST_PATHS, _MOST_ENTRIES, _MOST_SAID, _LONGEST = 500, 100, 3, 200
+OUTPUT = "output"
+"""How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
+
+_MISSING = frozenset((errno.ENOENT, errno.ENOTDIR))
+_MISSING_HINT = "mount its file system on this node, or put the path right"
+_MENDS = {
+    errno.EACCES: "let this user read it: its mode, or that of a directory above it",
+    errno.ENOTCONN: "the program that mounts it has ended on this node: have it mounted anew",
+    errno.ESTALE: "the file server does not know this node's mount any more: have it mounted anew",
+}
+
+
+class PathState(NamedTuple):
+    """What a path is on this node.
+
+    kind     "directory", "file", "other"; "missing" where it is not there, and "error" where it cannot be looked at
+    entries  of a directory, as counted up to 100; of a file, 1 unless it is empty
+    mount    what it lies on, None where that is not known
+    failed   why it cannot be used
+    refused  whether this user can write where the job writes
+    lacking  the directory that /etc/fstab has mounted, and that nothing is mounted on; "" as a rule
+    """
+
+    kind: str
+    entries: int = 0
+    mount: Mount | None = None
+    failed: OSError | None = None
+    refused: bool = False
+    lacking: str = ""
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """Its row: files.inputs, none without paths. Its fact: paths {key: [kind, entries, source, file system]}."""
+    paths = asked_paths(context.asked)[:_MOST_PATHS]
+    if not paths:
+        return ProbeResult()
+    mounts = read_mounts(context.root)
+    states = [(key, path, _state(context, key, path, mounts)) for key, path in paths]
+    facts = {key: _fact(state) for key, _, state in states}
+    value, verdict, hint = judge_states(states)
+    return ProbeResult((context.row(_ID, _WHAT, value, verdict, hint),), {"paths": facts})
+
+
+def _state(context: NodeContext, key: str, path: str, mounts: Sequence[Mount]) -> PathState:
+    path = os.path.join(rank_directory(context), path)
+    state = state_of(key, path, mounts)
+    is_whole = state.entries or state.kind == "error" or not mounts
+    return state if is_whole else state._replace(lacking=unmounted_point(path, mounts, context.root))
+
+
+def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
+    """What is at an absolute path."""
+    try:
+        mode = os.stat(path).st_mode
+        kind = "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+        entries = _count_entries(path) if kind == "directory" else _open_and_measure(path) if kind == "file" else 1
+    except OSError as error:
+        return PathState("missing" if error.errno in _MISSING else "error", 0, None, error)
+    except ValueError:  # a path with a NUL byte
+        return PathState("missing", 0, None, FileNotFoundError(errno.ENOENT, ""))
+    refused = key.startswith(OUTPUT) and not os.access(path, os.W_OK)
+    return PathState(kind, entries, mount_of_path(os.path.realpath(path), mounts), None, refused)
+
+
+def _count_entries(directory: str) -> int:
+    with os.scandir(directory) as entries:
+        return sum(1 for _ in zip(range(_MOST_ENTRIES), entries))
+
+
+def _open_and_measure(path: str) -> int:
+    """1 unless the file is empty. It is opened since only the file server knows whether this user may; nothing is
+    read, which on some systems would bring it back from a tape. Raises OSError."""
+    file = open_regular_file(path)
+    try:
+        return 1 if os.fstat(file).st_size else 0
+    finally:
+        os.close(file)
+
+
+def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str, str]:
+    """The row's value, verdict and hint, of (key, path, state)."""
+    found = [_judgement(*each) for each in states]
+    wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
+    if not wrong:
+        return ("1 path can be read" if len(found) == 1 else f"{len(found)} paths can be read"), OK, ""
+    more = f"; and {len(wrong) - _MOST_SAID} more" if len(wrong) > _MOST_SAID else ""
+    return "; ".join(value for value, _, _ in wrong[:_MOST_SAID]) + more, wrong[0][1], wrong[0][2]
+
+
+def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
+    named = f"{key}: {mask_text(printable_text(path))[:_LONGEST]}"
+    mount = f"mount {printable_text(state.lacking)[:_LONGEST]} on this node: it stands in /etc/fstab"
+    if state.kind == "missing":
+        verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may make the directory itself
+        return f"{named} is missing", verdict, mount if state.lacking else _MISSING_HINT
+    if state.failed is not None:
+        why = f"cannot be read: {error_words(state.failed)}"
+        return f"{named} {why}", BAD, _MENDS.get(state.failed.errno or 0, "ask the site's administrators about it")
+    if state.refused:
+        return f"{named} cannot be written", WARNING, "let this user write there, or name another directory"
+    if state.lacking:
+        return f"{named} is empty, and {state.lacking[:_LONGEST]} is not mounted", WARNING, mount
+    return "", OK, ""
+
+
+def _fact(state: PathState) -> list[object]:
+    source, kind = (state.mount.source, state.mount.kind) if state.mount else ("", "")
+    return [state.kind, state.entries, mask_text(source)[:_LONGEST], kind[:_LONGEST]]

@@ -1,0 +1,80 @@
+"""`/dev/shm`: loader workers hand batches to their ranks there, and NCCL what it moves between GPUs of one node.
+
+A container has 64 MiB unless it is started with more (Docker's manual: `--shm-size`), and a worker that finds no room
+ends with SIGBUS.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text
+from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+_ID, _WHAT = "memory.shm", "/dev/shm"
+_PER_WORKER = 64 << 20
+"""Bytes: torch keeps two batches of each worker ready (`prefetch_factor`), here of 50 images of 224 × 224 pixels."""
+
+_CONTAINERS = 64 << 20
+_TORCH = ("pytorch", "deepspeed")
+_HINT = "give the container more: --shm-size=16g, or --ipc=host; or lower num_workers"
+
+
+class Use(NamedTuple):
+    """How many loader workers a node has, None where it is not known, and whether NCCL uses `/dev/shm`."""
+
+    workers: int | None
+    nccl: bool
+    torch: bool
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """Its row: memory.shm."""
+    directory = context.path("dev", "shm")
+    use = use_of(context)
+    failed = write_trial(directory) if os.path.isdir(directory) else FileNotFoundError(2, "it is missing")
+    if failed is not None:
+        return ProbeResult((refused_row(context, failed, use),))
+    try:
+        space = space_of(directory)
+    except OSError as error:
+        return ProbeResult((context.row(_ID, _WHAT, error_words(error), UNKNOWN, "its size cannot be read"),))
+    return ProbeResult((space_row(context, space, use),))
+
+
+def use_of(context: NodeContext) -> Use:
+    """What the job does with `/dev/shm` of this machine. All virtual nodes share one."""
+    ranks = asked_number(context.asked, "ranks") or 1
+    on_machine = ranks * (context.nodes if context.asked.get("virtual") else 1)
+    workers = asked_number(context.asked, "workers")
+    framework = asked_text(context.asked, "framework")
+    return Use(
+        None if workers is None else workers * on_machine,
+        on_machine > 1 and asked_text(context.asked, "backend") == "nccl",
+        framework in _TORCH,
+    )
+
+
+def refused_row(context: NodeContext, failed: OSError, use: Use) -> CheckRow:
+    """The row where no file can be made there: bad where the job needs one for certain."""
+    is_needed = bool(use.workers) or use.nccl
+    hint = "mount a tmpfs there that this user can write to, and free what others have left in it"
+    return context.row(_ID, _WHAT, error_words(failed), BAD if is_needed else WARNING, hint)
+
+
+def space_row(context: NodeContext, space: Space, use: Use) -> CheckRow:
+    """The row where a file can be made there."""
+    value = f"{size_text(space.free)} free of {size_text(space.total)}"
+    if not space.total:
+        return context.row(_ID, _WHAT, "it has no limit", OK)
+    need = (use.workers or 0) * _PER_WORKER
+    if space.free < need:
+        return context.row(_ID, _WHAT, f"{value}, for {use.workers} loader workers", WARNING, _HINT)
+    may_load = use.torch and (use.workers is None or use.nccl)
+    if space.total <= _CONTAINERS and may_load:
+        return context.row(_ID, _WHAT, f"{value}, as in a container", WARNING, _HINT)
+    return context.row(_ID, _WHAT, value, OK)

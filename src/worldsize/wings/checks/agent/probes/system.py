@@ -1,0 +1,116 @@
+"""The node's system: what the head compares between the nodes. It gives no rows.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.named_tuple import Any
+from worldsize.trust.secret_names import is_secret_name
+from worldsize.trust.secrets import is_secret
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+
+_OF_INTEREST = (
+    "UCX_", "OMPI_MCA_", "FI_", "PSM2_", "I_MPI_", "GLOO_", "TORCH_NCCL_", "HOROVOD_", "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "XLA_FLAGS", "CUDA_DEVICE_ORDER", "PYTHONHASHSEED",
+)  # fmt: skip
+"""Names, and beginnings of names, of variables that decide how ranks speak to each other and compute."""
+
+_OF_ONE_PROCESS = re.compile(
+    r"OMPI_MCA_(orte|ess|pmix|plm|prte|initial|shmem_RUNTIME|hwloc_base_report|rmaps)|I_MPI_(HYDRA|RANK|PIN_INFO)"
+    r"|HOROVOD_(RANK|LOCAL|CROSS|SIZE|HOSTNAME|GLOO)"
+)
+"""Variables that a launcher sets for each node or process, and that are to differ."""
+
+_MOST_VARIABLES, _LONGEST, _MOST_BYTES = 200, 200, 1 << 20
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """Its facts: kernel, locale, nccl_variables, nccl_files, variables, cores, cpu_model, memory_mib, boot_id. One that
+    cannot be read is left out."""
+    in_files = _nccl_files(context)
+    own = {name: value for name, value in context.environ.items() if name.startswith("NCCL_")}
+    variables = {**{name: value for name, (value, _) in in_files.items()}, **own}
+    facts: dict[str, Any] = {
+        "kernel": _first_line(context, "proc", "sys", "kernel", "osrelease"),
+        "locale": locale_of(context.environ),
+        "nccl_variables": _shown(variables),
+        "nccl_files": {name: path for name, (_, path) in in_files.items() if name not in own},
+        "variables": _shown({name: context.environ[name] for name in context.environ if _is_of_interest(name)}),
+        "cores": _cores(context),
+        "cpu_model": _cpu_model(context),
+        "memory_mib": _memory_mib(context),
+        "boot_id": _first_line(context, "proc", "sys", "kernel", "random", "boot_id"),
+    }
+    return ProbeResult((), {name: value for name, value in facts.items() if value not in (None, "")})
+
+
+def locale_of(environ: Mapping[str, str]) -> str:
+    """The locale by which Python encodes text: that of LC_ALL, else LC_CTYPE, else LANG, in one spelling. In the locale
+    C, Python uses UTF-8 all the same (PEP 538, PEP 540)."""
+    name = next((environ[key] for key in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(key)), "C")
+    if name in ("C", "POSIX"):
+        return "C.UTF-8"
+    return re.sub(r"(?i)\.utf-?8(?=$|@)", ".UTF-8", name)[:_LONGEST]
+
+
+def _is_of_interest(name: str) -> bool:
+    return name.startswith(_OF_INTEREST) and not _OF_ONE_PROCESS.match(name)
+
+
+def _shown(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those without a secret in their name or value, in alphabetical order, cut to a length."""
+    shown = (name for name in sorted(variables) if not is_secret_name(name) and not is_secret(name, variables[name]))
+    return {name: variables[name][:_LONGEST] for name, _ in zip(shown, range(_MOST_VARIABLES))}
+
+
+def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
+    """What NCCL takes from files where the environment does not have it: the value and the file, by the variable's
+    name; the user's own file wins (NCCL's manual, "Environment Variables": NCCL_CONF_FILE)."""
+    home, named = context.environ.get("HOME", ""), context.environ.get("NCCL_CONF_FILE", "")
+    first = named or (os.path.join(home, ".nccl.conf") if home else "")
+    found: dict[str, tuple[str, str]] = {}
+    for shown, path in ((first, first), ("/etc/nccl.conf", context.path("etc", "nccl.conf"))):
+        for line in _text(path).split("\n") if path else ():
+            name, sign, value = line.strip().partition("=")
+            if sign and re.fullmatch(r"NCCL_\w+", name):
+                found.setdefault(name, (value, shown))
+    return found
+
+
+def _cores(context: NodeContext) -> int | None:
+    """The processors of the machine that are online, whoever may use them."""
+    listed = _first_line(context, "sys", "devices", "system", "cpu", "online")
+    spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
+    count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)
+    if count < 1 or not all(spans):
+        count = len(re.findall(r"(?m)^processor\s*:", _text(context.path("proc", "cpuinfo"))))
+    return count if count > 0 else None
+
+
+def _cpu_model(context: NodeContext) -> str | None:
+    """The name on x86; of others what tells the models apart."""
+    text = _text(context.path("proc", "cpuinfo"))
+    for key in ("model name", "cpu", "CPU part"):
+        found = re.search(rf"(?m)^{key}\s*:\s*(\S.*?)\s*$", text)
+        if found:
+            return " ".join(found[1].split())[:_LONGEST]
+    return None
+
+
+def _memory_mib(context: NodeContext) -> int | None:
+    found = re.search(r"(?m)^MemTotal:\s*(\d{1,15}) kB", _text(context.path("proc", "meminfo")))
+    return int(found[1]) // 1024 if found else None
+
+
+def _first_line(context: NodeContext, *names: str) -> str:
+    return _text(context.path(*names)).partition("\n")[0].strip()[:_LONGEST]
+
+
+def _text(path: str) -> str:
+    return read_if_possible(path, _MOST_BYTES).decode("utf-8", "replace")

@@ -1,0 +1,160 @@
+"""Imports that are tried in the Python of the job: the program that it executes, and what that says.
+
+The program prints lines of JSON that begin with a mark which nobody knows beforehand, since what is imported may print,
+too. It says which module it begins with, so that one which ends the process, or never returns, has its name.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
+
+_PROGRAM = r"""
+import os, sys
+
+first = sys.path.pop(0)  # the job's directory may have a json.py of its own
+import json
+sys.path.insert(0, first)
+mark, asked, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+sys.argv[1:] = []
+
+def say(**value):
+    sys.__stdout__.write("\n" + mark + json.dumps(value) + "\n")
+    sys.__stdout__.flush()
+
+def attempt(function):
+    try:
+        return function()
+    except BaseException:
+        return None
+
+say(python="%d.%d.%d" % sys.version_info[:3])
+for name in names:
+    say(begun=name)
+    try:
+        __import__(name)
+    except BaseException as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        missing = getattr(error, "name", None)
+        say(module=name, kind=type(error).__name__, is_import=isinstance(error, ImportError),
+            missing=missing if isinstance(missing, str) else "", text=(lines[-1] if lines else "")[-300:])
+if asked == "torch":
+    say(begun="torch")
+    torch = attempt(lambda: __import__("torch"))
+    if torch is not None:
+        say(torch={
+            "version": attempt(lambda: str(torch.__version__)),
+            "cuda": attempt(lambda: torch.version.cuda),
+            "hip": attempt(lambda: torch.version.hip),
+            "nccl": attempt(lambda: ".".join(map(str, torch.cuda.nccl.version()))),
+            "has_nccl": attempt(lambda: bool(torch.distributed.is_nccl_available())),
+            "mpi": attempt(lambda: bool(torch.distributed.is_mpi_available())),
+            "gloo": attempt(lambda: bool(torch.distributed.is_gloo_available())),
+        })
+say(end=True)
+os._exit(0)  # without waiting for threads that something has started
+"""
+
+_MOST_BYTES = 1 << 20
+_LONGEST = 300
+
+
+class FailedImport(NamedTuple):
+    """module     as the script imports it
+    kind       the error's class
+    is_import  whether it is an ImportError: another may have to do with how it is started here
+    missing    the module that was not found, often another one than `module`; "" where the error names none
+    text       the last line of the error
+    """
+
+    module: str
+    kind: str
+    is_import: bool
+    missing: str
+    text: str
+
+
+class ImportTrial(NamedTuple):
+    """What the program said.
+
+    python   "3.11.7"; "" where Python itself did not start
+    failed   the imports that failed
+    torch    what torch says of itself; empty where it was not asked, or is not there
+    is_over  whether all was tried
+    begun    the module that it was at when it ended too early
+    code     its exit code, None where it was killed for being late
+    last     the last line that it printed, of whatever kind
+    """
+
+    python: str = ""
+    failed: tuple[FailedImport, ...] = ()
+    torch: Mapping[str, Any] = {}
+    is_over: bool = False
+    begun: str = ""
+    code: int | None = 0
+    last: str = ""
+
+    @property
+    def ending(self) -> str:
+        """How it ended, where that was too early: `SIGSEGV`, `exit code 3`."""
+        if self.code is not None and self.code < 0:
+            names = {each.value: each.name for each in signal.Signals}
+            return names.get(-self.code, f"signal {-self.code}")
+        return f"exit code {self.code}"
+
+
+def try_imports(
+    python: str, environ: Mapping[str, str], directory: str, modules: Sequence[str], torch: bool, limit: float
+) -> ImportTrial:
+    """Start the Python at this path in `directory` and import the modules, one after the other; with `torch`, also ask
+    torch, if it is there. Raises OSError where it cannot be started."""
+    mark = f"@{os.urandom(12).hex()}@"
+    argv = [python, "-c", _PROGRAM, mark, "torch" if torch else "", *modules]
+    return understand(run_program(argv, environ, directory, limit, _MOST_BYTES), mark)
+
+
+def understand(end: ProgramEnd, mark: str) -> ImportTrial:
+    """What the program's output says; lines that are damaged are left out."""
+    trial = ImportTrial(code=end.code, last=_last_line(end.output, mark))
+    failed: list[FailedImport] = []
+    for value in _said(end.output, mark):
+        if isinstance(value.get("python"), str):
+            trial = trial._replace(python=value["python"])
+        if isinstance(value.get("begun"), str):
+            trial = trial._replace(begun=value["begun"])
+        if isinstance(value.get("torch"), dict):
+            trial = trial._replace(torch=value["torch"])
+        if isinstance(value.get("module"), str):
+            failed.append(_failed_import(value))
+        if value.get("end") is True:
+            trial = trial._replace(is_over=True)
+    return trial._replace(failed=tuple(failed))
+
+
+def _failed_import(value: Mapping[str, Any]) -> FailedImport:
+    kind, missing, text = (str(value.get(key, ""))[:_LONGEST] for key in ("kind", "missing", "text"))
+    return FailedImport(value["module"][:_LONGEST], kind, value.get("is_import") is True, missing, text)
+
+
+def _said(output: str, mark: str) -> list[dict[str, Any]]:
+    found = []
+    for line in output.split("\n"):
+        if line.startswith(mark):
+            try:
+                value = json.loads(line[len(mark) :])
+            except (ValueError, RecursionError):  # cut, or mixed with what another thread printed
+                continue
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def _last_line(output: str, mark: str) -> str:
+    lines = [line.strip() for line in output.split("\n") if line.strip() and not line.startswith(mark)]
+    return lines[-1][:_LONGEST] if lines else ""

@@ -1,0 +1,74 @@
+"""The kernel's table of mounts, as the process sees it: `/proc/self/mountinfo`, proc(5).
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.named_tuple import NamedTuple
+
+_MOST_BYTES = 4 << 20
+
+
+class Mount(NamedTuple):
+    """One mount.
+
+    point    where it is mounted
+    kind     the file system's type: "ext4", "nfs4", "fuse.sshfs"
+    source   what is mounted: "/dev/vda1", "server:/export"
+    root     which directory of that file system
+    options  those of the file system itself, by which the controllers of cgroups are told apart
+    """
+
+    point: str
+    kind: str
+    source: str = ""
+    root: str = "/"
+    options: tuple[str, ...] = ()
+
+
+def read_mounts(root: str = "/") -> Sequence[Mount]:
+    """All mounts, in the order in which they were made; none where the table cannot be read."""
+    text = read_if_possible(os.path.join(root, "proc/self/mountinfo"), _MOST_BYTES).decode("utf-8", "surrogateescape")
+    return [mount for mount in map(_mount_of, text.split("\n")) if mount is not None]
+
+
+def mount_of_path(path: str, mounts: Sequence[Mount]) -> Mount | None:
+    """The mount that an absolute path without links lies on; of several at one point, the last, which hides the
+    others."""
+    holding = [(len(mount.point), at) for at, mount in enumerate(mounts) if _holds(mount.point, path)]
+    return mounts[max(holding)[1]] if holding else None
+
+
+def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
+    """The directory above the absolute path, or itself, that /etc/fstab has mounted at each start, and that nothing is
+    mounted on now; "" where there is none."""
+    text = read_if_possible(os.path.join(root, "etc/fstab"), _MOST_BYTES).decode("utf-8", "surrogateescape")
+    lines = [line.split() for line in text.split("\n") if not line.lstrip().startswith("#")]
+    points = [_plain(words[1]) for words in lines if len(words) > 3 and "noauto" not in words[3].split(",")]
+    mounted = {mount.point for mount in mounts}
+    holding = [point for point in points if point.startswith("/") and point not in mounted and _holds(point, path)]
+    return max(holding, key=len, default="")
+
+
+def _mount_of(line: str) -> Mount | None:
+    """`36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`: the optional fields end with the dash."""
+    before, dash, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if not dash or len(fields) < 6 or len(rest) < 3:
+        return None
+    return Mount(_plain(fields[4]), rest[0], _plain(rest[1]), _plain(fields[3]), tuple(rest[2].split(",")))
+
+
+def _plain(text: str) -> str:
+    r"""Without the octal codes that stand for blanks, tabs, line ends and backslashes: `\040`."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8) & 0xFF), text)
+
+
+def _holds(point: str, path: str) -> bool:
+    return path == point or path.startswith(point.rstrip("/") + "/")
