@@ -104,7 +104,7 @@ def test_another_torch_on_one_node(login: Login) -> None:
 
 
 FIREWALL = """table inet test {
-  chain input { type filter hook input priority 0; tcp dport 1024-65535 tcp flags & (syn | ack) == syn drop; }
+  chain input { type filter hook input priority 0; tcp dport 20000-65535 tcp flags & (syn | ack) == syn drop; }
 }"""
 
 
