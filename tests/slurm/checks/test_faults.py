@@ -103,18 +103,18 @@ def test_another_torch_on_one_node(login: Login) -> None:
     assert "torch" in said and "2.12.1" in said and "2.13.0" in said
 
 
+FIREWALL = """table inet test {
+  chain input { type filter hook input priority 0; tcp dport 1024-65535 tcp flags & (syn | ack) == syn drop; }
+}"""
+
+
 def test_a_blocked_port(login: Login) -> None:
     """The third node lets nobody in: only connections that it opens itself go on."""
-    begin = ["tc", "qdisc", "add", "dev", "eth0", "clsact"]
-    drop = ["tc", "filter", "add", "dev", "eth0", "ingress", "protocol", "ip", "flower", "ip_proto", "tcp"]
-    undo = ["tc", "qdisc", "del", "dev", "eth0", "clsact"]
-    with changed(login, THIRD, begin, undo):
-        execute(login, THIRD, *drop, "dst_port", "1024-65535", "tcp_flags", "0x2/0x12", "action", "drop")
+    with changed(login, THIRD, ["nft", FIREWALL], ["nft", "flush ruleset"]):
         found = check(login, "--only", "network.port")
     assert any(" network.port bad: " in each and THIRD in each for each in alarms(found)), found
 
 
-@pytest.mark.skipif(not os.path.exists(FAKETIME), reason="no libfaketime here")
 def test_a_skewed_clock(login: Login) -> None:
     python = os.path.join(login.cluster.shared, "python-of-nodes")
     with open(python, "w") as file:
@@ -144,11 +144,17 @@ def test_a_small_shared_memory(login: Login) -> None:
     assert "1.0 MiB" in said or "1 MiB" in said
 
 
-def test_a_missing_mount(login: Login) -> None:
-    data = os.path.join(login.cluster.shared, "data")
+def data_of(login: Login) -> str:
+    """A directory of data that all nodes see."""
+    data = os.path.join(login.root, "data")
     os.makedirs(data)
     with open(os.path.join(data, "train.csv"), "w") as file:
         file.write("1\n")
+    return data
+
+
+def test_a_missing_mount(login: Login) -> None:
+    data = data_of(login)
     job = login.job("true", "3x1", inputs={"data": {"type": "uri_folder", "path": data}})
     assert alarms(check(login, job, "--only", "files")) == []
     with mounted(login, THIRD, data, "-t", "tmpfs", "none"):
@@ -199,10 +205,7 @@ def test_run_names_the_node_by_itself_before_the_ranks_start(login: Login) -> No
 
 
 def test_bad_nodes_are_left_out_of_the_run(login: Login) -> None:
-    data = os.path.join(login.cluster.shared, "data")
-    os.makedirs(data)
-    with open(os.path.join(data, "train.csv"), "w") as file:
-        file.write("1\n")
+    data = data_of(login)
     job = login.job("cat ${{inputs.data}}/train.csv", "2x1", inputs={"data": {"type": "uri_folder", "path": data}})
     with mounted(login, SECOND, data, "-t", "tmpfs", "none"):
         result = login("check", job, "--only", "files", "--exclude-bad", timeout=240)

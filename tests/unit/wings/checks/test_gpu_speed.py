@@ -61,12 +61,14 @@ def test_nodes_without_gpus_have_no_row():
 def test_a_slow_gpu_is_named(flops, verdict):
     row = gpu_rows(gpu_cluster(2, flops={(1, 3): flops}))[0]
     assert (row.node, row.verdict) == ("" if verdict == OK else "node1", verdict)
-    assert verdict == OK or row.value.startswith("GPU 3: %d TFLOPS" % (flops / 1e12))
+    assert verdict == OK or row.value.startswith(
+        "GPU 3: %d TFLOPS, %d%% of the other" % (flops / 1e12, round(flops / 6.5e12))
+    )
 
 
 def test_few_gpus_are_measured_by_the_data_sheet_unless_they_are_parts_of_one():
     slow = {(rank, 0): 100e12 for rank in range(2)}
-    assert [row.verdict for row in gpu_rows(gpu_cluster(2, 1, flops=slow))[:2]] == [BAD, BAD]
+    assert [row.verdict for row in gpu_rows(gpu_cluster(2, 1, flops=slow))[:2]] == [WARNING, WARNING]
     assert verdicts(gpu_cluster(2, 1, flops={(1, 0): 300e12})) == FINE
     assert verdicts(gpu_cluster(2, 1, model=H100 + " MIG 1g.10gb", flops=slow)) == FINE
     assert verdicts(gpu_cluster(2, 1, model="Unheard of", flops=slow)) == FINE

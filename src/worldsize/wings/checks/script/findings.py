@@ -16,7 +16,7 @@ from worldsize.wings.checks.script.rules.loaders import loader_findings
 from worldsize.wings.checks.script.rules.placement import crowded_gpus, global_devices
 from worldsize.wings.checks.script.rules.saving import saved_by_all
 
-_RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
+RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
     wrong_distributions,
     separate_trainings,
     global_devices,
@@ -37,7 +37,7 @@ def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.mo
 def findings_of(program: Program) -> list[ScriptFinding]:
     """The findings in a script that was read."""
     found: list[ScriptFinding] = []
-    for rule in _RULES:
+    for rule in RULES:
         try:
             found += rule(program)
         except Exception:  # noqa: BLE001  a rule that stumbles over a strange source has nothing to say of it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand, script_command
@@ -23,7 +23,7 @@ from worldsize.wings.checks.script.reading.command_line import ScriptCommand, sc
         (["bash", "-c", "python t.py --lr 0.1"], ScriptCommand("t.py", "", ("--lr", "0.1"))),
         (["/bin/bash", "-ec", "cd src; python t.py | tee log"], ScriptCommand("t.py", "", (), directory="src")),
         (
-            ["bash", "-c", "source env.sh && A=1 exec python t.py 'a b' \\\n --c"],
+            ["bash", "-c", ". e.sh && A=1 exec python t.py 'a b' \\\n --c"],
             ScriptCommand("t.py", "", ("a b", "--c")),
         ),
         (["bash", "-c", "echo hello\npython t.py > out.txt"], ScriptCommand("t.py", "", ())),
@@ -52,22 +52,10 @@ def test_the_script_of_a_command(argv: list[str], expected: ScriptCommand | None
 
 
 def test_torchrun_and_its_options() -> None:
-    argv = [
-        "python",
-        "-m",
-        "torch.distributed.run",
-        "--nnodes=2",
-        "--nproc-per-node",
-        "4",
-        "--standalone",
-        "-m",
-        "a.b",
-        "--lr",
-        "1",
-    ]
-    command = script_command(argv)
-    options = {"nnodes": "2", "nproc_per_node": "4", "standalone": "", "module": ""}
-    assert command == ScriptCommand("", "a.b", ("--lr", "1"), "torchrun", options)
+    options = ["--nnodes=2", "--nproc-per-node", "4", "--standalone", "-m"]
+    command = script_command(["python", "-m", "torch.distributed.run", *options, "a.b", "--lr", "1"])
+    found = {"nnodes": "2", "nproc_per_node": "4", "standalone": "", "module": ""}
+    assert command == ScriptCommand("", "a.b", ("--lr", "1"), "torchrun", found)
     assert script_command(["torchrun", "--no-python", "train.sh"]) is None
     assert script_command(["torchrun", "--nproc_per_node"]) is None
 
@@ -77,6 +65,7 @@ def test_other_launchers(argv: list[str]) -> None:
     assert script_command(argv) == ScriptCommand("t.py", "", ("x",), argv[0])
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_any_words_are_survived(argv: list[str]) -> None:
     script_command(argv)

@@ -85,25 +85,32 @@ def _why(node: CheckedNode) -> str:
 
 def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
     """A row of each node, of its slowest GPU."""
-    found: dict[int, tuple[float, CheckRow]] = {}
-    for gpu, ratio in _ratios(known):
-        row = _slow_row(gpu, ratio)
-        if row and ratio < found.get(gpu.node.node_rank, (1.0, row))[0]:
-            found[gpu.node.node_rank] = ratio, row
-    return [row for _, row in found.values()]
-
-
-def _ratios(known: Sequence[_Gpu]) -> list[tuple[_Gpu, float]]:
-    """Each GPU with its rate in the better round over the median of the others of its model; where they are few, over
-    what its model reaches, so that only one that is far below it is slow."""
-    found = []
-    for model in {gpu.model for gpu in known}:
+    found: dict[int, CheckRow] = {}
+    for model in sorted({gpu.model for gpu in known}):
         same = [gpu for gpu in known if gpu.model == model]
-        rounds = [against_others({at: gpu.flops[turn] or 0.0 for at, gpu in enumerate(same)}) for turn in (0, 1)]
-        for at, gpu in enumerate(same):
-            ratio = max(each[at] for each in rounds) if len(same) >= FEWEST else _of_peak(gpu) / OF_PEAK
-            found.append((gpu, ratio))
-    return found
+        for gpu, row in _rows_by_others(same) if len(same) >= FEWEST else _rows_by_data_sheet(same):
+            found.setdefault(gpu.node.node_rank, row)
+    return list(found.values())
+
+
+def _rows_by_others(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
+    """The slowest first."""
+    rounds = [against_others({at: gpu.flops[turn] or 0.0 for at, gpu in enumerate(same)}) for turn in (0, 1)]
+    ratios = sorted((max(each[at] for each in rounds), at) for at in range(len(same)))
+    return [
+        (same[at], _slow_row(same[at], f"{ratio:.0%} of the other GPUs' median", BAD if ratio < VERY_SLOW else WARNING))
+        for ratio, at in ratios
+        if ratio < SLOW
+    ]
+
+
+def _rows_by_data_sheet(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
+    found = sorted((_of_peak(gpu), at) for at, gpu in enumerate(same))
+    return [
+        (same[at], _slow_row(same[at], f"{share:.0%} of its data sheet's figure", WARNING))
+        for share, at in found
+        if share < OF_PEAK
+    ]
 
 
 def _of_peak(gpu: _Gpu) -> float:
@@ -112,17 +119,9 @@ def _of_peak(gpu: _Gpu) -> float:
     return max(each or 0.0 for each in gpu.flops) / peak if peak and "MIG" not in gpu.model else 1.0
 
 
-def _slow_row(gpu: _Gpu, ratio: float) -> CheckRow | None:
-    if ratio >= SLOW:
-        return None
-    return CheckRow(
-        gpu.node.label,
-        COMPUTE_ID,
-        PRODUCTS,
-        f"GPU {gpu.number}: {_teraflops(gpu)} TFLOPS, {ratio:.0%} of what such GPUs reach, twice",
-        BAD if ratio < VERY_SLOW and _of_peak(gpu) < VERY_SLOW else WARNING,
-        _GPU_HINT,
-    )
+def _slow_row(gpu: _Gpu, words: str, verdict: str) -> CheckRow:
+    value = f"GPU {gpu.number}: {_teraflops(gpu)} TFLOPS, {words}, twice"
+    return CheckRow(gpu.node.label, COMPUTE_ID, PRODUCTS, value, verdict, _GPU_HINT)
 
 
 def _teraflops(gpu: _Gpu) -> str:
