@@ -46,7 +46,8 @@ def _left(job: Job, excluded: Collection[str], compute: Compute, settings: Compu
     left = tuple(name for name in named if name.lower() not in away)
     wanted = job.resources.instance_count
     if len(left) < wanted:
-        what = f"without {', '.join(excluded)} {len(left)} nodes are left, and the run has {wanted}"
+        remain = "1 node is" if len(left) == 1 else f"{len(left)} nodes are"
+        what = f"without {', '.join(excluded)} {remain} left, and the run has {wanted}"
         raise UsageError(what, WHERE, "ask for fewer nodes: -w")
     return left
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from queue import Empty, SimpleQueue
 
 from worldsize.agent.outcome.node_record import note, write_or_note
@@ -85,13 +87,28 @@ def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(descriptor, 3)
-        os.closerange(4, _FILES)
-        _NodeProgram(task, socket.socket(fileno=3)).run()
+        close_all_but((descriptor, *import_descriptors(sys.path)))
+        _NodeProgram(task, socket.socket(fileno=descriptor)).run()
     except Exception as error:  # noqa: BLE001  (nothing that a check meets may end the run: its agent goes on without it)
         note(f"worldsize: the check of this node failed: {type(error).__name__}: {error}")
     finally:
         os._exit(0)
+
+
+def import_descriptors(path: Iterable[str]) -> list[int]:
+    """The open directories by which modules are found: an agent may have been started by /proc/self/fd/3/agent.pyz, as
+    on HPC Pack."""
+    found = (re.match(r"/proc/self/fd/(\d+)(?:/|$)", entry) for entry in path)
+    return [int(match[1]) for match in found if match is not None]
+
+
+def close_all_but(kept: Iterable[int]) -> None:
+    """Close every descriptor from 3 on that is not kept."""
+    first = 3
+    for descriptor in sorted({number for number in kept if first <= number < _FILES}):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, _FILES)
 
 
 class _NodeProgram:

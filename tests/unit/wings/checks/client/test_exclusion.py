@@ -47,7 +47,7 @@ def test_hpc_pack() -> None:
     settings, lab = ComputeSettings("pack", "hpcpack"), compute("N1", "N2", "N3", capabilities=("nodes", "queue"))
     assert without_nodes(JOB, ["n2"], lab, settings).hpcpack == {"nodes": ("N1", "N3")}
     named = JOB._replace(hpcpack={"nodes": "N1, N2", "priority": "Normal"})
-    with pytest.raises(UsageError, match="1 nodes are left, and the run has 2"):
+    with pytest.raises(UsageError, match="1 node is left, and the run has 2"):
         without_nodes(named, ["n2"], lab, settings)
     assert without_nodes(named, ["n3"], lab, settings).hpcpack == {"nodes": ("N1", "N2"), "priority": "Normal"}
 
