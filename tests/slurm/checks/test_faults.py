@@ -98,13 +98,14 @@ def test_another_torch_on_one_node(login: Login) -> None:
         with open(os.path.join(place, "METADATA"), "w") as file:
             file.write("Metadata-Version: 2.1\nName: torch\nVersion: %s\n" % version)
     use_python(login, os.path.join(home, "bin", "python"))
+    job = login.job("python -c pass", "3x1")
     with mounted(login, THIRD, packages, "--bind", other):
-        said = named(check(login, "--only", "same.versions"), THIRD, "same.versions", "bad")
+        said = named(check(login, job, "--only", "same.versions"), THIRD, "same.versions", "bad")
     assert "torch" in said and "2.12.1" in said and "2.13.0" in said
 
 
 FIREWALL = """table inet test {
-  chain input { type filter hook input priority 0; tcp dport 1024-65535 tcp flags & (syn | ack) == syn drop; }
+  chain input { type filter hook input priority 0; tcp dport 20000-65535 tcp flags & (syn | ack) == syn drop; }
 }"""
 
 

@@ -20,7 +20,10 @@ from worldsize.trust.secrets import mask_argv
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
 STARTING = ("run", "submit", "rerun", "rehearse", "check")
-HARMLESS = sorted(set(VERBS) - {"init", "selftest"})
+APART = ("init", "selftest")
+"""Verbs that write here, or start many runs, whatever their words are."""
+
+HARMLESS = sorted(set(VERBS) - {*APART})
 
 OPTIONS = [
     "--help", "-h", "--version", "-w", "--world", "--set", "--compute", "--name", "--dry-run", "-d", "--detach",
@@ -75,7 +78,7 @@ def harmless(words: list[str]) -> list[str]:
     if verb in (*STARTING, "prune"):
         cut = words.index(verb) + 1
         return [*words[:cut], "--dry-run", *words[cut:]]
-    return [word for word in words if word not in ("init", "selftest")]
+    return [word for word in words if word not in APART]
 
 
 def runs(project: Path) -> list[str]:

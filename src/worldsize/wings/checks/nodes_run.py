@@ -55,7 +55,7 @@ def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence
     settings = request.config.computes[planned.plan.compute]
     script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
-    check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "skip": [], "asked": asked}
+    check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "asked": asked}
     return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
 
 

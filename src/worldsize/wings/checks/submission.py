@@ -12,8 +12,8 @@ from worldsize.wings.checks.script_rows import facts_of_script, notices_of, trai
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
-    """`plan` with `check` among its options: {mode, only, skip, asked}, as its agents read it."""
-    check = {"mode": CHEAP, "only": [], "skip": [], **(request.check or {})}
+    """`plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
+    check = {"mode": CHEAP, "only": [], **(request.check or {})}
     if "asked" not in check:
         settings = request.config.computes[plan.compute]
         check["asked"] = asked_of(plan, request, job, facts, facts_of_script(plan, job, facts, settings))

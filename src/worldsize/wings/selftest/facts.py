@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
@@ -30,12 +31,18 @@ def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
     return {
         "worldsize": VERSION,
         "python": platform.python_version(),
-        "kernel": platform.release(),
+        "kernel": kernel(platform.release()),
         "scheduler": ask(scheduler) if scheduler else "",
         "file_system": file_system(runs),
         "mpi": ask(("mpirun", "--version")),
         "torch": _package_version("torch"),
     }
+
+
+def kernel(release: str) -> str:
+    """The numbers of a kernel's release: `5.15.0-1042` of `5.15.0-1042-azure`. What follows may be a site's own name."""
+    found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
+    return found[0] if found else ""
 
 
 def first_line(words: tuple[str, ...]) -> str:
@@ -69,7 +76,7 @@ def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
     for line in lines:
         before, _, after = line.partition(" - ")
         at = before.split()[4] if len(before.split()) > 4 else ""
-        point = at.encode("latin-1", "replace").decode("unicode_escape") if "\\" in at else at
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), at)
         if after and len(point) >= best and (os.path.realpath(path) + "/").startswith(point.rstrip("/") + "/"):
             best, kind = len(point), after.split()[0]
     return kind

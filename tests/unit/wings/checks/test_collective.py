@@ -149,6 +149,11 @@ def test_other_jobs_have_no_collective(asked):
     assert not STAGE.judge(cluster)
 
 
+def test_a_script_that_names_a_backend_of_torch_has_a_collective_whatever_its_type():
+    assert STAGE.orders(cluster_of(2, {"framework": "none", "backend": "gloo"}))
+    assert not STAGE.orders(cluster_of(2, {"framework": "horovod", "backend": "gloo"}))
+
+
 def test_one_rank_alone_has_no_collective_and_two_of_one_node_have():
     assert not STAGE.orders(cluster_of(1, {**ASKED, "ranks": 1}))
     (order,) = STAGE.orders(cluster_of(1)).values()

@@ -60,7 +60,6 @@ class NodeTask(NamedTuple):
     asked: Mapping[str, Any]
     mode: str
     only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> int:
@@ -129,7 +128,7 @@ class _NodeProgram:
         self._context = NodeContext(
             task.node_rank, task.nodes, host, label, task.root, task.environ, task.asked, task.mode
         )
-        self._selection = Selection(task.mode, task.only, task.skip)
+        self._selection = Selection(task.mode, task.only)
         self._coordinator = self._make_coordinator() if task.node_rank == 0 else None
 
     def _make_coordinator(self) -> Coordinator:

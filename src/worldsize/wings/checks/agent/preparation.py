@@ -134,5 +134,4 @@ def _task(launch: NodeLaunch, address: str) -> NodeTask:
         told.get("asked", {}),
         told.get("mode", FULL),
         tuple(told.get("only", ())),
-        tuple(told.get("skip", ())),
     )

@@ -1,4 +1,4 @@
-"""Which rows of a check are wanted, and what has to be done for them: `--only`, `--skip`, and the cheap form.
+"""Which rows of a check are wanted, and what has to be done for them.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,19 +14,14 @@ from worldsize.wings.checks.agent.stage_table import STAGES, StageEntry
 
 
 class Selection(NamedTuple):
-    """What is wanted of a check: rows of `only`, or all where there are none, but those of `skip`. Each is a row's id,
-    or what stands before its dot."""
+    """What is wanted of a check: the rows whose ids are in `only`, or all that `mode` has where it is empty."""
 
     mode: str
     only: Sequence[str] = ()
-    skip: Sequence[str] = ()
 
     def wants(self, id: str) -> bool:
         """Whether the row of this id is wanted."""
-        names = (id, id.partition(".")[0])
-        return (not self.only or any(name in self.only for name in names)) and not any(
-            name in self.skip for name in names
-        )
+        return not self.only or id in self.only
 
     def stages(self) -> list[StageEntry]:
         """The stages to go through: those with a row that is wanted, and those that prepare them."""

@@ -29,11 +29,11 @@ _ALL_FACTS = ("system", "packages", "inputs", "gpus", "gpu_topology", "fabric", 
 _TORCH = ("gpus", "fabric", "imports", "system")
 
 STAGES = (
-    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware", "files.inputs"), "the same on all nodes",
-               reads=_ALL_FACTS),
+    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware", "files.inputs"),
+               "the same on all nodes", reads=_ALL_FACTS),
     StageEntry("listen", (), "listening"),
     StageEntry("reach", ("network.names", "network.port", "network.latency", "network.interface", "clock"),
-               "how the nodes reach each other", reads=("system", "gpus"), needs=("listen",)),
+               "how the nodes reach each other", reads=("system", "gpus", "fabric"), needs=("listen",)),
     StageEntry("share", ("files.share",), "the shared run directory", cheap=False, needs=("listen",)),
     StageEntry("pairs", ("speed.compute", "speed.network"), "the nodes' speed", cheap=False, reads=_TORCH,
                needs=("listen",)),

@@ -15,6 +15,7 @@ from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 
 FRAMEWORKS = ("pytorch", "deepspeed")
+BACKENDS = ("gloo", "nccl")
 SECONDS = 30
 TOGETHER = {"gloo": 12, "nccl": 25}
 """Seconds that the collective may take once all ranks are there. NCCL needs many for hundreds of GPUs."""
@@ -36,7 +37,7 @@ class _Collective:
         backend = _backend(cluster)
         count = _ranks_per_node(cluster, backend)
         store = listener_of(nodes[0])
-        if asked.get("framework") not in FRAMEWORKS or asked.get("backend") == "mpi" or len(nodes) * count < 2:
+        if not _is_for_torch(asked) or len(nodes) * count < 2:
             return {}
         if len(nodes) > 1 and store is None:
             return {}
@@ -55,6 +56,12 @@ class _Collective:
         """The rows of the ranks that had orders."""
         orders = self.orders(cluster)
         return collective_rows([node for node in cluster.nodes if node.node_rank in orders], _backend(cluster))
+
+
+def _is_for_torch(asked: Mapping[str, Any]) -> bool:
+    """Whether the job uses torch's collectives, as its distribution or its script says, and not by MPI."""
+    framework, backend = asked.get("framework", "none"), asked.get("backend")
+    return (framework in FRAMEWORKS and backend != "mpi") or (framework == "none" and backend in BACKENDS)
 
 
 def _backend(cluster: Cluster) -> str:

@@ -26,8 +26,8 @@ class _Share:
     limit = 24.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Each node reads the head's file and that of the node before it. One node, or virtual ones, only write. Without
-        listeners, or where the run's directory is known to be no shared one, nobody does anything."""
+        """Each node reads the head's file and that of the node before it. One node, or virtual ones, only write.
+        Without listeners, or where the run's directory is known to be no shared one, nobody does anything."""
         if not are_real_nodes(cluster):
             return {node.node_rank: _order(_nonce("", cluster), LARGE) for node in cluster.nodes[:1]}
         found = {node.node_rank: listener_of(node) for node in cluster.nodes}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.script.reading.calls import is_main_guard
 
+_RANK = re.compile(r"rank|proc|main|master|first", re.IGNORECASE)
 _EXITS = ("exit", "_exit", "quit")
 _MOST_BEFORE = 400
 
@@ -40,12 +42,24 @@ def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
             continue
         place = block.index(child)
         for statement in block[max(0, place - _MOST_BEFORE) : place]:
-            if (
-                isinstance(statement, ast.If)
-                and not is_main_guard(statement)
-                and any(map(_leaves, ast.walk(statement)))
-            ):
-                yield statement.test
+            if isinstance(statement, ast.Assert):
+                yield from _about_ranks(statement.test)
+            elif isinstance(statement, ast.If) and not is_main_guard(statement):
+                yield from _tests_of_exit(statement)
+
+
+def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
+    """The test of a statement that may leave; one that may only raise counts where it asks for the rank."""
+    parts = list(ast.walk(statement))
+    if any(map(_leaves, parts)):
+        yield statement.test
+    elif any(isinstance(part, ast.Raise) for part in parts):
+        yield from _about_ranks(statement.test)
+
+
+def _about_ranks(test: ast.expr) -> Iterator[ast.AST]:
+    if any(_RANK.search(getattr(part, "id", getattr(part, "attr", ""))) for part in ast.walk(test)):
+        yield test
 
 
 def _leaves(node: ast.AST) -> bool:

@@ -70,26 +70,32 @@ def _uses_variables(program: Program, call: ast.Call) -> bool:
     return method is None or (_origin_texts(program, method) in (["env://"], [None]) and text(method) == "env://")
 
 
+def _always_assigned(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
+    """The statements `os.environ[variable] = value`, where all of them are always executed."""
+    found = list(_assigned(program, variable))
+    return found if all(program.flow.is_always(store) for store, _ in found) else []
+
+
 def _assigned(program: Program, variable: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
-    """The statements `os.environ[variable] = value` that are always executed."""
     for store in program.index.stores:
         for target in store.targets:
             if not isinstance(target, ast.Subscript) or text(target.slice) != variable:
                 continue
-            if program.index.dotted(target.value) in ("os.environ", "environ") and program.flow.is_always(store):
+            if program.index.dotted(target.value) in ("os.environ", "environ") and program.flow.is_reached(store):
                 yield store, store.value
 
 
 def _loopback_variables(program: Program) -> Iterator[ScriptFinding]:
-    for store, value in _assigned(program, "MASTER_ADDR"):
-        if _is_loopback(program, value):
+    found = _always_assigned(program, "MASTER_ADDR")
+    if found and all(_is_loopback(program, value) for _, value in found):
+        for store, _ in found:
             what = f"MASTER_ADDR is set to the loopback address: {_WAIT}"
             hint = 'leave it out, or os.environ.setdefault("MASTER_ADDR", …): the run has set it'
             yield program.finding(ID, store, what, BAD, hint)
 
 
 def _fixed_ports(program: Program) -> Iterator[ScriptFinding]:
-    for store, value in _assigned(program, "MASTER_PORT"):
+    for store, value in _always_assigned(program, "MASTER_PORT"):
         texts = _origin_texts(program, value)
         if all(each is not None and each.isdigit() for each in texts):
             what = f"MASTER_PORT is always {texts[0]}: another program on that node may have it"

@@ -15,7 +15,7 @@ from worldsize.wings.checks.script.request import ScriptFinding
 ID = "script.not_distributed"
 
 _DISTRIBUTED = re.compile(
-    r"(?i:distribute|^ddp|ddp$|_ddp|fsdp|horovod|hvd|deepspeed|^accelerate$|lightning|rank|world_?size|slurm|ompi_|^pmi"
+    r"(?i:distribute|^distribution$|set_distribution|^ddp|ddp$|_ddp|fsdp|horovod|hvd|deepspeed|^accelerate$|lightning|rank|world_?size|slurm|ompi_|^pmi"
     r"|mpi4py|^mpi$|comm_world|pmap|shard|mesh|strategy|tf_config|process_(index|count|id)|^ray$|torchrun|^nccl|^gloo"
     r"|hostname|getpid|uname$|subprocess|^spawn$|^fork|start_processes|launch|kvstore|^xla$|torch_xla|^tpu|task_?id|array_?id"
     r"|node_?(id|name)|proc_?id|cluster)|^(Accelerator|Process|Trainer|Seq2SeqTrainer|TrainingArguments)$"
@@ -81,7 +81,7 @@ def _hint(framework: str) -> str:
 
 def _may_be_told_apart(program: Program) -> bool:
     """Whether anything might tell the ranks from each other, or is not known here."""
-    if program.command.starter not in ("python", "torchrun"):
+    if program.command.starter not in ("python", "torchrun") or program.request.distribution == "ray":
         return True
     if program.brands or program.sources.foreign - ALONE:
         return True
@@ -91,7 +91,8 @@ def _may_be_told_apart(program: Program) -> bool:
         return True
     if any(isinstance(call.func, ast.Name) or name != "eval" for name in _DYNAMIC for call in program.flow.calls(name)):
         return True
-    return any(map(_DISTRIBUTED.search, _all_words(program)))
+    own = {"Trainer"} if "Trainer" in program.index.classes and "transformers" not in program.sources.foreign else set()
+    return any(_DISTRIBUTED.search(word) for word in _all_words(program) if word not in own)
 
 
 def _all_words(program: Program) -> Iterator[str]:

@@ -92,10 +92,9 @@ def _mirrored(program: Program) -> Iterator[ScriptFinding]:
 
 def _lightning(program: Program) -> Iterator[ScriptFinding]:
     """Lightning takes the number of nodes and of ranks from its Trainer alone, and one node where that says nothing."""
-    if (
-        not {"lightning"} <= program.brands <= {"lightning", "torch.distributed"}
-        or program.request.ranks_per_node != program.ranks_per_node
-    ):
+    if not {"lightning"} <= program.brands <= {"lightning", "torch.distributed"}:
+        return
+    if program.command.starter != "python" or not program.flow.calls("fit", "launch"):
         return
     calls = [call for call in program.flow.calls("Trainer", "Fabric") if _is_lightning(program, call)]
     contradictions = [_contradiction(program, call) for call in calls]

@@ -15,7 +15,7 @@ from worldsize.wings.checks.script.reading.words import plain_words
 from worldsize.wings.checks.script.request import ScriptFinding
 
 _OTHER_TEST = re.compile(r"rank|node|world|local|size|count", re.IGNORECASE)
-_CUDA = ("cuda", "cuda:")
+_PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
@@ -67,7 +67,7 @@ def _named_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
         value = str(constant.value)
         if isinstance(parent, ast.JoinedStr) and value == "cuda:" and len(parent.values) == 2:
             last = parent.values[1]
-            if isinstance(last, ast.FormattedValue):
+            if isinstance(last, ast.FormattedValue) and not _is_printed(program, parent):
                 yield parent, last.value
         elif isinstance(parent, ast.BinOp) and parent.left is constant and value in ("cuda:", "cuda:%d", "cuda:%s"):
             yield parent, parent.right
@@ -75,6 +75,11 @@ def _named_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
             call = program.index.parents.get(parent)
             if isinstance(call, ast.Call) and len(call.args) == 1:
                 yield call, call.args[0]
+
+
+def _is_printed(program: Program, node: ast.AST) -> bool:
+    call = program.index.parents.get(node)
+    return isinstance(call, ast.Call) and program.index.last_name(call.func) in _PRINTS
 
 
 def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
@@ -88,6 +93,8 @@ def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
         yield ScriptFinding("script.processes", "", 0, what, BAD, hint)
     elif gpus and program.ranks_per_node > gpus and _computes_on_gpus(program):
         verdict = BAD if backend_of(program) == "nccl" else WARNING
+        if verdict == WARNING and "device_count" in program.index.references:
+            return  # ranks that share GPUs, on purpose
         what = f"{program.ranks_per_node} processes on each node for {gpus} GPU{'s' if gpus > 1 else ''}"
         hint = f"ask for {gpus} per node: `process_count_per_instance: {gpus}`"
         if started is not None and started > 1:
@@ -106,6 +113,19 @@ def _says_cuda(call: ast.Call) -> bool:
     return any(word == "cuda" or word.startswith("cuda:") for word in plain_words(call))
 
 
+def _meets_others(program: Program, function: ast.expr | None) -> bool:
+    """Whether a function, or one that it names, makes a process group."""
+    waiting, seen = [program.index.last_name(function)] if function is not None else [], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name == "init_process_group":
+            return True
+        seen.add(name)
+        for each in program.index.functions.get(name, ()):
+            waiting += program.index.uses[each] - seen
+    return False
+
+
 def _spawned(program: Program) -> Iterator[ScriptFinding]:
     """mp.spawn starts processes of its own, in each rank."""
     ranks = program.request.ranks_per_node
@@ -115,7 +135,7 @@ def _spawned(program: Program) -> Iterator[ScriptFinding]:
         if not program.index.dotted(call.func).startswith("torch.multiprocessing.") or not program.flow.is_always(call):
             continue
         count = argument(call, "nprocs", 2)
-        if count is None or integer(count) == 1:
+        if count is None or integer(count) == 1 or not _meets_others(program, argument(call, "fn", 0)):
             continue
         what = f"each of the {ranks} ranks on a node would start processes of its own by mp.spawn"
         hint = "ask for one rank per node, or call the function itself with the rank from LOCAL_RANK"
