@@ -102,6 +102,7 @@ def test_every_module_of_the_core_can_be_imported(core):
         "schema",
         "requeue",
         "nodes",
+        "check train.py",
         "exec -- true",
         "shell",
         "prune --keep 1",

@@ -47,9 +47,10 @@ def test_what_is_bad_has_its_own_exit_code_and_tells_the_run_that_goes_on(cli: C
     done = cli("check", "job.yml", "--only", "gpu.count")
     assert done.code == 1 and done.out.startswith("bad") and "512" in done.out
     assert done.lines[-1].split(":")[0] in done.out.splitlines()[0], "the node is named"
-    run = cli.run("job.yml")
+    followed = cli.ok("run", "job.yml")
+    assert "notice: " in followed.err and "512" in followed.err and "trained" in followed.out
+    run = cli.json("list")[0]["id"]
     assert "notice: " in cli.ok("status", run).out and "512" in " ".join(cli.status(run)["notices"])
-    assert "trained" in cli.ok("logs", run).out
     assert cli.status(cli.run("job.yml", "--no-check"))["notices"] == []
 
 

@@ -87,7 +87,8 @@ def _nodes_text(nodes: Sequence[str]) -> str:
 
 
 def _folded(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """The rows that are fine, one for each id, and for each of several things that were looked at under it."""
+    """The rows that are fine, one for each id, and for each of several things that were looked at under it. What was
+    looked at is said where the id alone would not tell."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}
     for row in rows:
         if row.verdict == OK:
@@ -96,7 +97,7 @@ def _folded(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
     for (name, what), same in groups.items():
         nodes = list(dict.fromkeys(row.node for row in same if row.node))
         where = count_text(len(nodes), "node") if len(nodes) > 1 else "".join(nodes)
-        told = (where, what if things[name] > 1 else "", values_text([row.value for row in same]))
+        told = (where, "" if nodes and things[name] == 1 else what, values_text([row.value for row in same]))
         yield OK, name, ": ".join(word for word in told if word)
 
 

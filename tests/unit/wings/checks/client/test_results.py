@@ -34,7 +34,7 @@ def test_the_worst_comes_first_and_what_is_fine_is_one_line_for_each_id() -> Non
         "warning  limits.memlock  node2: memlock: 64 KiB",
         "unknown  gpu.ecc         node1: the GPUs' health: late (it took longer than 20 s)",
         "ok       files.space     4 nodes: 120 to 310 GB free",
-        "ok       clock           within 0.3 ms",
+        "ok       clock           the clocks: within 0.3 ms",
         "node3: bad; 8 rows: 5 ok, 1 unknown, 1 warning, 1 bad (1.4 s on 4 nodes)",
     ]
 
