@@ -32,6 +32,8 @@ need 'ls /usr/lib/*/slurm*/mpi_pmix.so && ls /usr/lib/*/pmix*/lib/libpmix.so' 's
 need 'munged --version' munge "$slurm"
 need 'ip -V' iproute2 "$slurm"
 need 'unshare --version && nsenter --version' util-linux "$slurm"
+need 'nft --version' nftables "$slurm"
+need 'ls /usr/lib/*/faketime/libfaketime.so.1' libfaketime "$slurm"
 need 'command -v slurmdbd' slurmdbd "$slurm"
 need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "$slurm"
 need 'mariadbd --version && command -v mariadb-install-db' mariadb-server "$slurm"

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple
@@ -16,6 +17,12 @@ _PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """Where worldsize is imported from."""
+
+
+def needed_sources() -> list[str]:
+    """The directories that PYTHONPATH has to name for worldsize to be found: of an installed one none, which nodes with
+    another Python would only stumble over."""
+    return [] if SOURCE in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [SOURCE]
 
 
 class Result(NamedTuple):
@@ -46,7 +53,7 @@ class Cli:
             **kept,
             "HOME": root,
             "LANG": "C.UTF-8",
-            "PYTHONPATH": SOURCE,
+            "PYTHONPATH": os.pathsep.join(needed_sources()),
             "WORLDSIZE_HOME": self.home,
             "WORLDSIZE_SITE_CONFIG": os.path.join(root, "no-site.toml"),
             "WORLDSIZE_TRUST_PROJECT": "1",

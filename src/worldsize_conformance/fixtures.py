@@ -7,7 +7,7 @@ assertions pytest explains then.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,14 @@ from worldsize_conformance.place import Place, Target  # noqa: E402
 def place(target: Target, tmp_path: Path) -> Iterator[Place]:
     """Fails where a process of its runs is left in the end."""
     root = tempfile.mkdtemp(dir=target.directory) if target.directory else str(tmp_path)
+    yield from make_place(root, target)
+
+
+def make_place(root: str, target: Target, end: Callable[[Place], None] = lambda place: None) -> Iterator[Place]:
+    """The place in `root`, once. Afterwards `end` is called, and then no process may be left."""
     place = Place(root, target)
     yield place
-    place.close()
+    try:
+        end(place)
+    finally:
+        place.close()

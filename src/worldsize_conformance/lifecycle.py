@@ -286,6 +286,8 @@ def test_modules_are_loaded(place: Place) -> None:
     module = "colour/1.0" if place.target.inherits else os.path.join(place.node_path(folder), "colour/1.0")
     place.job("echo $COLOUR", "2x1", code=".", modules=[module])
     result = place("run", "job.yml", MODULEPATH=folder)
+    if result.code and "module: command not found" in place.read(place.latest(), "batch.log"):
+        pytest.skip("its nodes have no modules")
     assert result.code == 0, result
     assert place.ok("logs").out == "×2: green\n"
 

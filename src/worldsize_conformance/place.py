@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
-from worldsize_conformance.driver import SOURCE, Cli
+from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers
 
 
 class Target(NamedTuple):
@@ -29,6 +30,8 @@ class Target(NamedTuple):
     environ   variables that the command line needs to reach the compute
     inherits  what the submitting shell exports reaches the nodes
     unknown   what a handle holds of a job that the compute has never heard of; empty where none can be told
+    nodes     the most nodes that a test may have: one that needs more is skipped; None: as many as it asks for
+    visible   the processes of nodes are processes of this machine, where tests look for them
     """
 
     name: str
@@ -38,6 +41,23 @@ class Target(NamedTuple):
     environ: Mapping[str, str] = {}
     inherits: bool = True
     unknown: Mapping[str, Any] = {}
+    nodes: int | None = None
+    visible: bool = True
+
+
+LIST_SLEEPERS = (
+    "kernel=$(cat /proc/sys/kernel/random/boot_id)-$(readlink /proc/self/ns/pid); for each in /proc/[0-9]*; do "
+    '[ "$(tr "\\0" " " 2>/dev/null <"$each"/cmdline)" = "sleep $1 " ] && echo "$kernel $each"; done 2>/dev/null; true'
+)
+"""Prints a line for each process `sleep $1` of a node; nodes that are one machine print the same lines."""
+
+
+def nodes_asked(words: Sequence[str]) -> int:
+    """How many nodes a command line asks for by its own words: `-w 2x1` or `-w 2`; 1 where it does not say."""
+    own = words[: words.index("--")] if "--" in words else words
+    size = own[own.index("-w") + 1] if "-w" in own[:-1] else "1"
+    nodes = size.partition("x")[0]
+    return int(nodes) if nodes.isdigit() else 1
 
 
 class Place(Cli):
@@ -46,9 +66,17 @@ class Place(Cli):
     def __init__(self, root: str, target: Target) -> None:
         super().__init__(root)
         self.target = target
-        searched = [SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        searched = [*needed_sources(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         self.environ.update(target.environ, PYTHONPATH=os.pathsep.join(dict.fromkeys(searched)))
         self.write("worldsize.toml", 'default_compute = "%s"\n%s' % (target.name, target.config))
+
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
+        """As on any computer, but the queue may take its time."""
+        return super().__call__(*words, cwd=cwd, timeout=max(timeout, self.target.patience + 30), **environ)
+
+    def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
+        self.require_nodes(nodes_asked(words))
+        return super().start(*words, cwd=cwd, **environ)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -60,9 +88,20 @@ class Place(Cli):
         if missing:
             pytest.skip("%s has no capability %s" % (self.target.name, ", ".join(sorted(missing))))
 
+    def require_nodes(self, nodes: int) -> None:
+        """Skips a test that needs more nodes than it may have."""
+        if self.target.nodes is not None and nodes > self.target.nodes:
+            pytest.skip("it needs %d nodes, and may have %d" % (nodes, self.target.nodes))
+
+    def require_every_node(self) -> None:
+        """Skips a test of all of the compute's nodes, where it may not have so many."""
+        if self.target.nodes is not None:
+            self.require_nodes(sum(row["usable"] for row in self.json("nodes")))
+
     def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
         """A job file; its path. `keys` are further keys of it."""
         nodes, _, processes = world.partition("x")
+        self.require_nodes(int(nodes))
         job = {
             "command": command,
             "distribution": {"type": "pytorch", "process_count_per_instance": int(processes)},
@@ -105,3 +144,11 @@ class Place(Cli):
     def has_outputs(self, run: str, *names: str) -> bool:
         """Whether these files are in the run's outputs."""
         return all(os.path.exists(self.path(run, "outputs", name)) for name in names)
+
+    def sleepers(self, seconds: str, *run: str) -> int:
+        """How many processes `sleep SECONDS` there are, on the nodes of the run where those are other machines."""
+        if self.target.visible:
+            return len(sleepers(seconds))
+        result = self("exec", *run, "-o", "json", "--", "sh", "-c", LIST_SLEEPERS, "sh", seconds)
+        assert result.code == 0, result
+        return len({line for row in json.loads(result.out) for line in row["stdout"].splitlines()})

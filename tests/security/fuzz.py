@@ -26,7 +26,7 @@ from worldsize.agent.control.rendezvous import STRANGERS
 
 NODES = 5
 _HELLO = json.dumps({"kind": "hello", "node_rank": 3, "host": HOST}, separators=(",", ":")).encode()
-_KINDS = ("hello", "welcome", "verdict", "order", "end", "ready", "done", "ping", "idle", "ended", "gone", "", "\0")
+_KINDS = ("hello", "welcome", "verdict", "told", "end", "ready", "done", "ping", "idle", "ended", "gone", "", "\0")
 
 
 class Fuzz:

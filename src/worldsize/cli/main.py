@@ -40,6 +40,7 @@ VERBS = {
     "submit": Verb("cli.run.run", "start a job and print its run id"),
     "rehearse": Verb("cli.run.run", "run a cluster's job here, with virtual GPUs"),
     "rerun": Verb("cli.run.run", "run a former run's job and code again"),
+    "check": Verb("wings.checks.command", "look at a job's nodes, GPUs, network, files and script before it runs"),
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
     "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),
@@ -55,6 +56,7 @@ VERBS = {
     "diff": Verb("wings.comparison.command", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
+    "selftest": Verb("wings.selftest.command", "prove worldsize on a compute of yours, with a report"),
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
     "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
@@ -62,7 +64,7 @@ VERBS = {
     "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
-_WITH_COMMAND = ("run", "submit", "rehearse", "exec")
+_WITH_COMMAND = ("run", "submit", "rehearse", "check", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
   worldsize run -w 2x4 -- python train.py --lr 0.1     2 nodes × 4 ranks on this machine, no file needed

@@ -24,8 +24,12 @@ from worldsize.errors import WorldsizeError
 
 _CLEAR = "\r\x1b[K"
 _RED, _GREEN, _YELLOW = "31", "32", "33"
-_COLOURS = {"SUCCEEDED": _GREEN, "FAILED": _RED, "LOST": _RED, "CANCELLED": _YELLOW, "STOPPING": _YELLOW}
-_COLOURED = r"(\x1b\[(?:31|32|33)m[A-Z]+\x1b\[0m)"
+_COLOURS = {
+    "SUCCEEDED": _GREEN, "FAILED": _RED, "LOST": _RED, "CANCELLED": _YELLOW, "STOPPING": _YELLOW,
+    "ok": _GREEN, "warning": _YELLOW, "bad": _RED,
+}  # fmt: skip
+"""Of the states of runs, and of the verdicts of checks."""
+_COLOURED = r"(\x1b\[(?:31|32|33)m[A-Za-z]+\x1b\[0m)"
 """As `state_text` makes it."""
 
 
@@ -137,7 +141,8 @@ def _line(text: str, stream: TextIO) -> str:
 
 
 def state_text(state: str, stream: TextIO) -> str:
-    """A state's name, in its colour for people at a terminal who have not asked for none (https://no-color.org)."""
+    """A state's name, or a verdict, in its colour for people at a terminal who have not asked for none
+    (https://no-color.org)."""
     return f"\x1b[{_COLOURS[state]}m{state}\x1b[0m" if state in _COLOURS and _has_colours(stream) else state
 
 

@@ -61,8 +61,8 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         fields = {**compute._asdict(), **compute.options}
         for key in ("name", "options"):
             fields.pop(key)
-        said = {key: value for key, value in fields.items() if value is not False and value not in (None, ())}
-        values.update({f"compute.{name}.{key}": value for key, value in said.items()})
+        said = {f"compute.{name}.{key}": value for key, value in fields.items() if value not in (None, ())}
+        values.update({key: value for key, value in said.items() if value is not False or key in config.origins})
     if config.envs_dir:
         values["envs_dir"] = config.envs_dir
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}

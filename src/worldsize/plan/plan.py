@@ -169,6 +169,11 @@ class Plan(NamedTuple):
         """The nodes that have an agent: all, but the first alone where a batch script's `srun` starts the ranks."""
         return self.nodes if self.batch is None else self.nodes[:1]
 
+    @property
+    def prepares_nodes(self) -> bool:
+        """Whether nodes have something to do before their ranks start."""
+        return self.local is not None or "check" in self.options
+
     def to_json(self) -> str:
         value = self._asdict()
         value["version"] = PLAN_VERSION

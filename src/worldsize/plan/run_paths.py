@@ -27,6 +27,7 @@
     errands/ID/           a command that somebody executes beside the ranks, where no other way leads to the nodes
     steps/step-0000.json  what each srun of a batch script started, and how it ended
     rendezvous.json       the head's address and ports
+    check.json            what a check of the nodes found before their ranks started
     control.sock          where virtual nodes join the head, until all have
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone

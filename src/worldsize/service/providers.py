@@ -18,6 +18,8 @@ Besides these the core calls
                     find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
     search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
+    checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
+                    is_undistributed(script, nodes, ranks_per_node)
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """
@@ -45,6 +47,7 @@ PROVIDERS = {
     "node_commands": Provider("wings.node_commands.by_files", "executing commands on nodes"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
+    "checks": Provider("wings.checks.submission", "checking nodes"),
     "searches": Provider("wings.trials.job", "`autotune:`"),
     "search_progress": Provider("wings.trials.progress", "`autotune:`"),
 }

@@ -91,6 +91,8 @@ class SubmissionRequest(NamedTuple):
     staged  what the job stages, once it is ready
     packed  its environment as one file, where the nodes unpack it
     image   its container image as one file, once it was fetched
+    check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
+            `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
     """
 
     job: Job
@@ -105,6 +107,7 @@ class SubmissionRequest(NamedTuple):
     staged: StagingDirectory | None = None
     packed: EnvironmentPack | None = None
     image: str | None = None
+    check: Mapping[str, Any] | None = None
 
 
 class PlannedJob(NamedTuple):

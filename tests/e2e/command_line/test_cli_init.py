@@ -6,6 +6,7 @@ import os
 import pty
 import sys
 
+import pytest
 from driver import Cli, wait_for
 
 from worldsize.jobspec.reading.job_file import load_job
@@ -153,6 +154,42 @@ def test_questions_at_a_terminal(cli: Cli) -> None:
     job = job_of(cli)
     assert job.resources.instance_count == 2 and job.inputs["data"] == "my data"
     assert '"$WORLDSIZE_INPUT_DATA"' in job.command
+
+
+ALONE = """
+import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+"""A training of one process."""
+
+
+@pytest.mark.parametrize(("answer", "way"), [("", "split"), ("yes", "split"), ("no", None)])
+def test_a_script_that_each_rank_would_train_on_its_own(cli: Cli, answer: str, way: str | None) -> None:
+    cli.write("train.py", ALONE)
+    code, shown = at_terminal(
+        cli, ["init"], ["", "1", "2", "", "perhaps", answer] if way else ["", "1", "2", "", answer]
+    )
+    assert code == 0 and "train.py does not distribute itself; one training on all ranks" in shown, shown
+    assert job_of(cli).data_parallel == way
+    assert ("\n# data_parallel: split" in cli.read_project("job.yml")) is (way is None)
+
+
+def test_without_a_terminal_the_way_out_is_a_comment(cli: Cli) -> None:
+    cli.write("train.py", ALONE)
+    path = fake(cli, "nvidia-smi", "GPU 0: A\nGPU 1: A")
+    cli.ok("init", "-y", PATH=path)
+    text, ranks = cli.read_project("job.yml"), job_of(cli).distribution.process_count_per_instance  # type: ignore[union-attr]
+    assert job_of(cli).data_parallel is None and ("\n# data_parallel: split" in text) is (ranks > 1)
+
+
+def test_one_rank_needs_no_question(cli: Cli) -> None:
+    cli.write("train.py", ALONE)
+    code, shown = at_terminal(cli, ["init"], ["", "1", "1", ""])
+    assert code == 0 and "distribute itself" not in shown and "data_parallel" not in cli.read_project("job.yml")
 
 
 def test_leaving_the_questions_writes_nothing(cli: Cli) -> None:

@@ -270,7 +270,7 @@ def test_a_stranger_who_passes_for_the_head() -> None:
     member.greet()
     connection, _ = fake.accept()
     pretender = Link(connection, "another", HEAD)
-    pretender.send("order", text="id > /tmp/x")
+    pretender.send("told", topic="launch", text="id > /tmp/x")
 
     def found_out() -> bool:
         pretender.receive()

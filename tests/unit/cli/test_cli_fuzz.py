@@ -19,8 +19,11 @@ from worldsize.cli.main import VERBS
 from worldsize.trust.secrets import mask_argv
 
 CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
-STARTING = ("run", "submit", "rerun", "rehearse")
-HARMLESS = sorted(set(VERBS) - {"init"})
+STARTING = ("run", "submit", "rerun", "rehearse", "check")
+APART = ("init", "selftest")
+"""Verbs that write here, or start many runs, whatever their words are."""
+
+HARMLESS = sorted(set(VERBS) - {*APART})
 
 OPTIONS = [
     "--help", "-h", "--version", "-w", "--world", "--set", "--compute", "--name", "--dry-run", "-d", "--detach",
@@ -75,7 +78,7 @@ def harmless(words: list[str]) -> list[str]:
     if verb in (*STARTING, "prune"):
         cut = words.index(verb) + 1
         return [*words[:cut], "--dry-run", *words[cut:]]
-    return [word for word in words if word != "init"]
+    return [word for word in words if word not in APART]
 
 
 def runs(project: Path) -> list[str]:

@@ -71,6 +71,7 @@ def test_the_first_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         (["convert", "train.py"], "libcst", "convert"),
         (["simulate", "hpcpack", "--share", "share"], "starlette", "simulator"),
         (["nodes", "--compute", "head"], "httpx", "hpcpack"),
+        (["selftest"], "pytest", "conformance"),
     ],
 )
 def test_a_command_ends_with_that_sentence(

@@ -83,6 +83,8 @@ class HeadPeers(Peers):
             self._ready.add(node_rank)
         elif kind == "ended":
             self.report_ended(message["ranks"])
+        elif kind == "told":
+            self._call_listener(node_rank, message)
         elif kind == "done":
             self.check_standstill = True
             self._done.add(node_rank)
@@ -104,8 +106,8 @@ class HeadPeers(Peers):
         self._verdict = verdict
         self._channel.send("verdict", **verdict.fields())
 
-    def pass_on(self, node_rank: int, text: str) -> None:
-        self._channel.send_to(node_rank, "order", text=text)
+    def tell(self, node_rank: int, topic: str, text: str) -> None:
+        self._channel.send_to(node_rank, "told", topic=topic, text=text)
 
     def may_end(self, late: bool) -> bool:
         """Nodes that never joined are not waited for, unless they are expected: then the head that they look for would
@@ -177,6 +179,10 @@ class MemberPeers(Peers):
     def needs_quick_retry(self) -> bool:
         return not (self.has_joined or self._channel.has_unproved_head)
 
+    @property
+    def address(self) -> str:
+        return self._channel.own_address or self._head_address
+
     def gather_hosts(self) -> tuple[Host, ...] | None:
         if not self.has_joined:
             self._connect()
@@ -197,8 +203,7 @@ class MemberPeers(Peers):
         self._refusals = 0
         if connected:
             reached = self._own.ports and not self._own.address
-            address = self._channel.own_address or self._head_address
-            own = self._own._replace(address=address) if reached else self._own
+            own = self._own._replace(address=self.address) if reached else self._own
             self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
     def take_verdicts(self) -> list[PeerVerdict]:
@@ -216,8 +221,8 @@ class MemberPeers(Peers):
             self._going = True
         elif kind == "ping":
             self.check_standstill = self.check_standstill or message["watch"]
-        elif kind == "order":
-            self.order(message["text"])
+        elif kind == "told":
+            self._call_listener(0, message)
         elif kind == "verdict":
             return PeerVerdict(tuple_of(Verdict, message), final=True)
         elif kind == "end":
@@ -234,6 +239,9 @@ class MemberPeers(Peers):
 
     def send_verdict(self, verdict: Verdict) -> None:
         self._channel.send("verdict", **verdict.fields())
+
+    def tell(self, node_rank: int, topic: str, text: str) -> None:
+        self._channel.send("told", topic=topic, text=text)
 
     def report_ended(self, ranks: Sequence[int]) -> None:
         self._channel.send("ended", ranks=ranks)

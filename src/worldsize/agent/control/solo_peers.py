@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
-from worldsize.common.named_tuple import TypeAlias
+from worldsize.common.named_tuple import Any, TypeAlias
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host
 
@@ -41,7 +41,7 @@ class Peers:
 
     check_standstill  whether a rank of some node is known to have ended with 0
     leader_tracker    for a run that is over with some of its ranks; None for others, and where another node judges
-    order             called with what a program on the head sends to one on this node
+    listeners         by topic: called with the rank of the node that has told something, and the text
     spare_nodes       how many nodes may be lost from now on
     expects_all       whether nodes that have not joined are on their way, and are told of a verdict that came before
     lost_nodes        the nodes that were lost, and that the run goes on without
@@ -52,10 +52,15 @@ class Peers:
         self._clock = clock
         self.check_standstill = False
         self.leader_tracker: LeaderTracker | None = None
-        self.order: Callable[[str], None] = lambda text: None
+        self.listeners: dict[str, Callable[[int, str], None]] = {}
         self.spare_nodes = 0
         self.expects_all = False
         self.lost_nodes: tuple[int, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """Where the other nodes reach this one, as far as is known here."""
+        return self._own.address
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
         """Every node's host, in order, once all nodes have joined and the head has sent the list; None before."""
@@ -77,8 +82,15 @@ class Peers:
         if self.leader_tracker is not None:
             self.leader_tracker.record_ended(ranks, self._clock())
 
-    def pass_on(self, node_rank: int, text: str) -> None:
-        """Send `text` to a program on another node, from one on the head."""
+    def tell(self, node_rank: int, topic: str, text: str) -> None:
+        """Send `text` to the listener that another node has for this topic: the head to any node, others to the
+        head."""
+
+    def _call_listener(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        """Call the listener of a message from that node; a topic without a listener is ignored."""
+        listener = self.listeners.get(message["topic"])
+        if listener is not None:
+            listener(node_rank, message["text"])
 
     def report_done(self) -> None:
         """Report that nothing of the run is left on this node."""

@@ -9,14 +9,17 @@ from worldsize.agent.launchers.rank_process import EndedProcess, NodeEnd
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import (
     code_after_exception,
+    has_errors,
     oom_kills,
     read_error,
     with_storage_reason,
 )
+from worldsize.agent.supervision.rank_processes import Leftover
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.records import Failure, Reason
+from worldsize.state.records import Failure, RankExit, Reason, RunWarning
 
 _TERM_CODE = 143
 
@@ -44,6 +47,17 @@ class EndedRanks:
                 return []  # as for nearly all of many ranks that were told to end
             ended = ended._replace(code=code_after_exception(ended.code))
         return [failure for failure in self._failures(ended) if failure.time < before]
+
+    def warnings(self, ranks: tuple[RankExit, ...], leftovers: Sequence[Leftover]) -> tuple[RunWarning, ...]:
+        """The warnings about a node all of whose processes have ended, as `ranks`, without a failure of the run."""
+        if not leftovers and self._plan.batch is None and not has_errors(self._paths):
+            return ()
+        from worldsize.agent.supervision.warnings import node_warnings
+
+        try:
+            return node_warnings(self._plan, self._paths, ranks, leftovers)
+        except PARSE_ERRORS:  # the run's own programs may write where the records are that these are made of
+            return ()
 
     def _errors(self, ended: EndedProcess) -> list[dict[str, Any] | None]:
         told = ended.process.environment.get("TORCHELASTIC_ERROR_FILE")

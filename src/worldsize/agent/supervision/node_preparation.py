@@ -1,21 +1,24 @@
-"""What a node gets ready on its own disk before its ranks start, where the plan has `local`: done by a wing, found by
-its name."""
+"""What a node does before its ranks start: it gets its own disk ready, and is checked. Each preparation is a wing's,
+found by its name; they follow one another."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
+import selectors
+from collections.abc import Callable, Iterable, Mapping
 
+from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome.node_record import NodeRecorder
-from worldsize.common.named_tuple import Protocol
+from worldsize.agent.supervision.deadlines import Part
+from worldsize.common.named_tuple import NamedTuple, Protocol
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.state.records import Failure
 
 
 class NodePreparation(Protocol):
-    """A preparation under way. It is readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+    """A preparation under way, for a selector: `acknowledge` is to be called whenever it is readable. It is over once
+    it is `ready`, or `failure` says why it never will be."""
 
     failure: Failure | None
     ready: bool
@@ -23,26 +26,108 @@ class NodePreparation(Protocol):
     def fileno(self) -> int: ...
 
     def acknowledge(self) -> None:
-        """Note that what made it readable has been noticed."""
+        """Take in what made it readable."""
 
-    def finish(self, paths: RunPaths, report: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
+    def deadline(self) -> float | None:
+        """When `tick` has something to do, in seconds of the monotonic clock; None for never."""
+
+    def tick(self, now: float) -> None:
+        """Do what is due by the clock."""
+
+    def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
         """Return the plan and the environment as they are on this node, once it is ready."""
+
+    def stop(self) -> Iterable[int]:
+        """End what is under way, without waiting for it; return the processes that may be left for a while."""
 
     def close(self) -> None:
         """Leave nothing behind, or only what others still need."""
 
 
-def begin_preparation(plan: Plan, environ: Mapping[str, str], node_rank: int) -> NodePreparation:
-    """Begin to get this node's disk ready. ConfigError where this installation cannot do it."""
-    found: NodePreparation = _load("preparation").NodePreparation(plan, environ, node_rank)
-    return found
+class _Kind(NamedTuple):
+    """A kind of preparation: a module with `Preparation(launch, peers)`, which begins at once and makes a
+    NodePreparation."""
+
+    module: str
+    what: str
+    applies: Callable[[Plan], bool]
+
+
+_DISK = "getting the nodes' disks ready"
+_KINDS = (
+    _Kind("wings.provisioning.agent.preparation", _DISK, lambda plan: plan.local is not None),
+    _Kind("wings.checks.agent.preparation", "checking nodes", lambda plan: "check" in plan.options),
+)
+
+
+class NodePreparations:
+    """The preparations of one node, one after the other.
+
+    launch   what the ranks are to be started from, as the preparations that are over have left it
+    failure  why a preparation cannot be done, or None
+    ready    whether all are done
+    part     what is due by the clock
+    """
+
+    def __init__(
+        self, launch: NodeLaunch, peers: Peers, selector: selectors.BaseSelector, recorder: NodeRecorder
+    ) -> None:
+        self.launch = launch
+        self.failure: Failure | None = None
+        self._peers = peers
+        self._selector = selector
+        self._recorder = recorder
+        self._due = [kind for kind in _KINDS if kind.applies(launch.plan)]
+        self._begun: list[NodePreparation] = []
+        self._current: NodePreparation | None = None
+        self.part = Part(self._deadline, self._tick)
+
+    @property
+    def ready(self) -> bool:
+        return not self._due and self._current is None
+
+    def advance(self) -> None:
+        """Begin what is due, and finish what is ready. ConfigError where this installation cannot do it."""
+        while not self.ready:
+            if self._current is None:
+                self._begin(self._due.pop(0))
+            assert self._current is not None
+            self.failure = self._current.failure
+            if not self._current.ready:
+                return
+            self._selector.unregister(self._current)
+            plan, environ = self._current.finish(self._recorder)
+            self.launch = self.launch._replace(plan=plan, environ=environ)
+            self._current = None
+
+    def _begin(self, kind: _Kind) -> None:
+        made: NodePreparation = load_module(kind.module, kind.what).Preparation(self.launch, self._peers)
+        self._begun.append(made)
+        self._current = made
+        self._selector.register(made, selectors.EVENT_READ, made.acknowledge)
+
+    def _deadline(self) -> float | None:
+        return self._current.deadline() if self._current is not None else None
+
+    def _tick(self, now: float) -> None:
+        if self._current is not None:
+            self._current.tick(now)
+
+    def stop(self) -> list[int]:
+        """End what is under way; return the processes that may be left of it for a while."""
+        self._due = []
+        if self._current is None:
+            return []
+        self._selector.unregister(self._current)
+        left, self._current = list(self._current.stop()), None
+        return left
+
+    def close(self) -> None:
+        for each in self._begun:
+            each.close()
 
 
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
     """Find this user's directory on the disks of this machine, before each virtual node has disks of its own.
     ConfigError where this installation cannot do it."""
-    _load("directory").remember_own_directory(base, environ)
-
-
-def _load(module: str) -> ModuleType:
-    return load_module("wings.provisioning.agent." + module, "getting the nodes' disks ready")
+    load_module("wings.provisioning.agent.directory", _DISK).remember_own_directory(base, environ)

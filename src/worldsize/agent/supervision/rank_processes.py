@@ -31,11 +31,13 @@ class Leftover(NamedTuple):
 
 class RankProcesses:
     """The processes of one node's ranks. `exits` holds an entry for each rank that has ended, or could not be started;
-    `leftovers` the processes that they left and the agent had to end."""
+    `leftovers` the processes that they left and the agent had to end; `spared` are other children of this process,
+    which are not waited for: a killed process that waits for a dead file server does not end."""
 
     def __init__(self) -> None:
         self.exits: list[RankExit] = []
         self.leftovers: list[Leftover] = []
+        self.spared: set[int] = set()
         self._seen: dict[int, float] = {}
         self._running: dict[int, Process] = {}
         self._started: dict[int, float] = {}
@@ -112,6 +114,7 @@ class RankProcesses:
         ended = []
         for pid, code in processes.reap():
             self._signalled.discard(pid)
+            self.spared.discard(pid)
             process = self._running.pop(pid, None)
             if process is None:
                 continue
@@ -127,7 +130,8 @@ class RankProcesses:
 
         `patience`: seconds that each process has to end by itself, as helpers do once they see that a rank is gone.
         """
-        left = processes.descendants() if at_once else processes.children()
+        found_processes = processes.descendants() if at_once else processes.children()
+        left = [pid for pid in found_processes if pid not in self.spared] if self.spared else found_processes
         for pid in left:
             seen = self._seen.setdefault(pid, now)
             if pid not in self._signalled and (at_once or now - seen >= patience):

@@ -18,9 +18,10 @@ from worldsize.agent.control.meeting import make_peers
 from worldsize.agent.control.ports import reserve_ports
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import LeaderTracker
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
-from worldsize.agent.outcome.rank_failure import has_errors, without_secrets
+from worldsize.agent.outcome.rank_failure import without_secrets
 from worldsize.agent.outcome.verdict import Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
@@ -29,20 +30,19 @@ from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import LATE, RunEnd
-from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import remove_secrets
-from worldsize.state.records import ExitRecord, Failure, RankExit, Reason, RunWarning
+from worldsize.state.records import ExitRecord, Failure, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from worldsize.agent.supervision.node_preparation import NodePreparation
+    from worldsize.agent.supervision.node_preparation import NodePreparations
     from worldsize.agent.supervision.trial_stop_rule import StopRule
 
 TICK = 1.0
@@ -96,7 +96,7 @@ class Supervisor:
             self.plan = self._relay.with_pipes(plan)
         self._launched = False
         self._ended_ranks = EndedRanks(plan, paths, node_rank)
-        self._readiness: NodePreparation | None = None
+        self._preparations: NodePreparations | None = None
         now = time.monotonic()
         patience = 1.0 if head is None else _HEADS_PATIENCE
         self._joining = Deadline(now + patience * plan.rendezvous_timeout)
@@ -138,22 +138,31 @@ class Supervisor:
     # starting
 
     def _gather(self) -> None:
-        if self._launched or self.end.verdict is not None:
+        if self._launched:
+            return
+        if self.end.verdict is not None:
+            if self._preparations is not None:
+                self._ranks.spared.update(self._preparations.stop())
             return
         hosts = self._peers.gather_hosts()
-        if hosts is not None and (self.plan.local is None or self._advance_preparation()):
-            self._launch(RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts))
+        if hosts is None:
+            return
+        world = RendezvousResult(self.rendezvous.address, self.rendezvous.port, hosts)
+        if not self.plan.prepares_nodes or self._advance_preparations(world):
+            self._launch(world)
 
-    def _advance_preparation(self) -> bool:
-        """Have this node's disk prepared; return whether it is ready, and all other nodes' are too."""
-        if self._readiness is None:
-            from worldsize.agent.supervision.node_preparation import begin_preparation  # few runs need it
+    def _advance_preparations(self, world: RendezvousResult) -> bool:
+        """Have this node prepared; return whether it is ready, and all other nodes are too."""
+        if self._preparations is None:
+            from worldsize.agent.supervision.node_preparation import NodePreparations  # few runs need it
 
             self._joining.at = None
-            self._readiness = begin_preparation(self.plan, self.environ, self.node.node_rank)
-            self._selector.register(self._readiness, selectors.EVENT_READ, self._readiness.acknowledge)
-        self.end.decide_failure(self._readiness.failure, time.monotonic())
-        return self._readiness.ready and self._peers.report_ready()
+            launch = NodeLaunch(self.plan, world, self.node, self.paths, self.environ)
+            self._preparations = NodePreparations(launch, self._peers, self._selector, self._recorder)
+            self._parts.append(self._preparations.part)
+        self._preparations.advance()
+        self.end.decide_failure(self._preparations.failure, time.monotonic())
+        return self._preparations.ready and self._peers.report_ready()
 
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True
@@ -165,8 +174,8 @@ class Supervisor:
             self.end.start_time_limit(self.plan.timeout, time.monotonic())
         if self._recorder.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
-        if self._readiness is not None:
-            self.plan, self.environ = self._readiness.finish(self.paths, self._recorder)
+        if self._preparations is not None:
+            self.plan, self.environ = self._preparations.launch.plan, self._preparations.launch.environ
         self._ended_ranks.hosts = [host.name for host in world.hosts]
         failure = self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ)
         self.end.decide_failure(failure, time.monotonic())
@@ -253,16 +262,6 @@ class Supervisor:
 
     # the end
 
-    def _warnings(self, ranks: tuple[RankExit, ...]) -> tuple[RunWarning, ...]:
-        if not self._ranks.leftovers and self.plan.batch is None and not has_errors(self.paths):
-            return ()
-        from worldsize.agent.supervision.warnings import node_warnings
-
-        try:
-            return node_warnings(self.plan, self.paths, ranks, self._ranks.leftovers)
-        except PARSE_ERRORS:  # the run's own programs may write where the records are that these are made of
-            return ()
-
     def _finish(self) -> int:
         if self.end.verdict is None:
             self._recorder.write_event("agent_ended")
@@ -276,7 +275,7 @@ class Supervisor:
         ranks = tuple(sorted(self._ranks.exits))
         why, failure = (found.why, without_secrets(found.failure, self.plan)) if found else (None, None)
         without = self._peers.lost_nodes
-        warnings = self._warnings(ranks) if code == 0 else ()
+        warnings = self._ended_ranks.warnings(ranks, self._ranks.leftovers) if code == 0 else ()
         if warnings and self.plan.strict:
             from worldsize.agent.supervision.warnings import strict_failure
 
@@ -292,6 +291,6 @@ class Supervisor:
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
         self._peers.close(found)
-        if self._readiness is not None:
-            self._readiness.close()
+        if self._preparations is not None:
+            self._preparations.close()
         return code

@@ -105,6 +105,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
             help=f"start once that run {meaning}; may be repeated",
         )
         set_completer(after, complete_runs)
+    parser.add_argument("--no-check", action="store_true", help="check neither the nodes nor the script beforehand")
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
@@ -184,6 +185,8 @@ def _run_with_options(
     request = SubmissionRequest(
         job, config, options.compute, os.environ, cwd, _key_origins(options, job, lines), sys.argv
     )
+    if options.no_check:
+        request = request._replace(check={})
     if options.after or options.after_any:
         request = _with_dependencies(request, options)
     if options.dry_run:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from worldsize.cli.console import duration_text, rehearsal_text, warnings_text
 from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
+from worldsize.cli.runs.notices import LogWithNotices
 from worldsize.common.named_tuple import Protocol
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
@@ -205,7 +206,11 @@ class RunProgress(AttemptReader):
 
         ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
         nodes, now = run.plan.nodes, time.monotonic
-        super().__init__(run, lambda paths: LogFollower(paths, nodes, ranks, fold, None, show_log, now))
+
+        def reader(paths: RunPaths) -> LogWithNotices:
+            return LogWithNotices(paths, LogFollower(paths, nodes, ranks, fold, None, show_log, now))
+
+        super().__init__(run, reader)
         self.hint = f"worldsize logs -f {run.id}"
 
     def finish_early(self) -> None:

@@ -22,6 +22,7 @@ from worldsize.cli.console import (
     warnings_text,
 )
 from worldsize.cli.output import lines_of, report, show, show_json, state_text
+from worldsize.cli.runs.notices import notice_lines, read_notices
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
@@ -39,7 +40,7 @@ TIMED_OUT = 124
 _EXPLAINED_WITHIN = 5.0
 _ACCOUNTING_LAG = 1.0
 _DATA_KEYS = (
-    "threads", "binding", "failure", "usage", "waiting", "message", "warnings", "directory", "elements",
+    "threads", "binding", "failure", "usage", "waiting", "message", "warnings", "notices", "directory", "elements",
 )  # fmt: skip
 """The order in which programs get them."""
 
@@ -84,7 +85,7 @@ class RunView:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{warnings}, and of a run with a plan {threads, binding, failure, waiting}"""
+        """{warnings}, and of a run with a plan {threads, binding, failure, waiting, notices}"""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -94,6 +95,7 @@ class RunView:
             data["binding"] = run.plan.bind
             data["failure"] = failure_data(run.paths, run.plan, now)
             data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
+            data["notices"] = self._notices()
         return data
 
     def remark(self) -> str:
@@ -102,12 +104,15 @@ class RunView:
     def details(self, statuses: Sequence[Status]) -> list[str]:
         plan = self._run.plan
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
-        lines = [f"{_threads_text(threads_of(self._run))}; {bound}"]
+        lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(self._notices())]
         if not plan.array:
             return lines
         from worldsize.cli.runs.array_status import array_element_text
 
         return [array_element_text(self._run), *lines]
+
+    def _notices(self) -> list[str]:
+        return read_notices(self._run.paths, [node.node_rank for node in self._run.plan.agents])
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
         from worldsize.service.runs.failure_screen import run_failure_lines

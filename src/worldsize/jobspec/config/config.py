@@ -41,6 +41,7 @@ class ComputeSettings(NamedTuple):
     options         what else its table says, for the compute of its type
     envs_dir        where environments are built for it, if not where the configuration says
     virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
+    check           False: nodes are not checked before ranks start, where that would be of use
     """
 
     name: str = LOCAL
@@ -57,6 +58,7 @@ class ComputeSettings(NamedTuple):
     options: Mapping[str, Any] = {}
     envs_dir: str | None = None
     virtual_packages: tuple[str, ...] = ()
+    check: bool | None = None
 
     @property
     def own_runs_dir(self) -> str | None:

@@ -17,6 +17,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
+from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
@@ -71,7 +72,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         from worldsize.service.environments.loaded_paths import paths_of_environment
 
         loaded = paths_of_environment(plan, path, environment, found)
-    plan = _with_provisions(plan, request, job, local, facts)
+    plan = with_check(_with_provisions(plan, request, job, local, facts), request, job, facts)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)
@@ -243,7 +244,7 @@ def _find_problems(
         found += check_secrets(job, request.environ, request.origins)
     if _is_offline(request, job, plan.compute):
         found += offline_findings(job, request.origins)
-    return found
+    return found + script_notices(request, job, plan, facts)
 
 
 def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from worldsize.cli.console import current_directory
 from worldsize.cli.output import report, show_json, show_question
 from worldsize.errors import JobError, NotFound, UsageError
+from worldsize.service.providers import find_provider
 from worldsize.trust.decisions import try_write_decision
 from worldsize.trust.documents import open_document, write_document
 from worldsize.wings.project.detect import (
@@ -105,7 +106,22 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
         for option in _required_options(script):
             question = f"{option.flag}, which {path} requires"
             values[option.name] = _ask(question, "", lambda text: "" if text else "it has no default")
-    return InitAnswers(script, int(nodes), int(processes), compute, values)
+    answers = InitAnswers(script, int(nodes), int(processes), compute, values)
+    return _with_data_parallel(answers, directory, asking)
+
+
+def _with_data_parallel(answers: InitAnswers, directory: str, asking: bool) -> InitAnswers:
+    """The answers with what to do about a script that would be trained by each rank on its own."""
+    script, checks = answers.script, find_provider("checks")
+    if checks is None or script is None or script.distributed or answers.nodes * answers.processes == 1:
+        return answers
+    if not checks.is_undistributed(os.path.join(directory, script.path), answers.nodes, answers.processes):
+        return answers
+    wanted = "no"
+    if asking:
+        question = f"{script.path} does not distribute itself; one training on all ranks, by --data-parallel (yes, no)"
+        wanted = _ask(question, "yes", lambda text: "" if text in ("yes", "no") else "yes or no")
+    return answers._replace(undistributed=True, data_parallel=wanted == "yes")
 
 
 def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> list[str]:
@@ -175,7 +191,7 @@ def _advise(answers: InitAnswers) -> None:
     if script is None:
         report("no Python script was found: the job says who each rank is; put your own command in its place")
         return
-    if answers.nodes * answers.processes > 1 and not script.distributed:
+    if answers.nodes * answers.processes > 1 and not script.distributed and not answers.data_parallel:
         report(f"{script.path} does not seem to use torch.distributed: each of its ranks would do the whole work")
     missing = [option.flag for option in _required_options(script) if option.name not in answers.values]
     missing += script.positionals

@@ -17,13 +17,20 @@ _ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 
 
 class InitAnswers(NamedTuple):
-    """What `init` has found or asked. `values`: those of options that the script requires."""
+    """What `init` has found or asked.
+
+    values         those of options that the script requires
+    undistributed  several ranks would each train on their own
+    data_parallel  they are to train together
+    """
 
     script: TrainingScript | None
     nodes: int
     processes: int
     compute: str
     values: Mapping[str, str]
+    undistributed: bool = False
+    data_parallel: bool = False
 
 
 def job_text(name: str, answers: InitAnswers) -> str:
@@ -50,6 +57,11 @@ def job_text(name: str, answers: InitAnswers) -> str:
         f"resources:\n  instance_count: {answers.nodes}   # nodes\n",
         f"compute: {answers.compute}\n",
     ]
+    if answers.undistributed:
+        mark = "" if answers.data_parallel else "# "
+        parts.append(
+            f"{mark}data_parallel: split   # one training on all ranks, since the script does not make it one\n"
+        )
     return "".join(parts)
 
 

@@ -46,7 +46,8 @@ class Stage(Protocol):
     limit: float
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """What each node, by its rank, is to do. Nodes without an order do nothing; without any, it is judged at once."""
+        """What each node, by its rank, is to do. A node without an order does nothing; a stage without any is judged at
+        once."""
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
         """The rows, once the answers are in `cluster.nodes[…].answers[name]`: none of a node that is late, and only

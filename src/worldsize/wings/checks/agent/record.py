@@ -5,8 +5,6 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from worldsize.common.atomic_files import write_json
 from worldsize.common.json_values import read_record, require_version
 from worldsize.common.named_tuple import Any, NamedTuple

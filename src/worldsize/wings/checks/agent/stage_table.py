@@ -9,21 +9,38 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class StageEntry(NamedTuple):
-    """One stage: a module of `stages/` with `STAGE`, an object of the protocol Stage. `ids`: the rows that it may
-    give; a stage without any is there for those after it."""
+    """One stage: a module of `stages/` with `STAGE`, an object of the protocol Stage.
+
+    ids    the rows that it may give; a stage without any is there for those after it
+    what   what an unknown row of it says was looked at
+    reads  the probes whose facts it reads
+    needs  the stages whose answers it reads
+    """
 
     module: str
     ids: tuple[str, ...]
+    what: str
     cheap: bool = True
+    reads: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
+
+_ALL_FACTS = ("system", "packages", "inputs", "gpus", "gpu_topology", "fabric", "imports")
+_TORCH = ("gpus", "fabric", "imports", "system")
 
 STAGES = (
-    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware")),
-    StageEntry("listen", ()),
-    StageEntry("reach", ("network.names", "network.port", "network.latency", "network.interface", "clock")),
-    StageEntry("share", ("files.share",), cheap=False),
-    StageEntry("pairs", ("speed.compute", "speed.network"), cheap=False),
-    StageEntry("second_pairs", ("speed.compute", "speed.network"), cheap=False),
-    StageEntry("collective", ("collective.result",), cheap=False),
-    StageEntry("bandwidth", ("fabric.bandwidth", "transport.nccl", "transport.mpi"), cheap=False),
-)
+    StageEntry("same", ("same.versions", "same.variables", "same.gpus", "same.hardware", "files.inputs"),
+               "the same on all nodes", reads=_ALL_FACTS),
+    StageEntry("listen", (), "listening"),
+    StageEntry("reach", ("network.names", "network.port", "network.latency", "network.interface", "clock"),
+               "how the nodes reach each other", reads=("system", "gpus", "fabric"), needs=("listen",)),
+    StageEntry("share", ("files.share",), "the shared run directory", cheap=False, needs=("listen",)),
+    StageEntry("pairs", ("speed.compute", "speed.network"), "the nodes' speed", cheap=False, reads=_TORCH,
+               needs=("listen",)),
+    StageEntry("second_pairs", ("speed.compute", "speed.network"), "the nodes' speed", cheap=False, reads=_TORCH,
+               needs=("listen", "pairs")),
+    StageEntry("collective", ("collective.result",), "a collective over all nodes", cheap=False, reads=_TORCH,
+               needs=("listen",)),
+    StageEntry("bandwidth", ("fabric.bandwidth", "transport.nccl", "transport.mpi"), "the fabric's speed", cheap=False,
+               reads=_TORCH, needs=("listen",)),
+)  # fmt: skip

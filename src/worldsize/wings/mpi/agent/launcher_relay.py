@@ -13,6 +13,8 @@ from worldsize.agent.control.solo_peers import Peers
 from worldsize.plan.node_names import short_names
 from worldsize.plan.plan import Plan
 
+_TOPIC = "launch"
+
 
 class MessageRelay:
     """A host's name on the head's pipe: what `directory` has of that name comes out of the pipe of its first node."""
@@ -26,7 +28,7 @@ class MessageRelay:
             os.set_blocking(self._reading, False)
             selector.register(self._reading, selectors.EVENT_READ, self._send_requests)
         else:
-            peers.order = self._put
+            peers.listeners[_TOPIC] = self._put
 
     def with_pipes(self, plan: Plan) -> Plan:
         """`plan` with the options `source`, which the waiting program reads, and `target`, which the other writes."""
@@ -37,9 +39,9 @@ class MessageRelay:
     def end_waiting_programs(self) -> None:
         """End the programs that wait on other nodes: the program on the head has ended with 0."""
         for node_rank in range(1, len(self._peers.gather_hosts() or ())):
-            self._peers.pass_on(node_rank, "exit 0\n")
+            self._peers.tell(node_rank, _TOPIC, "exit 0\n")
 
-    def _put(self, text: str) -> None:
+    def _put(self, node_rank: int, text: str) -> None:
         os.write(self._writing, text.encode(errors="surrogateescape"))
 
     def _send_requests(self) -> None:
@@ -49,4 +51,4 @@ class MessageRelay:
         for name in (line.decode(errors="surrogateescape") for line in lines):
             if name in names:
                 with open(os.path.join(self._directory, name), errors="surrogateescape") as file:
-                    self._peers.pass_on(names.index(name), file.read())
+                    self._peers.tell(names.index(name), _TOPIC, file.read())

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Mapping
 
+from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, NodeRecorder
 from worldsize.plan.node_disk import LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
 from worldsize.plan.plan import Plan
@@ -25,17 +27,19 @@ _PATIENCE = 5.0
 """Seconds for a chunk that is on its way, once nobody wants it any more."""
 
 
-class NodePreparation:
+class Preparation:
     """Begins at once. Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
 
-    def __init__(self, plan: Plan, environ: Mapping[str, str], node_rank: int) -> None:
+    def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
+        plan = launch.plan
         assert plan.local is not None
         self.failure: Failure | None = None
         self.ready = False
         self._plan = plan
         self._local = plan.local
-        self._node_rank = node_rank
-        self._environ = environ
+        self._paths = launch.paths
+        self._node_rank = launch.node.node_rank
+        self._environ = launch.environ
         self._held: HeldDirectory | None = None
         self._unpacking: EnvironmentUnpacker | None = None
         self._what = "its directory for local copies"
@@ -52,16 +56,27 @@ class NodePreparation:
         """What made it readable has been noticed."""
         os.read(self._reading, 1)
 
-    def finish(self, paths: RunPaths, report: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
+    def deadline(self) -> float | None:
+        return None
+
+    def tick(self, now: float) -> None:
+        """Nothing is due by the clock: a file may be as large as it is."""
+
+    def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
         """The plan and the environment as they are on this node, once it is ready; from now on ranks see read-only what
         they are to."""
         self._thread.join()
         assert self._held is not None
-        report.write_event("prepared", seconds=time.time() - self._began)
-        for text in self._collect_notices(paths):
-            report.write_event("notice", text=text)
+        recorder.write_event("prepared", seconds=time.time() - self._began)
+        for text in self._collect_notices(self._paths):
+            recorder.write_event("notice", text=text)
         place = self._unpacking.path if self._unpacking is not None else None
         return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
+
+    def stop(self) -> tuple[int, ...]:
+        """Have the thread end soon."""
+        self._stopped.set()
+        return ()
 
     def close(self) -> None:
         """Nothing of it is left, or only what another agent of this machine still needs, or a later run may."""

@@ -75,6 +75,6 @@ def space_row(context: NodeContext, space: Space, use: Use) -> CheckRow:
     if space.free < need:
         return context.row(_ID, _WHAT, f"{value}, for {use.workers} loader workers", WARNING, _HINT)
     may_load = use.torch and (use.workers is None or use.nccl)
-    if space.total <= _CONTAINERS and may_load:
+    if space.total < _CONTAINERS or (space.total == _CONTAINERS and may_load):
         return context.row(_ID, _WHAT, f"{value}, as in a container", WARNING, _HINT)
     return context.row(_ID, _WHAT, value, OK)

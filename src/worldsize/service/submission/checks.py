@@ -1,0 +1,41 @@
+"""Whether the nodes and the script of a job are checked before its ranks start; what is looked at is the wing's."""
+
+from __future__ import annotations
+
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.service.providers import find_provider
+from worldsize.service.request import SubmissionRequest
+
+
+def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
+    """`plan` with what its agents check before they start ranks; as it is where they check nothing, and where this
+    installation is without the wing."""
+    if not _are_nodes_checked(plan, request, facts):
+        return plan
+    checks = find_provider("checks")
+    if checks is None:
+        return plan
+    checked: Plan = checks.with_check(plan, request, job, facts)
+    return checked
+
+
+def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFacts) -> bool:
+    """Whether the agents have something to check: asked for, or by itself on several real nodes and on real GPUs."""
+    if request.check is not None:
+        return bool(request.check)
+    if plan.batch is not None or plan.rehearsal is not None or request.config.computes[plan.compute].check is False:
+        return False
+    several = len(plan.nodes) > 1
+    return (several and not facts.shared_host) or bool(plan.gpus and not (several and facts.shared_host))
+
+
+def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
+    """What is wrong with the job's Python script, as far as its text shows it; nothing for a single rank."""
+    if plan.world_size == 1 or request.check is not None or plan.batch is not None or ".py" not in job.command:
+        return []
+    if request.config.computes[plan.compute].check is False:
+        return []
+    checks = find_provider("checks")
+    return list(checks.script_notices(request, job, plan, facts)) if checks else []

@@ -1,0 +1,175 @@
+"""The head's part in a check: it waits for what the nodes found by themselves, leads them through the stages, and
+collects the rows. A state machine of messages and a clock: it starts nothing and never waits.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import Any, TypeAlias
+from worldsize.wings.checks.agent.cluster import Cluster, Stage
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, CheckRow, row_of
+from worldsize.wings.checks.agent.selection import Selection
+from worldsize.wings.checks.agent.stage_table import StageEntry
+from worldsize.wings.checks.agent.time_limits import TOLD_LATE
+
+Send: TypeAlias = "Callable[[int, Mapping[str, Any]], None]"
+
+PROBES = "probes"
+_STRANGE = (*PARSE_ERRORS, ArithmeticError, AssertionError)
+"""What a judge may raise on an answer that nobody foresaw."""
+
+
+class Coordinator:
+    """One check of all nodes.
+
+    cluster  what is known of the nodes
+    rows     what has been found so far
+    done     whether nothing is left to do
+    """
+
+    def __init__(
+        self, cluster: Cluster, selection: Selection, load: Callable[[str], Stage], send: Send, now: float, limit: float
+    ) -> None:
+        """`load`: the stage of a module's name. `send`: called with a node's rank and the order for it. `limit`:
+        seconds for the whole check."""
+        self.cluster = cluster
+        self.rows: list[CheckRow] = []
+        self.done = False
+        self._selection = selection
+        self._load = load
+        self._send = send
+        self._checks = selection.probes()
+        self._due = selection.stages()
+        self._ends_at = now + limit
+        self._absent: set[int] = set()
+        self._name = PROBES
+        self._waiting = {node.node_rank for node in cluster.nodes}
+        self._entry: StageEntry | None = None
+        self._stage: Stage | None = None
+        longest = max((check.limit for check in self._checks), default=0.0)
+        self._late_at = min(now + longest + TOLD_LATE, self._ends_at)
+
+    def deadline(self) -> float:
+        """When `tick` has something to do, on the clock of `now`."""
+        return self._late_at
+
+    def hear(self, node_rank: int, message: Mapping[str, Any], now: float) -> None:
+        """Take in what a node says; what it says too late, or of something else, is ignored."""
+        if self.done or node_rank not in self._waiting or message.get("stage") != self._name:
+            return
+        self._waiting.discard(node_rank)
+        if self._name == PROBES:
+            self._take_probes(node_rank, message)
+        else:
+            self._take_answer(node_rank, message.get("answer"))
+        if not self._waiting:
+            self._advance(now)
+
+    def tick(self, now: float) -> None:
+        """Go on without the nodes that are late."""
+        if not self.done and now >= self._late_at:
+            self._mark_late()
+            self._advance(now)
+
+    # what nodes say
+
+    def _take_probes(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        try:
+            rows, facts = [row_of(row) for row in message["rows"]], dict(message["facts"])
+            address = str(message.get("address", ""))
+        except PARSE_ERRORS:
+            self._absent.add(node_rank)
+            return
+        self.rows += [row for row in rows if self._selection.wants(row.id)]
+        self._change_node(node_rank, facts=facts, address=address)
+
+    def _take_answer(self, node_rank: int, answer: object) -> None:
+        if isinstance(answer, Mapping):
+            node = self.cluster.nodes[node_rank]
+            self._change_node(node_rank, answers={**node.answers, self._name: answer})
+
+    def _change_node(self, node_rank: int, **changes: Any) -> None:
+        nodes = list(self.cluster.nodes)
+        nodes[node_rank] = nodes[node_rank]._replace(**changes)
+        self.cluster = self.cluster._replace(nodes=tuple(nodes))
+
+    def _mark_late(self) -> None:
+        """Nodes that are late with their probes take part in nothing else."""
+        if self._name == PROBES:
+            for node_rank in sorted(self._waiting):
+                label = self.cluster.nodes[node_rank].label
+                what = "its own checks were not done in time"
+                self.rows.append(CheckRow(label, "node", "the node", what, UNKNOWN, "look at it: is it overloaded?"))
+            self._absent |= self._waiting
+        self._waiting = set()
+
+    # what comes next
+
+    def _advance(self, now: float) -> None:
+        """Judge what is over, and begin stages until one has to be waited for."""
+        self._judge()
+        while not self._waiting:
+            if not self._due or now >= self._ends_at:
+                self._finish()
+                return
+            self._begin(self._due.pop(0), now)
+            if not self._waiting:
+                self._judge()
+
+    def _begin(self, entry: StageEntry, now: float) -> None:
+        try:
+            stage = self._load(entry.module)
+            orders = stage.orders(self._present())
+        except (*_STRANGE, ImportError) as error:
+            self._add_unknown(entry, f"{type(error).__name__}: {error}")
+            return
+        self._entry, self._stage, self._name = entry, stage, stage.name
+        self._late_at = min(now + stage.limit + TOLD_LATE, self._ends_at)
+        self._waiting = set(orders)
+        for node_rank, order in orders.items():
+            self._send(node_rank, {"stage": self._name, "order": order})
+
+    def _present(self) -> Cluster:
+        """The nodes that take part."""
+        nodes = tuple(node for node in self.cluster.nodes if node.node_rank not in self._absent)
+        return self.cluster._replace(nodes=nodes)
+
+    def _judge(self) -> None:
+        if self._stage is None or self._entry is None:
+            return
+        try:
+            found = self._stage.judge(self._present())
+            self.rows += [row for row in found if self._selection.wants(row.id)]
+        except _STRANGE as error:
+            self._add_unknown(self._entry, f"{type(error).__name__}: {error}")
+        self._stage = None
+
+    def _add_unknown(self, entry: StageEntry, why: str) -> None:
+        known = {row.id for row in self.rows}
+        wanted = [id for id in entry.ids if id not in known and self._selection.wants(id)]
+        self.rows += [CheckRow("", id, entry.what, "not known", UNKNOWN, why[:200]) for id in wanted]
+
+    def _finish(self) -> None:
+        for entry in self._due:
+            self._add_unknown(entry, "the check's time was over")
+        for node in self._present().nodes:
+            self._send(node.node_rank, {"end": True})
+        self.done = True
+
+
+def notices_of(rows: Sequence[CheckRow]) -> list[str]:
+    """What a person should know before the ranks start: a line for each row that is bad or a warning, bad ones
+    first."""
+    found = [row for row in rows if row.verdict not in (OK, UNKNOWN)]
+    found.sort(key=lambda row: row.verdict != BAD)
+    return [notice_of(row) for row in found]
+
+
+def notice_of(row: CheckRow) -> str:
+    """A row as one line: `node2: the head's port: refused (a firewall?) [network.port]`."""
+    text = f"{row.node}: {row.what}: {row.value}" if row.node else f"{row.what}: {row.value}"
+    return f"{text} ({row.hint}) [{row.id}]" if row.hint else f"{text} [{row.id}]"

@@ -1,0 +1,99 @@
+"""The ports that can carry RDMA, as the kernel's files say it, and their counters.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.wings.checks.agent.gpu.drivers import first_text, names_in
+
+ACTIVE = "ACTIVE"
+LINK_UP = "LinkUp"
+_WORD = 4
+_MOST = 256
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
+_NO_FABRIC = re.compile(r"mlx5_an\d|mana|rxe|siw")
+"""Devices that do not connect nodes by RDMA: Azure's accelerated networking, and RDMA in software."""
+
+
+class FabricPort(NamedTuple):
+    """A port. state: "ACTIVE", "INIT", "DOWN"; physical: "LinkUp", "Polling"; layer: "InfiniBand", "Ethernet" (RoCE),
+    "OmniPath", or what the kernel says, as "Unspecified" of EFA; netdev: its network interface, "" where none."""
+
+    device: str
+    port: int
+    state: str
+    physical: str
+    rate_gbps: float
+    layer: str
+    netdev: str
+
+    @property
+    def name(self) -> str:
+        """As NCCL and ibstat write it: mlx5_0/1."""
+        return f"{self.device}/{self.port}"
+
+    def fact(self) -> dict[str, Any]:
+        """The port as JSON."""
+        return dict(zip(self._fields, self))
+
+
+def read_ports(root: str = "/") -> list[FabricPort]:
+    """The ports of all devices that can connect nodes by RDMA, in the order of their names."""
+    return [_port(root, device, port) for device, port in _places(root) if not _NO_FABRIC.match(device)]
+
+
+def read_port_counters(root: str = "/") -> dict[str, dict[str, int]]:
+    """Bytes that each port has sent and received since the node was booted: {"mlx5_0/1": {"xmit": …, "rcv": …}}.
+
+    The kernel counts words of four bytes. Omni-Path's hfi1 does so in hardware counters of its own, the same way.
+    """
+    found = {}
+    for device, port in _places(root):
+        at = os.path.join(_ports(root, device), str(port), "counters")
+        counts = [parse_digits(first_text(os.path.join(at, f"port_{way}_data"), 64)) for way in ("xmit", "rcv")]
+        if counts[0] is not None and counts[1] is not None:
+            found[f"{device}/{port}"] = {"xmit": counts[0] * _WORD, "rcv": counts[1] * _WORD}
+    return found
+
+
+def _ports(root: str, device: str) -> str:
+    return os.path.join(root, "sys", "class", "infiniband", device, "ports")
+
+
+def _places(root: str) -> list[tuple[str, int]]:
+    devices = names_in(os.path.join(root, "sys", "class", "infiniband"))[:_MOST]
+    found = [(device, parse_digits(port)) for device in devices for port in names_in(_ports(root, device))]
+    return [(device, port) for device, port in found if port is not None][:_MOST]
+
+
+def _port(root: str, device: str, port: int) -> FabricPort:
+    at = os.path.join(_ports(root, device), str(port))
+    rate = _RATE.match(first_text(os.path.join(at, "rate")))
+    layer = first_text(os.path.join(at, "link_layer"))[:40]
+    return FabricPort(
+        device=device,
+        port=port,
+        state=_word(os.path.join(at, "state")),
+        physical=_word(os.path.join(at, "phys_state")),
+        rate_gbps=float(rate[1]) if rate else 0.0,
+        layer="OmniPath" if device.startswith("hfi1") else layer,
+        netdev=_netdev(root, device, port),
+    )
+
+
+def _word(path: str) -> str:
+    """The word that a number stands for: ACTIVE of "4: ACTIVE"."""
+    return first_text(path).rpartition(":")[2].strip()[:40]
+
+
+def _netdev(root: str, device: str, port: int) -> str:
+    """The interface of the port: by its first GID, else the only one of the device."""
+    first = first_text(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
+    names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
+    return first[:40] or (names[0][:40] if len(names) == 1 else "")

@@ -1,0 +1,83 @@
+"""Which GPUs a node has as its kernel's files say it, without a program: those of NVIDIA, and signs of others.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.common.numbers import parse_digits
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+_OTHERS = {
+    ("dev", "kfd"): "an AMD GPU",
+    ("dev", "dxg"): "a GPU under WSL",
+    ("dev", "nvhost-gpu"): "a GPU of NVIDIA Jetson",
+    ("dev", "nvmap"): "a GPU of NVIDIA Jetson",
+    ("dev", "nvgpu"): "a GPU of NVIDIA Jetson",
+    ("dev", "accel"): "an accelerator",
+    ("dev", "neuron0"): "an accelerator of AWS",
+    ("dev", "hl0"): "an accelerator of Intel",
+    ("dev", "davinci0"): "an accelerator of Huawei",
+}
+
+
+def names_in(path: str) -> list[str]:
+    """The names in a folder, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def first_text(path: str, most: int = 4096) -> str:
+    """What a small file begins with; "" where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(most).decode("utf-8", "replace").strip("\0\n ")
+    except (OSError, ValueError):
+        return ""
+
+
+def nvidia_device_files(context: NodeContext) -> list[str]:
+    """The device files of NVIDIA's GPUs: `nvidia0`, …"""
+    names = names_in(context.path("dev"))
+    return [name for name in names if name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None]
+
+
+def driver_models(context: NodeContext) -> list[str]:
+    """The models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not use."""
+    at = context.path("proc", "driver", "nvidia", "gpus")
+    return [_model(first_text(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
+
+
+def has_nvidia(context: NodeContext) -> bool:
+    """Whether there is any sign of a GPU of NVIDIA, or of its driver."""
+    driver = context.path("proc", "driver", "nvidia", "version")
+    return bool(nvidia_device_files(context)) or os.path.exists(driver)
+
+
+def count_amd_gpus(context: NodeContext) -> int:
+    """AMD's GPUs that this process may use: the kernel hides those of other jobs' control groups. Processors stand in
+    the same list, without SIMD units."""
+    at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
+    texts = (first_text(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
+    return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
+
+
+def has_graphics(context: NodeContext) -> bool:
+    """Whether there is any device that can render: one of Intel or AMD, or of a chip for screens alone."""
+    return os.path.exists(context.path("dev", "dri", "renderD128"))
+
+
+def other_devices(context: NodeContext) -> str:
+    """What there is besides, in words: GPUs and accelerators that are not counted here; "" without any."""
+    found = (words for names, words in _OTHERS.items() if os.path.exists(context.path(*names)))
+    return next(found, "")
+
+
+def _model(text: str) -> str:
+    lines = (line.partition(":") for line in text.splitlines())
+    return next((value.strip()[:80] for name, _, value in lines if name.strip() == "Model"), "")

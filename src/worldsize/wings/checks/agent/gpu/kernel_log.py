@@ -1,0 +1,85 @@
+"""NVIDIA's Xids in the kernel's log, where this user may read it.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.gpu.drivers import first_text
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+_RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;.*?NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})\b")
+_MOST_RECORDS = 100_000
+_MOST_XIDS = 1000
+
+
+class Xid(NamedTuple):
+    """An error of a GPU: its number, the GPU's PCI address as the kernel writes it, and seconds since then."""
+
+    number: int
+    bus: str
+    age: float
+
+
+def read_xids(context: NodeContext) -> list[Xid] | None:
+    """The Xids since the node was booted, as far as the kernel still has them; None where they cannot be read."""
+    text = _records(context.path("dev", "kmsg"))
+    uptime = _uptime(first_text(context.path("proc", "uptime")))
+    if text is None or uptime is None:
+        return None
+    return parse_xids(text, uptime)
+
+
+def parse_xids(text: str, uptime: float) -> list[Xid]:
+    """The Xids in records of /dev/kmsg, whose times are microseconds since the node was booted."""
+    found = [_RECORD.match(line) for line in text.splitlines() if "NVRM: Xid" in line]
+    xids = [Xid(int(each[3]), each[2], max(0.0, uptime - int(each[1]) / 1e6)) for each in found if each]
+    return xids[-_MOST_XIDS:]
+
+
+def is_same_device(bus: str, other: str) -> bool:
+    """Whether two PCI addresses mean one device: "0000:5f:00" of the kernel, "00000000:5F:00.0" of nvidia-smi."""
+    return _short_address(bus) == _short_address(other)
+
+
+def _short_address(bus: str) -> str:
+    parts = bus.lower().partition(".")[0].split(":")
+    return ":".join([parts[0].lstrip("0"), *parts[1:]])
+
+
+def _records(path: str) -> str | None:
+    """All records that the kernel has, one a line: each read gives one, and EAGAIN after the last."""
+    found: list[bytes] = []
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        _read_all(file, found)
+    finally:
+        os.close(file)
+    return b"".join(found).decode("utf-8", "replace")
+
+
+def _read_all(file: int, found: list[bytes]) -> None:
+    for _ in range(_MOST_RECORDS):
+        try:
+            part = os.read(file, 8192)
+        except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next read
+            continue
+        except OSError:  # no more
+            return
+        if not part:
+            return
+        found.append(part if b"NVRM" in part else b"")
+
+
+def _uptime(text: str) -> float | None:
+    try:
+        return float(text.split()[0])
+    except (ValueError, IndexError):
+        return None

@@ -1,0 +1,79 @@
+"""Whether somebody else uses the GPUs' memory before the job's own ranks start.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
+from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LEAST_UNEXPLAINED_MIB, NOT_JOBS
+
+_ID, _WHAT = "gpu.memory", "GPU memory in use by others"
+_INEXACT_MIB = 1024
+_MOST_WORDS = 3
+
+
+class _Use(NamedTuple):
+    """What others use of a GPU, in words and as a share of its memory; the share is 0 where it is not known."""
+
+    words: str
+    share: float
+
+
+def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
+    """Warns of processes that compute and of memory that nobody accounts for; bad where they have more than half of a
+    GPU. Divided GPUs are left out, since their other parts are somebody else's by right; None where none is left."""
+    gpus = [gpu for gpu in seen if not gpu.mig and not gpu.fault]
+    known = [gpu for gpu in gpus if gpu.used_mib is not None or gpu.processes]
+    if not known:
+        return None
+    uses = [use for gpu in known for use in _uses(gpu)]
+    if not uses:
+        most = max((gpu.used_mib or 0 for gpu in known), default=0)
+        return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
+    value = "; ".join(use.words for use in uses[:_MOST_WORDS])
+    value += f"; {len(uses) - _MOST_WORDS} more" if len(uses) > _MOST_WORDS else ""
+    verdict = BAD if any(use.share > 0.5 for use in uses) else WARNING
+    return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
+
+
+def _uses(gpu: Gpu) -> list[_Use]:
+    jobs = [process for process in gpu.processes if _is_job(process)]
+    if jobs:
+        told = sum(process.mib or 0 for process in jobs)
+        used = told if all(process.mib is not None for process in jobs) else max(told, _unexplained(gpu))
+        return [_Use(_process_words(gpu, jobs), _share(gpu, used))]
+    used = _unexplained(gpu)
+    limit = LEAST_UNEXPLAINED_MIB if gpu.is_exact else LEAST_UNEXPLAINED_MIB + _INEXACT_MIB
+    return [_Use(f"GPU {gpu.number}: {used} MiB", _share(gpu, used))] if used >= limit else []
+
+
+def _is_job(process: GpuProcess) -> bool:
+    """Whether it computes alone. What draws on a screen is always there, and under Windows all that draws is said to
+    compute too; so are the system's own programs."""
+    enough = process.mib is None or process.mib >= LEAST_PROCESS_MIB
+    return "G" not in process.kind and process.name not in NOT_JOBS and enough
+
+
+def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
+    words = [
+        f"pid {job.pid}{f' ({job.name})' if job.name else ''}{'' if job.mib is None else f' {job.mib} MiB'}"
+        for job in jobs[:_MOST_WORDS]
+    ]
+    more = f", {len(jobs) - _MOST_WORDS} more" if len(jobs) > _MOST_WORDS else ""
+    return f"GPU {gpu.number}: {', '.join(words)}{more}"
+
+
+def _unexplained(gpu: Gpu) -> int:
+    """Memory in use without a process that computes, as in a container, where the driver shows no processes; 0 where
+    a screen may account for it."""
+    return 0 if any("G" in process.kind for process in gpu.processes) else gpu.used_mib or 0
+
+
+def _share(gpu: Gpu, used: int) -> float:
+    return used / gpu.memory_mib if gpu.memory_mib else 0.0

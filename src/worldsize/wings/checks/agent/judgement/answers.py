@@ -1,0 +1,33 @@
+"""What the judges of several stages ask of a cluster and of an answer.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+
+
+def are_real_nodes(cluster: Cluster) -> bool:
+    """Whether there are several nodes, each a machine, or what stands for one: not the virtual nodes of one machine."""
+    return len(cluster.nodes) > 1 and not cluster.asked.get("virtual")
+
+
+def number_in(answer: Any, name: str) -> float | None:
+    """The number of this name in a node's answer; None where it has none that is finite and not negative."""
+    value = answer.get(name) if isinstance(answer, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < 1e18 else None
+
+
+def usable_gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
+    """How many GPUs the node has that its torch can use, and the job may."""
+    found, torch = node.facts.get("gpus"), node.facts.get("torch")
+    if not isinstance(found, (list, tuple)) or not isinstance(torch, Mapping) or not torch.get("cuda"):
+        return 0
+    most = asked.get("gpus")
+    return min(len(found), most) if isinstance(most, int) and most >= 0 else len(found)

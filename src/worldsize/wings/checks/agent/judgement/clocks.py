@@ -1,0 +1,85 @@
+"""Whether the nodes' clocks agree.
+
+A warning from 1 s on: lines of logs come in the wrong order, and `make`, rsync and caches go by the times of files that
+another node wrote. Bad from 300 s on: that is the life of a MUNGE credential (munged(8)) and the skew that Kerberos
+allows (`clockskew` in krb5.conf(5)), so that Slurm's steps, and mounts by Kerberos, are refused.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.numbers import duration_text, median_of
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+ID = "clock"
+
+WARNING_FROM = 1.0
+BAD_FROM = 300.0
+"""Seconds."""
+
+_WHAT = "the nodes' clocks"
+
+_HINT = "let an NTP client set the clock of {}; `timedatectl` and `chronyc tracking` tell its state"
+
+
+class ClockOffset(NamedTuple):
+    """How many seconds a node's clock is ahead of the head's, and how much that may be wrong either way: half of the
+    round trip in which it was asked."""
+
+    seconds: float
+    uncertainty: float
+
+
+def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None:
+    """The offset by the exchange of the shortest round trip; each is this node's time before, the other's, and this
+    node's time after, in ns. None without any: a clock that was set back meanwhile gives none."""
+    whole = [(after - before, before, other) for before, other, after in exchanges if after >= before]
+    if not whole:
+        return None
+    trip, before, other = min(whole)
+    return ClockOffset((before + trip / 2 - other) / 1e9, trip / 2e9)
+
+
+def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
+    """A row for each node whose clock differs from most, and for each that did not tell; else one for all. `offsets`:
+    of the nodes to the head's clock, by their ranks, the head's own 0 among them. None of a single
+    node."""
+    if len(nodes) < 2:
+        return []
+    usual = _usual(nodes, offsets)
+    rows = [row for node in nodes for row in _rows_of(node, offsets.get(node.node_rank), usual, nodes)]
+    return rows or [_agreement(offsets)]
+
+
+def _usual(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> float:
+    """The offset that the others are compared with: the median, so that the head's clock may be the wrong one; of two
+    nodes the head's."""
+    seconds = [offset.seconds for offset in offsets.values()]
+    return median_of(seconds) if len(seconds) > 2 else offsets.get(nodes[0].node_rank, ClockOffset(0.0, 0.0)).seconds
+
+
+def _rows_of(
+    node: CheckedNode, offset: ClockOffset | None, usual: float, nodes: Sequence[CheckedNode]
+) -> list[CheckRow]:
+    if offset is None:
+        return [
+            CheckRow(node.label, ID, _WHAT, "not compared", UNKNOWN, "the node could not ask the head for its time")
+        ]
+    skew = offset.seconds - usual
+    if abs(skew) < WARNING_FROM + offset.uncertainty:
+        return []
+    verdict = BAD if abs(skew) >= BAD_FROM + offset.uncertainty else WARNING
+    than = f"{nodes[0].label}'s" if len(nodes) == 2 else "most others'"
+    value = f"{duration_text(abs(skew))} {'ahead of' if skew > 0 else 'behind'} {than}"
+    return [CheckRow(node.label, ID, _WHAT, value, verdict, _HINT.format(node.label))]
+
+
+def _agreement(offsets: Mapping[int, ClockOffset]) -> CheckRow:
+    seconds = [offset.seconds for offset in offsets.values()]
+    within = max(seconds) - min(seconds) + max(offset.uncertainty for offset in offsets.values())
+    return CheckRow("", ID, _WHAT, f"{len(offsets)} nodes, within {duration_text(within)}", OK)

@@ -1,0 +1,69 @@
+"""Which nodes differ from the others in a value that is to be the same on all.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.checks.agent.cluster import CheckedNode
+
+NOT_SET = ""
+"""The value of a node that does not have what others have."""
+
+_LONGEST = 60
+
+
+class Difference(NamedTuple):
+    """The value that most nodes have, those that have it, and the value of each other node, by its rank."""
+
+    usual: str
+    usual_nodes: tuple[int, ...]
+    others: Mapping[int, str]
+
+
+def difference_of(values: Mapping[int, str]) -> Difference | None:
+    """How these values, by the nodes' ranks, differ; None where they are equal. Of two values that equally many nodes
+    have, the usual one is that of the lowest rank."""
+    ranks: dict[str, list[int]] = {}
+    for rank in sorted(values):
+        ranks.setdefault(values[rank], []).append(rank)
+    if len(ranks) < 2:
+        return None
+    usual = max(ranks, key=lambda value: (len(ranks[value]), -ranks[value][0]))
+    others = {rank: value for value, holders in ranks.items() if value != usual for rank in holders}
+    return Difference(usual, tuple(ranks[usual]), others)
+
+
+def holders_text(nodes: Mapping[int, CheckedNode], ranks: Sequence[int]) -> str:
+    """The nodes that have the usual value, in words that a verb in the plural or singular follows: "the other 3 have",
+    "node0 has"."""
+    return f"{nodes[ranks[0]].label} has" if len(ranks) == 1 else f"the other {len(ranks)} have"
+
+
+def value_text(value: Any) -> str:
+    """A fact as text of one line: 60 characters at most, without control characters."""
+    text = value if isinstance(value, str) else str(value)
+    shown = "".join(each if each.isprintable() else "?" for each in text[: _LONGEST + 1])
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """The value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
+    return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
+
+
+def joined(texts: Sequence[str], most: int = 4, separator: str = "; ") -> str:
+    """The texts in one line; of more than `most` the first, and how many there are besides."""
+    shown = list(texts[:most])
+    if len(texts) > most:
+        shown.append(f"{len(texts) - most} more")
+    return separator.join(shown)
+
+
+def has_active_port(node: CheckedNode) -> bool:
+    """Whether the node has an InfiniBand or RoCE port that is up."""
+    ports = node.facts.get("fabric")
+    return isinstance(ports, (list, tuple)) and any("ACTIVE" in str(mapping_of(port).get("state")) for port in ports)

@@ -1,0 +1,124 @@
+"""By which interface each node reaches the others: the same kind everywhere, fast enough, and there where it is named.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import difference_of, has_active_port, holders_text, joined
+from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
+from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING, CheckRow
+
+ID = "network.interface"
+
+_WHAT = "the interface to the other nodes"
+
+_SLOW_MBPS = 1000
+
+_NCCL, _GLOO = "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
+
+_DIFFERENT_HINT = "ranks go as fast as the slowest node: `ip link show {name}` and `ethtool {name}` on {node}"
+_SLOW_HINT = "gradients of several GPUs need more: "
+
+
+def interface_rows(
+    nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
+) -> list[CheckRow]:
+    """A row for each node whose interface differs from most, is too slow for its GPUs, or lacks what a variable names;
+    else one for all. None where no interface is known."""
+    by_rank = {node.node_rank: node for node in nodes}
+    answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
+    known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    for rank, finding in (
+        *_unmatched(answered, asked),
+        *_different(by_rank, known),
+        *_slow(by_rank, known, asked),
+    ):
+        found.setdefault(rank, []).append(finding)
+    rows = [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
+    return rows or _same(known)
+
+
+def _row(node: CheckedNode, found: list[tuple[str, str, str]]) -> CheckRow:
+    found.sort(key=lambda finding: -VERDICTS.index(finding[0]))
+    return CheckRow(node.label, ID, _WHAT, joined([words for _, words, _ in found]), found[0][0], found[0][2])
+
+
+def _same(known: Mapping[int, Interface]) -> list[CheckRow]:
+    if not known:
+        return []
+    names = joined(sorted({interface.name for interface in known.values()}), separator=", ")
+    words = _words(next(iter(known.values())))
+    return [CheckRow("", ID, _WHAT, f"{len(known)} nodes: {names}, {words}", OK)]
+
+
+def _words(interface: Interface) -> str:
+    return ", ".join(text for text in _attributes(interface).values() if text)
+
+
+def _attributes(interface: Interface) -> dict[str, str]:
+    """What is to be the same; "" where it is not known."""
+    speed = f"{interface.mbps / 1000:g} Gb/s" if interface.mbps else ""
+    return {"kind": interface.kind, "speed": speed, "mtu": f"MTU {interface.mtu:g}" if interface.mtu else ""}
+
+
+def _different(
+    by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface]
+) -> Iterable[tuple[int, tuple[str, str, str]]]:
+    attributes = {rank: _attributes(interface) for rank, interface in known.items()}
+    for name in ("kind", "speed", "mtu"):
+        difference = difference_of({rank: each[name] for rank, each in attributes.items() if each[name]})
+        for rank, value in difference.others.items() if difference else ():
+            assert difference is not None
+            words = f"{known[rank].name}: {value}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual}"
+            hint = _DIFFERENT_HINT.format(name=known[rank].name, node=by_rank[rank].label)
+            yield rank, (WARNING, words, hint)
+
+
+def _slow(
+    by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface], asked: Mapping[str, Any]
+) -> Iterable[tuple[int, tuple[str, str, str]]]:
+    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead."""
+    for rank, interface in known.items():
+        node = by_rank[rank]
+        if interface.mbps and interface.mbps <= _SLOW_MBPS and _gpus(node, asked) > 1 and not has_active_port(node):
+            faster = interface.faster[0] if interface.faster else ""
+            advice = f"set {_NCCL} and {_GLOO} to {faster}" if faster else "use faster nodes, or one"
+            yield rank, (WARNING, f"{interface.name}: {interface.mbps / 1000:g} Gb/s", _SLOW_HINT + advice)
+
+
+def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
+    gpus = asked.get("gpus")
+    seen = node.facts.get("gpus")
+    if isinstance(gpus, int):
+        return gpus
+    return len(seen) if isinstance(seen, (list, tuple)) else 0
+
+
+def _unmatched(
+    answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
+) -> Iterable[tuple[int, tuple[str, str, str]]]:
+    """The nodes that have none of the interfaces which a variable names."""
+    for rank, answer in answered.items():
+        for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
+            value = answer.ifnames.get(variable, "")
+            if value and answer.interfaces and not _matches(variable, value, answer.interfaces):
+                verdict = BAD if asked.get("backend") == backend else WARNING
+                words = f"{variable}={value} names none of its interfaces: {joined(answer.interfaces, 6, ', ')}"
+                yield rank, (verdict, words, f"{variable} is to name an interface that each node has, with an address")
+
+
+def _matches(variable: str, value: str, interfaces: Sequence[str]) -> bool:
+    """Whether the variable's value means one of these: NCCL takes beginnings of names, whole names after `=`, and after
+    `^` those that it leaves out; gloo takes whole names."""
+    wanted = [name for name in value.lstrip("=^").split(",") if name]
+    if variable == _NCCL and value.startswith("^"):
+        return any(not each.startswith(tuple(wanted)) for each in interfaces) or not wanted
+    if variable == _NCCL and not value.startswith("="):
+        return any(each.startswith(tuple(name.partition(":")[0] for name in wanted)) for each in interfaces)
+    return any(name.partition(":")[0] in interfaces for name in wanted)

@@ -1,0 +1,65 @@
+"""Whether a node answers much slower than the others.
+
+Each node measures the one after it, so that each has two figures: its own to the next, and that of the one before it.
+The smaller counts: a slow neighbour spoils one of them, a slow node both.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.numbers import duration_text, median_of
+from worldsize.wings.checks.agent.judgement.reach_answers import ReachAnswer
+from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
+
+ID = "network.latency"
+
+SLOW_FACTOR = 10
+SLOW_FROM = 0.005
+"""A node is slow above ten times the median of the others, and 5 ms."""
+
+_WHAT = "round trip of 64 bytes by TCP"
+
+_HINT = "look for another way, a full link or a busy processor: `ip route get ADDRESS`, `ethtool -S`, `top` on {}"
+
+
+def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
+    """A row for each node that is slow, of three or more; else one for all, with the smallest, the median and the
+    largest. None where nothing was measured."""
+    seconds = _seconds(nodes, answers)
+    if not seconds:
+        return []
+    rows = [row for node in nodes for row in _slow_rows(node, seconds)] if len(seconds) > 2 else []
+    return rows or [CheckRow("", ID, _WHAT, _summary(list(seconds.values())), OK)]
+
+
+def _seconds(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> dict[int, float]:
+    """The smaller of each node's two figures."""
+    figures: dict[int, list[float]] = {}
+    for index, node in enumerate(nodes):
+        answer = answers.get(node.node_rank)
+        if answer is not None and answer.latency is not None:
+            for measured in (node, nodes[(index + 1) % len(nodes)]):
+                figures.setdefault(measured.node_rank, []).append(answer.latency)
+    return {rank: min(found) for rank, found in figures.items()}
+
+
+def _slow_rows(node: CheckedNode, seconds: Mapping[int, float]) -> list[CheckRow]:
+    own = seconds.get(node.node_rank)
+    if own is None or own <= SLOW_FROM:
+        return []
+    usual = median_of([each for rank, each in seconds.items() if rank != node.node_rank])
+    if own <= SLOW_FACTOR * usual:
+        return []
+    value = f"{duration_text(own)}, the median of the others is {duration_text(usual)}"
+    return [CheckRow(node.label, ID, _WHAT, value, WARNING, _HINT.format(node.label))]
+
+
+def _summary(seconds: Sequence[float]) -> str:
+    least, most = duration_text(min(seconds)), duration_text(max(seconds))
+    if len(seconds) < 3:
+        return most
+    return f"{least} to {most}, median {duration_text(median_of(seconds))}"

@@ -1,0 +1,113 @@
+"""Whether the nodes' names mean the nodes, on each of them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import joined
+from worldsize.wings.checks.agent.judgement.reach_answers import NameResult, ReachAnswer
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
+
+ID = "network.names"
+
+_WHAT = "the nodes' names"
+
+_USE_NAMES = frozenset(("mpirun", "srun", "deepspeed", "mpi", "horovod"))
+"""The launchers and frameworks that are told nodes by their names."""
+
+_LOOPBACK = ("127.", "::1")
+
+_WRONG_HINT = "mend the line in /etc/hosts of {node}, or its name server: `getent ahosts {name}`"
+_MISSING_HINT = "let /etc/hosts or the name server of each node know all nodes; MPI, DeepSpeed and Horovod use names"
+_LOOPBACK_HINT = "gloo listens where the node's own name leads: set GLOO_SOCKET_IFNAME to {interface}"
+
+
+def name_rows(
+    nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
+) -> list[CheckRow]:
+    """A row for each node on which a name is wrong, missing or not known, or whose own name leads to its loopback; else
+    one for all. None where no node answered: the row of the ports says so."""
+    answered = {rank: answer for rank, answer in answers.items() if answer is not None}
+    if not answered:
+        return []
+    if _no_name_resolves(answered):
+        verdict = BAD if _uses_names(asked) else WARNING
+        return [CheckRow("", ID, _WHAT, "no node resolves the name of another", verdict, _MISSING_HINT)]
+    by_rank = {node.node_rank: node for node in nodes}
+    rows = [_row(by_rank[rank], answered[rank], by_rank, asked) for rank in sorted(answered) if rank in by_rank]
+    found = [row for row in rows if row is not None]
+    count = sum(len(answer.names) for answer in answered.values())
+    return found or [CheckRow("", ID, _WHAT, f"{len(answered)} nodes, {count} names looked up", OK)]
+
+
+def _uses_names(asked: Mapping[str, Any]) -> bool:
+    return any(isinstance(asked.get(key), str) and asked[key] in _USE_NAMES for key in ("launcher", "framework"))
+
+
+def _no_name_resolves(answered: Mapping[int, ReachAnswer]) -> bool:
+    """Whether several nodes looked names up, and found none at all: the site has no names."""
+    names = [name for answer in answered.values() for name in answer.names]
+    return len(answered) > 2 and bool(names) and all(not name.addresses and name.error for name in names)
+
+
+def _row(
+    node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
+) -> CheckRow | None:
+    """One row of all that was found on the node: the worst first."""
+    found = [*_findings_of_others(node, answer, by_rank, asked), *_findings_of_own(node, answer, by_rank, asked)]
+    if not found:
+        return None
+    found.sort(key=lambda finding: -VERDICTS.index(finding[0]))
+    return CheckRow(node.label, ID, _WHAT, joined([words for _, words, _ in found]), found[0][0], found[0][2])
+
+
+def _findings_of_others(
+    node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
+) -> Iterable[tuple[str, str, str]]:
+    for name in answer.names:
+        other = by_rank.get(name.rank)
+        if other is None:
+            continue
+        if name.error:
+            verdict = BAD if _uses_names(asked) and "no answer" not in name.error else WARNING
+            yield verdict, f"{other.host}: {name.error}", _MISSING_HINT
+        elif name.reached is False:
+            hint = _WRONG_HINT.format(node=node.label, name=other.host)
+            yield BAD, f"takes {other.host} for {_addresses(name)}, and it is {other.address}", hint
+        elif name.reached is None:
+            words = f"takes {other.host} for {_addresses(name)}, which may be {other.address}"
+            yield UNKNOWN, words, f"{other.label} answered at neither address"
+
+
+def _addresses(name: NameResult) -> str:
+    return joined(name.addresses, 2, " and ")
+
+
+def _findings_of_own(
+    node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
+) -> Iterable[tuple[str, str, str]]:
+    """PyTorch lets gloo listen at the first address of the node's own name, and on the loopback where there is none:
+    see `createDefaultDevice` in ProcessGroupGloo.cpp."""
+    own = answer.own
+    if own is None or not _may_use_gloo(asked) or answer.ifnames.get("GLOO_SOCKET_IFNAME"):
+        return
+    interface = answer.interface.name if answer.interface else "the interface to the other nodes"
+    hint = _LOOPBACK_HINT.format(interface=interface)
+    if own.error and "no answer" not in own.error:
+        yield WARNING, f"its own name {node.host}: {own.error}", hint
+    elif own.addresses and own.addresses[0].startswith(_LOOPBACK) and not _share_a_machine(by_rank.values()):
+        yield WARNING, f"takes its own name {node.host} for {own.addresses[0]}", hint
+
+
+def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
+    return asked.get("backend") in (None, "gloo") and asked.get("framework") in (None, "pytorch", "deepspeed")
+
+
+def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:
+    """Whether all nodes have one address: the loopback then leads to each of them."""
+    return len({node.address for node in nodes}) == 1

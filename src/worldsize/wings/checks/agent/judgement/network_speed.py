@@ -1,0 +1,91 @@
+"""Which nodes send or receive slower than the others, with two different partners.
+
+Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.numbers import bytes_text
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.pairs import next_of, previous_of
+from worldsize.wings.checks.agent.judgement.rounds import (
+    ROUNDS,
+    Compute,
+    answer_of,
+    groups_of,
+    network_rate,
+    network_ratios,
+)
+from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
+
+ID = "speed.network"
+WHAT = "TCP with two other nodes"
+SLOW = 0.5
+BUSY = 0.3
+"""The share of the time without a core from which on a node's rate says nothing of its network."""
+
+_DIRECTIONS = (("received", "sent", previous_of), ("sent", "received", next_of))
+_HINT = "its network card, cable or port is slow, or it uses another interface: leave it out (--exclude-bad)"
+
+
+def network_rows(cluster: Cluster) -> list[CheckRow]:
+    """A row of each node that is slow; one of all where none is, and none where nothing was measured. A node that does
+    not answer has its row of the computing."""
+    measured = [node for node in cluster.nodes if all(_is_measured(node, name) for name in ROUNDS)]
+    if not measured:
+        return []
+    slow = _slow_nodes(cluster, measured)
+    if slow and any(_is_busy(node) for node in measured):
+        return [CheckRow("", ID, WHAT, _span(measured), UNKNOWN, "the nodes' cores are busy, which slows TCP, too")]
+    return [_slow_row(node, slow[node.node_rank]) for node in measured if node.node_rank in slow] or [
+        CheckRow("", ID, WHAT, _span(measured), OK)
+    ]
+
+
+def _is_measured(node: CheckedNode, name: str) -> bool:
+    return all(network_rate(node, name, direction) is not None for direction, _, _ in _DIRECTIONS)
+
+
+def _is_busy(node: CheckedNode) -> bool:
+    found = [Compute(answer_of(node, name)) for name in ROUNDS]
+    return max(each.waited + each.lost for each in found) > BUSY
+
+
+def _slow_nodes(cluster: Cluster, measured: Sequence[CheckedNode]) -> dict[int, str]:
+    """What each slow node is slow in, by its rank."""
+    groups = groups_of(cluster)
+    found: dict[int, str] = {}
+    for direction, opposite, peers in _DIRECTIONS:
+        ratios = [network_ratios(measured, name, direction) for name in ROUNDS]
+        theirs = [network_ratios(measured, name, opposite) for name in ROUNDS]
+        partners = [peers(each) for each in groups]
+        for node in measured:
+            if _is_slow(node.node_rank, ratios, theirs, partners):
+                ratio = max(each[node.node_rank] for each in ratios)
+                found.setdefault(node.node_rank, f"{direction} at {ratio:.0%} of the other nodes' rate, twice")
+    return found
+
+
+def _is_slow(
+    rank: int,
+    ratios: Sequence[Mapping[int, float]],
+    theirs: Sequence[Mapping[int, float]],
+    partners: Sequence[Mapping[int, int]],
+) -> bool:
+    """Whether it was slow with two partners, at least one of which was not with somebody else."""
+    first, second = (each.get(rank) for each in partners)
+    if first is None or second is None or first == second or any(each[rank] >= SLOW for each in ratios):
+        return False
+    return theirs[1].get(first, 0.0) >= SLOW or theirs[0].get(second, 0.0) >= SLOW
+
+
+def _slow_row(node: CheckedNode, words: str) -> CheckRow:
+    return CheckRow(node.label, ID, WHAT, f"{words} ({_span([node])})", WARNING, _HINT)
+
+
+def _span(nodes: Sequence[CheckedNode]) -> str:
+    asked = [(node, name, direction) for node in nodes for name in ROUNDS for direction, _, _ in _DIRECTIONS]
+    rates = [network_rate(*each) or 0.0 for each in asked]
+    return f"{bytes_text(min(rates))}/s to {bytes_text(max(rates))}/s each way"

@@ -1,0 +1,112 @@
+"""Which nodes measure together: in pairs, twice, with other partners in the second round.
+
+A slow node makes its partner look slow. In the second round the slow are paired with the fast: whoever is slow again
+is the slow one (the two rounds of DLRover's network check, dlrover/python/master/elastic_training/rdzv_manager.py).
+Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+
+def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Neighbours; the last three of an odd number are a ring. A single node makes no group."""
+    if len(nodes) < 2:
+        return []
+    groups = [tuple(nodes[start : start + 2]) for start in range(0, len(nodes) - 1, 2)]
+    if len(nodes) % 2:
+        groups[-1] += (nodes[-1],)
+    return groups
+
+
+def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The slow with the fast, each with somebody else than before where that is possible.
+
+    scores  how fast each node was, against the others: less is slower
+    """
+    before = _partners(first)
+    ordered = sorted(scores, key=lambda node: (scores[node], node))
+    half = len(ordered) // 2
+    slow, fast = ordered[:half], ordered[half:][::-1]
+    groups = _matched(slow, fast, before)
+    left = set(ordered).difference(*groups)
+    if left and groups:
+        groups[-1] += tuple(left)
+    return [_turned(group, first) for group in groups]
+
+
+def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """The node that each one receives from."""
+    return {group[at]: group[at - 1] for group in groups for at in range(len(group))}
+
+
+def next_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """The node that each one sends to."""
+    return {before: node for node, before in previous_of(groups).items()}
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one; the mean of the middle two. ValueError where there are none."""
+    ordered, middle = sorted(values), len(values) // 2
+    if not ordered:
+        raise ValueError("no median of nothing")
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def against_others(values: Mapping[int, float]) -> dict[int, float]:
+    """Each value over the median of the others; 1.0 where there are no others, or they have nothing."""
+    medians = others_medians(values)
+    return {node: _ratio(value, medians.get(node, 0.0)) for node, value in values.items()}
+
+
+def others_medians(values: Mapping[int, float]) -> dict[int, float]:
+    """The median of the others, for each; empty where there are no others."""
+    ordered = sorted(values.values())
+    return {node: _median_without(ordered, value) for node, value in values.items() if len(ordered) > 1}
+
+
+def _median_without(ordered: Sequence[float], value: float) -> float:
+    """The median of all but one of this value, in constant time: there may be thousands."""
+    low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2
+    at = bisect_left(ordered, value)
+    return (ordered[low + (low >= at)] + ordered[high + (high >= at)]) / 2
+
+
+def _ratio(value: float, middle: float) -> float:
+    return value / middle if middle > 0 else 1.0
+
+
+def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
+    return {frozenset((one, other)) for group in groups for one in group for other in group if one != other}
+
+
+def _matched(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
+    """A fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds only its
+    own, it changes with somebody whom that helps."""
+    groups: list[tuple[int, ...]] = []
+    left = list(fast)
+    for node in slow:
+        new = next((other for other in left if frozenset((node, other)) not in before), left[0])
+        left.remove(new)
+        groups.append((node, new))
+    for at, group in enumerate(groups):
+        if frozenset(group) in before:
+            _change(groups, at, before)
+    return groups
+
+
+def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]]) -> None:
+    """Exchange the partner of this pair with that of another, if both pairs are new then."""
+    for other, (slow, fast) in enumerate(groups):
+        changed = (groups[at][0], fast), (slow, groups[at][1])
+        if other != at and not before.intersection(map(frozenset, changed)):
+            groups[at], groups[other] = changed
+            return
+
+
+def _turned(group: tuple[int, ...], first: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The ring in the direction in which fewer receive from the same node as in the first round."""
+    known = set(previous_of(first).items())
+    return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

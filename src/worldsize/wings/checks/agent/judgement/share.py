@@ -1,0 +1,160 @@
+"""Whether the run's directory is one that all nodes share, and fast enough.
+
+Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import bytes_text
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.answers import number_in
+from worldsize.wings.checks.agent.judgement.pairs import against_others
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+ID = "files.share"
+WHAT = "the run's directory"
+STALE = 1.0
+"""Seconds after which a new file should be seen. NFS shows it at once to whoever has not looked for it before."""
+
+AT_ONCE = 0.05
+
+WITHIN = 3.0
+"""As `measure/share.py` has it."""
+
+SLOW = 10e6
+"""Bytes per second that all writers together should reach: less takes a minute for a checkpoint of 600 MB."""
+
+SLOWER_THAN_OTHERS = 0.25
+
+_NOT_SHARED = "it is not the same file system there: mount it, or choose a directory that all nodes share (runs_dir)"
+_UNTOLD = "the two nodes could not reach each other to agree on a moment"
+_DIFFERENT = "it shows another content: what is mounted there is not the same, or does not keep up with changes"
+_STALE_HINT = "file attributes are cached for long (NFS: actimeo, acdirmax): ranks may miss each other's new files"
+_SLOW_HINT = "checkpoints and logs will take long: ask for a faster file system, or write to the node's own disk"
+
+
+def share_rows(cluster: Cluster, read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
+    """A row of each node on which something is wrong or unknown; one of all where nothing is. `read`: which nodes had
+    orders, and the ranks whose files they were to read."""
+    nodes = [node for node in cluster.nodes if node.node_rank in read]
+    if not nodes:
+        return []
+    rows = [*_silent_rows(nodes), *_seen_rows(nodes, read), *_slow_rows(nodes)]
+    return rows or [CheckRow("", ID, WHAT, _fine(nodes), OK)]
+
+
+def _answer(node: CheckedNode) -> Mapping[str, Any]:
+    answer = node.answers.get("share")
+    return answer if isinstance(answer, Mapping) else {}
+
+
+def _seen_by(node: CheckedNode) -> Mapping[str, Any] | None:
+    """What the node saw; None where it could not write, or did not answer."""
+    answer = _answer(node)
+    seen = answer.get("seen")
+    return seen if isinstance(seen, Mapping) and "write_error" not in answer else None
+
+
+def _silent_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
+    return [_silent_row(node, _answer(node)) for node in nodes if _seen_by(node) is None]
+
+
+def _silent_row(node: CheckedNode, answer: Mapping[str, Any]) -> CheckRow:
+    if "write_error" in answer:
+        value = f"cannot be written: {str(answer['write_error'])[:120]}"
+        return CheckRow(node.label, ID, WHAT, value, BAD, "free space there, or let this user write there")
+    value = " ".join(str(answer.get("error", "no answer in time")).split())[:200]
+    return CheckRow(node.label, ID, WHAT, value, UNKNOWN, "the file system did not answer in time, perhaps")
+
+
+def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
+    """At most one row of each node: that it is apart from most others; or else what is late or not known."""
+    speaking = {node.node_rank: node for node in nodes if _seen_by(node) is not None}
+    labels = {node.node_rank: node.label for node in nodes}
+    looks = [
+        (rank, other, (_seen_by(node) or {}).get(str(other))) for rank, node in speaking.items() for other in read[rank]
+    ]
+    apart = _apart(looks, min(labels))
+    rows = [_apart_row(labels[rank], labels[other], problem) for rank, (other, problem) in sorted(apart.items())]
+    told = [look for look in looks if look[0] not in apart and look[1] not in apart and look[1] in speaking]
+    return rows + _late_rows(told, labels)
+
+
+def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[int, str]]:
+    """The nodes that do not see what most others see, each with another one and what is wrong between them."""
+    islands = _islands(looks)
+    largest = max(islands.values(), key=lambda island: (len(island), head in island), default=frozenset())
+    found: dict[int, tuple[int, str]] = {}
+    for reader, writer, seen in looks:
+        problem = seen.get("problem") if isinstance(seen, Mapping) else None
+        if problem in ("missing", "different"):
+            one, other = (writer, reader) if reader in largest and writer not in largest else (reader, writer)
+            found.setdefault(one, (other, problem))
+    return found
+
+
+def _islands(looks: Sequence[tuple[int, int, Any]]) -> dict[int, frozenset[int]]:
+    """The nodes that see each other's files, directly or through others, by each of them."""
+    islands = {rank: frozenset((rank,)) for look in looks for rank in look[:2]}
+    for reader, writer, seen in looks:
+        if number_in(seen, "delay") is not None and islands[reader] is not islands[writer]:
+            joined = islands[reader] | islands[writer]
+            islands.update(dict.fromkeys(joined, joined))
+    return islands
+
+
+def _apart_row(label: str, other: str, problem: str) -> CheckRow:
+    if problem == "missing":
+        value = f"{label} and {other} do not see each other's new files within {WITHIN:g} s"
+        return CheckRow(label, ID, WHAT, value, BAD, _NOT_SHARED)
+    return CheckRow(label, ID, WHAT, f"{label} and {other} see different contents of one file", BAD, _DIFFERENT)
+
+
+def _late_rows(looks: Sequence[tuple[int, int, Any]], labels: Mapping[int, str]) -> list[CheckRow]:
+    rows: dict[int, CheckRow] = {}
+    for reader, writer, seen in looks:
+        delay = number_in(seen, "delay")
+        if delay is None:
+            value = f"not known whether it shows the files of {labels[writer]}"
+            rows.setdefault(reader, CheckRow(labels[reader], ID, WHAT, value, UNKNOWN, _UNTOLD))
+        elif delay > STALE:
+            value = f"shows a new file of {labels[writer]} after {delay:.1f} s"
+            rows[reader] = CheckRow(labels[reader], ID, WHAT, value, WARNING, _STALE_HINT)
+    return list(rows.values())
+
+
+def _rates(nodes: Sequence[CheckedNode]) -> dict[int, float]:
+    found = {node.node_rank: number_in(_answer(node), "rate") for node in nodes}
+    return {rank: rate for rank, rate in found.items() if rate}
+
+
+def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
+    """One row where all writers together are slow; else one of each that is slow beside the others."""
+    rates = _rates(nodes)
+    if rates and sum(rates.values()) < SLOW:
+        value = f"takes {bytes_text(sum(rates.values()))}/s of {_count(len(rates))} (files of 8 MiB, with fsync)"
+        return [CheckRow("" if len(nodes) > 1 else nodes[0].label, ID, WHAT, value, WARNING, _SLOW_HINT)]
+    return [
+        CheckRow(node.label, ID, WHAT, f"takes {bytes_text(rates[node.node_rank])}/s, {ratio:.0%} of the others' rate",
+                 WARNING, "its way to the file server is slow: look at its network, or leave it out (--exclude-bad)")
+        for node in nodes
+        for ratio in [against_others(rates).get(node.node_rank, 1.0)]
+        if ratio < SLOWER_THAN_OTHERS and rates[node.node_rank] < SLOW and len(rates) > 2
+    ]  # fmt: skip
+
+
+def _count(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _fine(nodes: Sequence[CheckedNode]) -> str:
+    rates = _rates(nodes)
+    speed = f"{bytes_text(sum(rates.values()))}/s" if rates else "speed not measured"
+    delays = [number_in(each, "delay") or 0.0 for node in nodes for each in _answer(node).get("seen", {}).values()]
+    if not delays:
+        return f"takes {speed}"
+    delay = f"within {max(delays):.2f} s" if max(delays) > AT_ONCE else "at once"
+    return f"{_count(len(nodes))} see each other's new files {delay}; {speed} together"

@@ -1,0 +1,133 @@
+"""Whether the variables of NCCL, and of the other libraries by which ranks speak to each other, are the same on all
+nodes.
+
+NCCL's ranks hang, or compute something else, where they disagree about the algorithm, the protocol or the network:
+those differences are bad. NCCL itself compares its variables from 2.31 on (NCCL_RUN_RAS_DIAGNOSTICS), and this for all
+releases.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import (
+    NOT_SET,
+    Difference,
+    difference_of,
+    has_active_port,
+    holders_text,
+    joined,
+    mapping_of,
+    value_text,
+)
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+ID = "same.variables"
+
+_WHAT = "the same NCCL_* and other variables"
+
+OF_ONE_NODE = frozenset(
+    (
+        "NCCL_HOSTID",
+        "NCCL_DEBUG_FILE",
+        "NCCL_TOPO_DUMP_FILE",
+        "NCCL_GRAPH_DUMP_FILE",
+        "NCCL_RAS_ADDR",
+        "NCCL_CONF_FILE",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
+    )
+)
+"""Variables that are to differ, or that do no harm where they do: names of hosts and of files to write."""
+
+_DISAGREEMENTS = frozenset(("NCCL_ALGO", "NCCL_PROTO"))
+"""The variables by which NCCL's ranks disagree, even where a node does not set them."""
+
+_NET, _IB_DISABLE = "NCCL_NET", "NCCL_IB_DISABLE"
+
+_BAD_HINT = "NCCL hangs where ranks disagree: give it one value in the job's environment variables"
+_HINT = "give it one value in the job's environment variables, or remove it from the node's own environment"
+
+
+def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
+    """A row for each node that differs from most, or whose variables are not known where others' are; else one for all.
+    None of a single node, and none where no variables are known."""
+    known = {node.node_rank: _variables(node) for node in nodes if "nccl_variables" in node.facts}
+    if len(nodes) < 2 or not known:
+        return []
+    rows = _different(nodes, known, asked)
+    rows += [_unknown(node) for node in nodes if node.node_rank not in known]
+    return rows or [_same(nodes, known)]
+
+
+def _variables(node: CheckedNode) -> dict[str, str]:
+    """Its variables, by name, of NCCL and of others, less those of one node."""
+    said = {**mapping_of(node.facts.get("variables")), **mapping_of(node.facts.get("nccl_variables"))}
+    return {name: str(value) for name, value in said.items() if name not in OF_ONE_NODE}
+
+
+def _same(nodes: Sequence[CheckedNode], known: Mapping[int, Mapping[str, str]]) -> CheckRow:
+    count = len(next(iter(known.values())))
+    return CheckRow("", ID, _WHAT, f"{len(nodes)} nodes, {count} variables", OK)
+
+
+def _unknown(node: CheckedNode) -> CheckRow:
+    return CheckRow(node.label, ID, _WHAT, "not known", UNKNOWN, "other nodes know it: this one was late")
+
+
+def _different(
+    nodes: Sequence[CheckedNode], known: Mapping[int, Mapping[str, str]], asked: Mapping[str, Any]
+) -> list[CheckRow]:
+    by_rank = {node.node_rank: node for node in nodes}
+    found: dict[int, list[tuple[bool, str]]] = {}
+    has_fabric = any(map(has_active_port, nodes))
+    for name in sorted({name for variables in known.values() for name in variables}):
+        difference = difference_of({rank: _compared(name, said) for rank, said in known.items()})
+        for rank in difference.others if difference else ():
+            assert difference is not None
+            bad = _may_use_nccl(asked) and _is_bad(name, difference.others[rank], difference.usual, has_fabric)
+            text = _text(by_rank, rank, name, difference)
+            found.setdefault(rank, []).append((bad, text))
+    return [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
+
+
+def _compared(name: str, variables: Mapping[str, str]) -> str:
+    """The value as NCCL takes it: upper and lower case are the same in some, and 0 is NCCL_IB_DISABLE's default."""
+    value = variables.get(name, NOT_SET)
+    if name == _IB_DISABLE and value == "0":
+        return NOT_SET
+    return value.upper() if name in _DISAGREEMENTS or name == _NET else value
+
+
+def _text(by_rank: Mapping[int, CheckedNode], rank: int, name: str, difference: Difference) -> str:
+    own, usual = difference.others[rank], difference.usual
+    source = mapping_of(by_rank[rank].facts.get("nccl_files")).get(name)
+    where = f" (of {value_text(source)})" if source and own else ""
+    said = f"{name}={value_text(own)}{where}" if own else f"{name} is not set"
+    return f"{said}, {holders_text(by_rank, difference.usual_nodes)} {value_text(usual) if usual else 'none'}"
+
+
+def _may_use_nccl(asked: Mapping[str, Any]) -> bool:
+    return (
+        asked.get("gpus") != 0
+        and asked.get("backend") in (None, "nccl")
+        and asked.get("framework") not in ("mpi", "none", "tensorflow")
+    )
+
+
+def _is_bad(name: str, value: str, usual: str, has_fabric: bool) -> bool:
+    if name == _NET:
+        return NOT_SET not in (value, usual)  # without it NCCL chooses, perhaps the same
+    return name in _DISAGREEMENTS or (name == _IB_DISABLE and has_fabric)
+
+
+def _row(node: CheckedNode, found: Sequence[tuple[bool, str]]) -> CheckRow:
+    """One row of all that differs on the node: what is bad before what is not."""
+    ordered = sorted(found, key=lambda each: not each[0])
+    bad = ordered[0][0]
+    value = joined([text for _, text in ordered])
+    return CheckRow(node.label, ID, _WHAT, value, BAD if bad else WARNING, _BAD_HINT if bad else _HINT)

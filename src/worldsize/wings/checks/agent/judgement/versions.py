@@ -1,0 +1,198 @@
+"""Whether all nodes have the same Python, packages, CUDA, NCCL, driver, kernel and locale.
+
+A difference is bad where a run fails or hangs by it: the framework's own packages, NCCL, and Python where its second
+number differs, since the environment of the one is not found by the other. All else is a warning.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import (
+    NOT_SET,
+    Difference,
+    difference_of,
+    holders_text,
+    joined,
+    mapping_of,
+    value_text,
+)
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+ID = "same.versions"
+
+_WHAT = "the same versions"
+
+_NCCL_WHEEL = "nvidia-nccl-"
+"""How the names of the packages begin that index servers have NCCL in."""
+
+_NCCL = frozenset((_NCCL_WHEEL, "nccl"))
+
+_PACKAGES = {
+    "pytorch": _NCCL | {"torch"},
+    "deepspeed": _NCCL | {"torch", "deepspeed"},
+    "tensorflow": frozenset(("tensorflow", "tensorflow-cpu")),
+    "horovod": _NCCL | {"horovod", "torch", "tensorflow", "tensorflow-cpu"},
+    "jax": _NCCL | {"jax", "jaxlib"},
+    "mpi": frozenset(),
+    "none": frozenset(),
+}
+"""The packages of which two versions do not work together, by the framework."""
+
+_ALL_PACKAGES = frozenset(name for names in _PACKAGES.values() for name in names)
+
+_SAME_ENVIRONMENT = "let all nodes use one environment: on a file system that they share, or built from one lock file"
+
+_OTHER_SYSTEM = "other nodes run another release of the system"
+_ONE_LOCALE = "set LC_ALL in the job's environment variables"
+
+_SHOWN = ("python", "torch", "tensorflow", "jax", "horovod", "deepspeed", "CUDA", "NCCL", "driver", "kernel")
+"""What the row of nodes that are all the same tells, where it is known."""
+
+
+class _Subject(NamedTuple):
+    """Something that has a version: its value on each node that knows it, what a difference from the usual value means,
+    what to do then, and what a node does not know that has no value; "" where another row says so."""
+
+    name: str
+    values: Mapping[int, str]
+    verdict: Callable[[str, str], str]
+    hint: str = _SAME_ENVIRONMENT
+    group: str = ""
+
+
+def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
+    """A row for each node that differs from most, or does not know what others know; else one for all. None of a single
+    node, and none where nothing is known."""
+    subjects = [subject for subject in _subjects(nodes, asked) if subject.values]
+    if len(nodes) < 2 or not subjects:
+        return []
+    rows = [*_different(nodes, subjects), *_unknown(nodes, subjects)]
+    found = {row.node: row for row in reversed(rows)}  # a difference goes before what is not known
+    return [found[node.label] for node in nodes if node.label in found] or [_same(nodes, subjects)]
+
+
+def _same(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> CheckRow:
+    values = {subject.name: next(iter(subject.values.values())) for subject in subjects}
+    shown = ", ".join(f"{name} {values[name]}" for name in _SHOWN if values.get(name))
+    return CheckRow("", ID, _WHAT, f"{len(nodes)} nodes" + (f": {shown}" if shown else ""), OK)
+
+
+def _different(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    by_rank = {node.node_rank: node for node in nodes}
+    for subject in subjects:
+        difference = difference_of(subject.values)
+        for rank, value in difference.others.items() if difference else ():
+            assert difference is not None
+            text = _difference_text(subject.name, value, difference, by_rank)
+            found.setdefault(rank, []).append((subject.verdict(value, difference.usual), text, subject.hint))
+    return [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
+
+
+def _difference_text(name: str, value: str, difference: Difference, by_rank: Mapping[int, CheckedNode]) -> str:
+    own = f"{name} {value}" if value else f"no {name}"
+    return f"{own}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual or 'none'}"
+
+
+def _row(node: CheckedNode, found: Sequence[tuple[str, str, str]]) -> CheckRow:
+    """One row of all that differs on the node: what is bad before what is not."""
+    ordered = sorted(found, key=lambda each: each[0] != BAD)
+    verdict, _, hint = ordered[0]
+    return CheckRow(node.label, ID, _WHAT, joined([text for _, text, _ in ordered]), verdict, hint)
+
+
+def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
+    """The nodes that do not know what others know; of drivers and imported packages their own rows say so."""
+    rows = []
+    for node in nodes:
+        lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
+        if lacks:
+            value = f"not known: {', '.join(sorted(lacks))}"
+            rows.append(CheckRow(node.label, ID, _WHAT, value, UNKNOWN, "other nodes know it: was this one late?"))
+    return rows
+
+
+def _subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
+    uses_python = asked.get("framework") not in ("mpi", "none")
+    return [
+        _Subject(
+            "python", _pythons(nodes), _python_verdict if uses_python else _as_warning, _SAME_ENVIRONMENT, "Python"
+        ),
+        *_package_subjects(nodes, asked),
+        *_torch_subjects(nodes, asked),
+        _Subject("driver", _facts(nodes, "driver"), _as_warning, "let the nodes have one version of NVIDIA's driver"),
+        _Subject("CUDA of the driver", _facts(nodes, "cuda_driver"), _as_warning, "let the nodes have one driver"),
+        _Subject("kernel", _facts(nodes, "kernel"), _as_warning, _OTHER_SYSTEM, "kernel"),
+        _Subject("locale", _facts(nodes, "locale"), _as_warning, _ONE_LOCALE, "locale"),
+    ]
+
+
+def _pythons(nodes: Sequence[CheckedNode]) -> dict[int, str]:
+    """Python's version; only the first two numbers where a node does not know the third."""
+    full, minor = _facts(nodes, "python"), _facts(nodes, "python_minor")
+    return full if full.keys() >= minor.keys() else {**{rank: _minor(text) for rank, text in full.items()}, **minor}
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _python_verdict(value: str, usual: str) -> str:
+    return WARNING if _minor(value) == _minor(usual) else BAD
+
+
+def _as_warning(value: str, usual: str) -> str:
+    return WARNING
+
+
+def _as_bad(value: str, usual: str) -> str:
+    return BAD
+
+
+def _facts(nodes: Sequence[CheckedNode], name: str) -> dict[int, str]:
+    """The fact of each node that has it."""
+    return {node.node_rank: value_text(node.facts[name]) for node in nodes if node.facts.get(name) not in (None, "")}
+
+
+def _package_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
+    """Each package that any node has. A node whose packages are known and that lacks it differs from the others."""
+    known = {node.node_rank: mapping_of(node.facts["packages"]) for node in nodes if "packages" in node.facts}
+    names = sorted({name for packages in known.values() for name in packages})
+    return [
+        _Subject(
+            value_text(name),
+            {rank: value_text(packages.get(name) or NOT_SET) for rank, packages in known.items()},
+            _as_bad if _is_bad(name, asked) else _as_warning,
+            group="packages",
+        )
+        for name in names
+    ]
+
+
+def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
+    return (_NCCL_WHEEL if name.startswith(_NCCL_WHEEL) else name) in _bad_packages(asked)
+
+
+def _bad_packages(asked: Mapping[str, Any]) -> frozenset[str]:
+    framework = asked.get("framework")
+    return _PACKAGES.get(framework, _ALL_PACKAGES) if isinstance(framework, str) else _ALL_PACKAGES
+
+
+def _torch_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
+    """What torch itself says that it was built with, where it was imported; its version, too, where no node's packages
+    tell it."""
+    said = {node.node_rank: mapping_of(node.facts["torch"]) for node in nodes if "torch" in node.facts}
+    verdict = _as_bad if "torch" in _bad_packages(asked) else _as_warning
+    listed = any("torch" in mapping_of(node.facts.get("packages")) for node in nodes)
+    keys = {"cuda": "CUDA", "nccl": "NCCL"} if listed else {"version": "torch", "cuda": "CUDA", "nccl": "NCCL"}
+    subjects = [_Subject(name, _values_of(said, key), verdict) for key, name in keys.items()]
+    return [subject for subject in subjects if any(subject.values.values())]
+
+
+def _values_of(said: Mapping[int, Mapping[str, Any]], key: str) -> dict[int, str]:
+    return {rank: value_text(torch.get(key) or NOT_SET) for rank, torch in said.items()}

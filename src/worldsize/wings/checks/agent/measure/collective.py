@@ -1,0 +1,18 @@
+"""This node's ranks of one all-reduce and one all-gather over all ranks, with the job's Python and its environment.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure.torch_group import reports_of_ranks
+from worldsize.wings.checks.agent.measure.torch_programs import COLLECTIVE
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+
+def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
+    """The reports of this node's ranks, as `ranks`. Raises OSError where Python cannot be started."""
+    return {"ranks": reports_of_ranks(context, order, COLLECTIVE, "collective")}

@@ -1,0 +1,117 @@
+"""How fast this node computes: one thread for each core that the process may use, up to four.
+
+The work is MD5 of a buffer: no processor has instructions for it, so that its rate follows the clock. SHA-256 is five
+times as fast on processors that have them, and would tell nothing of a training. The rate is that of time in which a
+thread ran or was kept from running; time in which it waited for a core that another process had is left out, and told
+beside it: on a machine of two cores whose eight threads measure at once, it stays within 5 %. Standard library only:
+travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.checks.agent.measure.throttling import statistics_files, throttled_seconds
+
+MAX_THREADS = 4
+SECONDS = 0.6
+BUFFER_BYTES = 2 << 20
+"""3 ms of work between two looks at the clock, for which threads need the interpreter's lock: it is free then."""
+
+SCHEDULING = "/proc/thread-self/schedstat"
+"""Nanoseconds that the thread ran, that it waited for a core, and how often it ran (kernel documentation:
+Documentation/scheduler/sched-stats.rst)."""
+
+
+class Work(NamedTuple):
+    """What one thread did: bytes, and the seconds that passed, that it ran, and that it waited for a core."""
+
+    bytes: int
+    wall: float
+    ran: float
+    waited: float
+
+
+def compute_speed(seconds: float = SECONDS, root: str = "/") -> dict[str, Any]:
+    """Measure; return the figures of `figures`, and the kernel's name."""
+    name, digest = _kernel()
+    files = statistics_files(root)
+    before = throttled_seconds(files)
+    work = _in_threads(_thread_count(), lambda: _one_thread(digest, seconds))
+    return {"kernel": name, **figures(work, throttled_seconds(files) - before)}
+
+
+def figures(work: Sequence[Work], throttled: float) -> dict[str, Any]:
+    """What the head judges. `throttled`: the seconds, added over the cores, in which the control group was kept from
+    running; kernels count them as waiting, or as sleeping.
+
+    rate       bytes per second of time that was not given to other processes
+    running    bytes per second of CPU time
+    waited     the share of the time that other processes had
+    throttled  the share of the time that the control group's limit took
+    stopped    the share of the time in which threads neither ran nor waited: stopped by signals, or frozen
+    """
+    done, wall, ran, waited = (float(sum(values)) for values in zip(*work))
+    throttled = min(max(throttled, 0.0), max(wall - ran, 0.0))
+    others = min(max(waited - throttled, 0.0), max(wall - ran, 0.0))
+    stopped = max(wall - ran - others - throttled, 0.0)
+    own = max(wall - others, 1e-9)
+    return {
+        "threads": len(work),
+        "rate": done / own,
+        "running": done / max(ran, 1e-9),
+        "waited": others / wall,
+        "throttled": throttled / wall,
+        "stopped": stopped / wall,
+    }
+
+
+def _kernel() -> tuple[str, Callable[[bytes], Any]]:
+    """MD5; SHA-512 where a machine in FIPS mode does not have it."""
+    try:
+        hashlib.md5()
+    except ValueError:
+        return "sha512", hashlib.sha512
+    return "md5", hashlib.md5
+
+
+def _thread_count() -> int:
+    return max(1, min(MAX_THREADS, len(os.sched_getaffinity(0))))
+
+
+def _in_threads(count: int, work: Callable[[], Work]) -> list[Work]:
+    """What each of the threads returns, which start at the same moment."""
+    found: list[Work] = []
+    barrier = threading.Barrier(count)
+
+    def run() -> None:
+        barrier.wait()
+        found.append(work())
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def _one_thread(digest: Callable[[bytes], Any], seconds: float) -> Work:
+    buffer, done = bytes(BUFFER_BYTES), 0
+    began, ran, waited = time.monotonic(), time.thread_time(), _waited()
+    while time.monotonic() - began < seconds:
+        digest(buffer)
+        done += BUFFER_BYTES
+    return Work(done, time.monotonic() - began, time.thread_time() - ran, _waited() - waited)
+
+
+def _waited() -> float:
+    """The seconds that this thread has waited for a core; 0.0 where the kernel does not count them."""
+    fields = read_if_possible(SCHEDULING, 200).split()
+    return int(fields[1]) / 1e9 if len(fields) == 3 and fields[1].isdigit() else 0.0

@@ -1,0 +1,198 @@
+"""One TCP listener per node, by which the nodes of a check reach each other.
+
+It listens on all addresses at two ports: one of the span from which ranks get theirs, and one that the kernel chose, as
+it does for NCCL and gloo. The node's token never goes over the network: who connects proves by it that it belongs to
+the check, the listener answers with its own proof, and a proof holds once. Strangers can connect, and get nothing.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from worldsize.agent.control.ports import PortReservation
+from worldsize.errors import WorldsizeError
+from worldsize.wings.checks.agent.network import greeting
+from worldsize.wings.checks.agent.network.greeting import ECHO, ECHO_BYTES, TIME, TIME_BYTES
+
+STRANGERS = 64
+"""Connections that a listener has open beside one for each node."""
+
+_IDLE = 10.0
+"""Seconds after which a connection that nothing comes from is closed."""
+
+_FIRST_LINE = 5.0
+"""Seconds that a connection has to say what it is."""
+
+_BACKLOG = 128
+
+connect = greeting.connect
+"""`connect(address, port, token, kind, timeout) -> socket`: a connection of this kind to the node with this token."""
+
+
+class Listener:
+    """A listener that is open until `close`. `token`, and the ports, are for the head and the nodes that it tells."""
+
+    def __init__(self, nodes: int, loopback: bool = False, now: Callable[[], int] = time.time_ns) -> None:
+        self.token = os.urandom(16).hex()
+        self._now = now
+        self._slots = threading.BoundedSemaphore(STRANGERS + 2 + max(1, nodes))
+        self._ready = threading.Condition()
+        self._waiting: dict[str, list[socket.socket]] = {}
+        self._nonces: set[bytes] = set()
+        self._closed = False
+        self._sockets = _open_sockets(_BACKLOG + nodes, loopback)
+        self.port, self.second_port = (each.getsockname()[1] for each in self._sockets)
+        for each in self._sockets:
+            threading.Thread(target=self._accept, args=(each,), daemon=True).start()
+
+    def answer(self) -> dict[str, object]:
+        """What the head is told: the ports and the token."""
+        return {"port": self.port, "second_port": self.second_port, "token": self.token}
+
+    def take(self, kind: str, timeout: float) -> socket.socket:
+        """The next connection of this kind. TimeoutError where none comes in `timeout` seconds, or after `close`."""
+        with self._ready:
+            self._ready.wait_for(lambda: self._closed or bool(self._waiting.get(kind)), timeout)
+            if not self._waiting.get(kind):
+                raise TimeoutError(f"no node connected for {kind} within {timeout:g} s")
+            taken = self._waiting[kind].pop(0)
+        self._slots.release()
+        return taken
+
+    def close(self) -> None:
+        """Close the ports, and each connection that nobody took."""
+        with self._ready:
+            self._closed = True
+            left = [each for waiting in self._waiting.values() for each in waiting]
+            self._waiting.clear()
+            self._ready.notify_all()
+        for each in self._sockets:
+            _shut(each)
+        for each in left:
+            each.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while not self._closed:
+            self._slots.acquire()
+            connection = self._next_connection(listening)
+            if connection is None:
+                self._slots.release()
+                continue
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _next_connection(self, listening: socket.socket) -> socket.socket | None:
+        try:
+            return listening.accept()[0]
+        except OSError:
+            if not self._closed:
+                time.sleep(0.05)  # no free file descriptor, perhaps: what holds them has a limit of time
+            return None
+
+    def _serve(self, connection: socket.socket) -> None:
+        kept = False
+        try:
+            kind = greeting.accepted_kind(connection, self.token, self._is_new, _FIRST_LINE)
+            connection.settimeout(_IDLE)
+            kept = kind is not None and not self._answered(kind, connection) and self._keep(kind, connection)
+        except OSError:
+            pass  # the other side is gone, or sends what no node sends
+        finally:
+            if not kept:
+                connection.close()
+                self._slots.release()
+
+    def _is_new(self, nonce: bytes) -> bool:
+        with self._ready:
+            new = nonce not in self._nonces
+            self._nonces.add(nonce)
+            return new
+
+    def _answered(self, kind: str, connection: socket.socket) -> bool:
+        """Answer what comes until the other side closes; False for a kind that somebody takes."""
+        if kind == ECHO:
+            while asked := greeting.read_exactly(connection, ECHO_BYTES):
+                connection.sendall(asked)
+        elif kind == TIME:
+            while greeting.read_exactly(connection, 1):
+                connection.sendall(self._now().to_bytes(TIME_BYTES, "big"))
+        return kind in (ECHO, TIME)
+
+    def _keep(self, kind: str, connection: socket.socket) -> bool:
+        with self._ready:
+            if not self._closed:
+                self._waiting.setdefault(kind, []).append(connection)
+                self._ready.notify_all()
+            return not self._closed
+
+
+def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
+    """The two listening sockets. Raises OSError."""
+    opened: list[socket.socket] = []
+    try:
+        for port in (_port_as_of_ranks(), 0):
+            opened.append(_listening_socket(port, backlog, loopback))
+    except BaseException:  # no matter what ends this, nobody else closes the sockets
+        for each in opened:
+            each.close()
+        raise
+    return opened
+
+
+def _port_as_of_ranks() -> int:
+    """A free port of the span that ranks get theirs from; 0, any port, where there is none."""
+    try:
+        return PortReservation().port
+    except (WorldsizeError, OSError, ValueError):
+        return 0  # the check goes on with a port of the kernel's choice
+
+
+def _listening_socket(port: int, backlog: int, loopback: bool) -> socket.socket:
+    if loopback:
+        return socket.create_server(("127.0.0.1", port), backlog=backlog)
+    try:
+        return socket.create_server(("::", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    except (OSError, ValueError):  # a kernel without IPv6, or one that keeps it apart
+        return socket.create_server(("", port), backlog=backlog)  # nosec B104  # other nodes are to reach it
+
+
+def _shut(listening: socket.socket) -> None:
+    """Close a listening socket, and wake the thread that waits in `accept`."""
+    try:
+        listening.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it is closed already
+    listening.close()
+
+
+_own: Listener | None = None
+
+
+def start(order: Mapping[str, object]) -> Listener:
+    """Open this process's listener; the one that is open where there is one. Raises OSError."""
+    global _own
+    if _own is None:
+        nodes = order.get("nodes")
+        _own = Listener(nodes if isinstance(nodes, int) else 1, loopback=order.get("loopback") is True)
+    return _own
+
+
+def take(kind: str, timeout: float) -> socket.socket:
+    """The next connection of this kind to this process's listener. TimeoutError where none comes within `timeout`
+    seconds, or no listener is open; whoever takes it sets its timeout, which is 10 s, and closes it."""
+    if _own is None:
+        raise TimeoutError("this node has no listener")
+    return _own.take(kind, timeout)
+
+
+def close() -> None:
+    """Close this process's listener, if it is open."""
+    global _own
+    if _own is not None:
+        _own.close()
+    _own = None

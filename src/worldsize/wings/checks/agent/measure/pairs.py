@@ -1,0 +1,37 @@
+"""What a node measures in the first round of pairs.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure.compute import compute_speed
+from worldsize.wings.checks.agent.measure.ring import ring_speed
+from worldsize.wings.checks.agent.measure.torch_group import reports_of_ranks
+from worldsize.wings.checks.agent.measure.torch_programs import PAIR
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+
+def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
+    """The `network` rates with the nodes beside it in its ring, where the order names the `next` one; `compute`; and
+    the reports of a rank for each GPU, as `gpus`, where the order has them."""
+    return measure(context, order, "pairs")
+
+
+def measure(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The same over connections of this kind."""
+    answer: dict[str, Any] = {"network": ring_speed(order, kind)} if order.get("next") else {}
+    answer["compute"] = compute_speed(root=context.root)
+    if order.get("gpus"):
+        answer["gpus"] = _gpus(context, order["gpus"], f"{kind}.gpus")
+    return answer
+
+
+def _gpus(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    try:
+        return reports_of_ranks(context, order, PAIR, kind)
+    except OSError as error:
+        return {str(order["first"]): {"error": f"{type(error).__name__}: {error}"[:200]}}

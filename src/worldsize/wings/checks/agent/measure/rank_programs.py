@@ -1,0 +1,128 @@
+"""Processes of the job's Python that measure something, each with a program as text, and what they report.
+
+A program writes lines `worldsize-check {…}` to its standard output, whatever else libraries write there; its standard
+input is a lifeline: at its end it ends, too. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.posix.processes import find_program, signal_group
+from worldsize.common.atomic_files import printable_text
+from worldsize.common.named_tuple import Any
+
+MARK = b"worldsize-check "
+MAX_LINE = 64 << 10
+MAX_OUTPUT = 1 << 20
+_LAST_WORDS = 4096
+
+
+class RankProgram:
+    """One process. `report` is what it has said by now: later lines add to earlier ones."""
+
+    def __init__(self, python: str, program: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start it, in `/`, so that no module of a user's directory is taken for one of a library; raises OSError."""
+        self.report: dict[str, Any] = {}
+        self._changed = threading.Condition()
+        self._ended = False
+        self._heard = time.monotonic()
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [find_program(python, environ), "-c", program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=dict(environ),
+            cwd="/",
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def wait_for(self, key: str, deadline: float) -> Any:
+        """What it reports under this key; None where it ends, or the time is over, before."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or key in self.report, max(0.0, deadline - time.monotonic()))
+            return self.report.get(key)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it has ended: its report says how far it came
+
+    def wait(self, deadline: float) -> bool:
+        """Whether it has ended before the deadline."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ended, max(0.0, deadline - time.monotonic()))
+
+    def stop(self) -> dict[str, Any]:
+        """End it and all that it has started; its report, with its last words as `error` where it failed by itself, or
+        the seconds since it was heard of, `silent`, where it had to be ended."""
+        silent = time.monotonic() - self._heard
+        status = self._status()
+        signal_group(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for each in (self._process.stdin, self._process.stdout):
+            _close(each)
+        report = dict(self.report)
+        if status is None:
+            report["silent"] = silent
+        elif status != 0 and "error" not in report:
+            report["error"] = self._last_words() or f"ended with exit code {self._process.returncode}"
+        self._errors.close()
+        return report
+
+    def _status(self) -> int | None:
+        """How it has ended; None where it has not. One that has closed its output has a moment to end."""
+        try:
+            return self._process.wait(1.0 if self._ended else 0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        left = MAX_OUTPUT
+        try:
+            while line := self._process.stdout.readline(MAX_LINE):
+                left -= len(line)
+                if left > 0 and line.startswith(MARK):
+                    self._add(line[len(MARK) :])
+        except (OSError, ValueError):
+            pass  # `stop` has closed the pipe
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _add(self, text: bytes) -> None:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return  # another program's line, one that was cut, or one of nothing but brackets
+        if isinstance(found, dict):
+            with self._changed:
+                self.report.update(found)
+                self._heard = time.monotonic()
+                self._changed.notify_all()
+
+    def _last_words(self) -> str:
+        """The last line that it wrote to its standard error."""
+        self._errors.seek(max(0, self._errors.seek(0, 2) - _LAST_WORDS))
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return printable_text(lines[-1].strip())[:300] if lines else ""
+
+
+def _close(pipe: Any) -> None:
+    try:
+        pipe.close()
+    except OSError:
+        pass  # what was not written yet finds nobody who reads it

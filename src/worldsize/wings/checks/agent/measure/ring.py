@@ -1,0 +1,78 @@
+"""Bytes around a ring of nodes over TCP, as an all-gather sends them: each to the next, from the one before it.
+
+In a pair that is both ways at once. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure import listener
+
+MAX_BYTES = 64 << 20
+SECONDS = 0.5
+CHUNK = 1 << 20
+TIMEOUT = 6.0
+"""Seconds for a connection, and for one that brings nothing."""
+
+
+def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Send to `order["next"]` (`address`, `port`, `token`) while the one before sends to this node; return the bytes
+    per second `received` and `sent`, or why there are none as `network_error`."""
+    following = order["next"]
+    try:
+        address, port, token = following["address"], following["port"], following["token"]
+        with listener.connect(address, port, token, kind, TIMEOUT) as out, listener.take(kind, TIMEOUT) as into:
+            return exchange(out, into)
+    except (OSError, EOFError) as error:
+        return {"network_error": f"{type(error).__name__}: {error}"[:200]}
+
+
+def exchange(
+    out: socket.socket, into: socket.socket, most: int = MAX_BYTES, seconds: float = SECONDS
+) -> dict[str, Any]:
+    """Send at most `most` bytes for at most `seconds`, and receive what comes until its end. Raises OSError, and
+    EOFError where next to nothing came."""
+    out.settimeout(TIMEOUT)
+    into.settimeout(TIMEOUT)
+    sent: list[float | OSError] = []
+    sender = threading.Thread(target=lambda: sent.append(_send(out, most, seconds)), daemon=True)
+    sender.start()
+    received = _receive(into)
+    sender.join(2 * TIMEOUT)
+    if not sent or isinstance(sent[0], OSError):
+        raise sent[0] if sent else TimeoutError("sending did not end")  # type: ignore[misc]
+    return {"received": received, "sent": sent[0]}
+
+
+def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
+    """The rate until the other side has all: it closes its own direction last, so the end of that tells it."""
+    data, done, began = memoryview(bytes(CHUNK)), 0, time.monotonic()
+    try:
+        while done < most and time.monotonic() - began < seconds:
+            done += out.send(data[: most - done])
+        out.shutdown(socket.SHUT_WR)
+        out.recv(1)
+    except OSError as error:
+        return error
+    return done / max(time.monotonic() - began, 1e-9)
+
+
+def _receive(into: socket.socket) -> float:
+    """The rate from the first byte to the end of the stream; `into` is closed, which tells the sender."""
+    buffer = bytearray(CHUNK)
+    first = into.recv_into(buffer)
+    began, done = time.monotonic(), 0
+    while first:
+        count = into.recv_into(buffer)
+        if not count:
+            break
+        done += count
+    into.close()
+    if not done:
+        raise EOFError("the other node sent next to nothing")
+    return done / max(time.monotonic() - began, 1e-9)

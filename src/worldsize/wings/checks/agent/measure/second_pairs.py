@@ -1,0 +1,17 @@
+"""What a node measures in the second round of pairs.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure.pairs import measure
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+
+def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
+    """As in the first round, over connections of its own."""
+    return measure(context, order, "second_pairs")

@@ -1,0 +1,153 @@
+"""Whether the nodes see each other's new files in the run's directory, how soon, and how fast this node writes there.
+
+Each node writes a file whose content follows from its name, and says so over a connection to those that are to read it.
+They look for it only then: a look for a file that is not there yet can be remembered by a network file system, which
+would show it later than it shows new files otherwise. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from worldsize.common.atomic_files import read_file, try_unlink
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.measure import listener
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+KIND = "share"
+VISIBLE_WITHIN = 3.0
+"""Seconds for a file to be seen, once it is told of."""
+
+WRITTEN_WITHIN = 12.0
+"""Seconds that a file may take to be written before its readers give up."""
+
+MEASURED_BYTES = 1 << 20
+"""The shortest file whose rate says anything."""
+
+_PAUSE = 0.02
+
+
+def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the node's own file, read those of the nodes in `order["read"]`, and remove it.
+
+    The order: `nonce`, which the names of this check's files contain; `bytes`, how long the node's own is; `readers`,
+    how many nodes read it; `read`, of each node whose file is read: `rank`, `bytes`, and its listener's `address`,
+    `port` and `token`. The answer: `rate`, bytes per second with fsync, for a file of some MiB, or why it was not
+    written as `write_error`; and `seen`, by the ranks that it reads from: `delay` in seconds, or `problem` ("missing",
+    "different", "untold").
+    """
+    nonce, read = order["nonce"], order["read"]
+    path = _path(context.run_dir, nonce, context.node_rank)
+    try:
+        answer = _write(path, content(nonce, context.node_rank, order["bytes"]))
+        expected = {each["rank"]: content(nonce, each["rank"], each["bytes"]) for each in read}
+        others = {each["rank"]: _connection(each) for each in read}
+        told = _tell(order["readers"], "write_error" not in answer)
+        seen = {rank: _seen(_path(context.run_dir, nonce, rank), expected[rank], others[rank]) for rank in others}
+        _wait_for_ends(told)
+        return {**answer, "seen": {str(rank): each for rank, each in seen.items()}}
+    finally:
+        try_unlink(path)
+
+
+def _path(directory: str, nonce: str, rank: int) -> str:
+    return os.path.join(directory, f".check-{nonce}-{rank}")
+
+
+def content(nonce: str, rank: int, length: int) -> bytes:
+    """The bytes of a node's file: no two of them are the same, and no file system can compress them."""
+    return hashlib.shake_256(f"{nonce}-{rank}".encode()).digest(length)
+
+
+def _write(path: str, data: bytes) -> dict[str, Any]:
+    try:
+        began = time.monotonic()
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        taken = time.monotonic() - began
+    except OSError as error:
+        return {"write_error": error.strerror or str(error)}
+    return {"rate": len(data) / max(taken, 1e-9)} if len(data) >= MEASURED_BYTES else {}
+
+
+def _connection(peer: Mapping[str, Any]) -> socket.socket | None:
+    try:
+        return listener.connect(peer["address"], peer["port"], peer["token"], KIND, WRITTEN_WITHIN)
+    except OSError:
+        return None  # the answer says that nothing was told; which port is closed is another stage's row
+
+
+def _tell(readers: int, written: bool) -> list[socket.socket]:
+    """Tell each reader that the file is there, or is not; their connections."""
+    deadline = time.monotonic() + WRITTEN_WITHIN
+    told = []
+    for _ in range(readers):
+        try:
+            reader = listener.take(KIND, max(deadline - time.monotonic(), 0.0))
+            told.append(reader)
+            reader.sendall(b"+" if written else b"-")
+        except OSError:  # a reader that is late, or gone: its own answer says what it has seen
+            continue
+    return told
+
+
+def _wait_for_ends(told: Sequence[socket.socket]) -> None:
+    """Wait until the readers have read, or until a file that is there would have been seen."""
+    deadline = time.monotonic() + VISIBLE_WITHIN + 2.0
+    for reader in told:
+        try:
+            reader.settimeout(max(deadline - time.monotonic(), 0.01))
+            reader.recv(1)
+        except OSError:
+            pass  # it has not ended: it then reports a file that is missing
+        reader.close()
+
+
+def _seen(path: str, expected: bytes, other: socket.socket | None) -> dict[str, Any]:
+    if other is None:
+        found = look(path, expected)
+        return found if "delay" in found else {"problem": "untold"}
+    try:
+        return look(path, expected) if _is_told(other) else {"problem": "untold"}
+    finally:
+        other.close()
+
+
+def _is_told(other: socket.socket) -> bool:
+    try:
+        other.settimeout(WRITTEN_WITHIN)
+        return other.recv(1) == b"+"
+    except OSError:
+        return False  # the other node is late, or has ended
+
+
+def look(
+    path: str,
+    expected: bytes,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """Look for the file until it is there with the right content: the `delay` until that look began, or else the
+    `problem`. A look that takes long on a busy machine is no delay."""
+    began = looked = now()
+    while True:
+        problem = _problem(path, expected)
+        if not problem:
+            return {"delay": looked - began}
+        if looked - began > VISIBLE_WITHIN:
+            return {"problem": problem}
+        sleep(_PAUSE)
+        looked = now()
+
+
+def _problem(path: str, expected: bytes) -> str:
+    try:
+        return "" if read_file(path, len(expected) + 1) == expected else "different"
+    except OSError:
+        return "missing"  # not yet, or a handle that the file server does not know any more

@@ -1,0 +1,236 @@
+"""The node program: a process of the agent's that checks its node, and on the head leads the check of all.
+
+It is forked, since starting an interpreter from a file server may take as long as the whole check. It speaks with its
+agent by lines of JSON on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}` from
+one, and `{"notices": […]}` once its node is ready.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from queue import Empty, SimpleQueue
+
+from worldsize.agent.outcome.node_record import note, write_or_note
+from worldsize.agent.posix import processes
+from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import Any, NamedTuple, NoReturn
+from worldsize.plan.node_names import node_names
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster, Stage
+from worldsize.wings.checks.agent.coordinator import PROBES, Coordinator, notices_of
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.probe_runner import run_probes
+from worldsize.wings.checks.agent.record import CheckRecord, write_record
+from worldsize.wings.checks.agent.selection import Selection
+from worldsize.wings.checks.agent.time_limits import overall_limit
+
+END = json.dumps({"end": True})
+"""What the head tells the other nodes once the check is over."""
+
+_AT_MOST = 1 << 16
+_FILES = 1 << 16
+
+
+class NodeTask(NamedTuple):
+    """What a node program is to do.
+
+    hosts    the names of all nodes, by their ranks
+    address  where the other nodes reach this one
+    root     the run's directory
+    environ  what ranks will have, without the job's secrets
+    The others are as in NodeContext and Selection.
+    """
+
+    node_rank: int
+    hosts: tuple[str, ...]
+    address: str
+    root: str
+    attempt: int
+    environ: Mapping[str, str]
+    asked: Mapping[str, Any]
+    mode: str
+    only: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        return len(self.hosts)
+
+
+def start_program(task: NodeTask) -> tuple[socket.socket, int]:
+    """Start the node program; return the agent's end of the socket between them, and the program's pid. Raises
+    OSError."""
+    own, other = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        _become_program(other.detach(), task)
+    other.close()
+    return own, pid
+
+
+def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
+    """Let go of all that the agent has open, so that its connections end when it does, and be the node program."""
+    try:
+        os.setsid()
+        processes.end_with_parent(signal.SIGKILL)
+        for number in (*STOP, STOP_NOW, signal.SIGCHLD, *NOTICES):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        close_all_but((descriptor, *import_descriptors(sys.path)))
+        _NodeProgram(task, socket.socket(fileno=descriptor)).run()
+    except Exception as error:  # noqa: BLE001  (nothing that a check meets may end the run: its agent goes on without it)
+        note(f"worldsize: the check of this node failed: {type(error).__name__}: {error}")
+    finally:
+        os._exit(0)
+
+
+def import_descriptors(path: Iterable[str]) -> list[int]:
+    """The open directories by which modules are found: an agent may have been started by /proc/self/fd/3/agent.pyz, as
+    on HPC Pack."""
+    found = (re.match(r"/proc/self/fd/(\d+)(?:/|$)", entry) for entry in path)
+    return [int(match[1]) for match in found if match is not None]
+
+
+def close_all_but(kept: Iterable[int]) -> None:
+    """Close every descriptor from 3 on that is not kept."""
+    first = 3
+    for descriptor in sorted({number for number in kept if first <= number < _FILES}):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, _FILES)
+
+
+class _NodeProgram:
+    """The program of one node; the head's has a Coordinator."""
+
+    def __init__(self, task: NodeTask, agent: socket.socket) -> None:
+        self._task = task
+        self._agent = agent
+        self._began = time.monotonic()
+        self._events: SimpleQueue[tuple[int, Mapping[str, Any]]] = SimpleQueue()
+        self._writing = threading.Lock()
+        self._ended = False
+        names = node_names(task.hosts)
+        labels = task.hosts if len(set(task.hosts)) == len(names) else [f"node{rank}" for rank in range(len(names))]
+        self._labels = tuple(labels)
+        host, label = task.hosts[task.node_rank], labels[task.node_rank]
+        self._context = NodeContext(
+            task.node_rank, task.nodes, host, label, task.root, task.environ, task.asked, task.mode
+        )
+        self._selection = Selection(task.mode, task.only)
+        self._coordinator = self._make_coordinator() if task.node_rank == 0 else None
+
+    def _make_coordinator(self) -> Coordinator:
+        task = self._task
+        nodes = tuple(CheckedNode(rank, host, self._labels[rank]) for rank, host in enumerate(task.hosts))
+        limit = overall_limit(task.mode, task.nodes)
+        cluster = Cluster(nodes, task.asked, task.mode)
+        return Coordinator(cluster, self._selection, load_stage, self._send_order, self._began, limit)
+
+    def run(self) -> None:
+        found = run_probes(self._context, self._selection.probes())
+        threading.Thread(target=self._listen, daemon=True).start()
+        rows = [row._asdict() for row in found.rows]
+        self._report({"stage": PROBES, "rows": rows, "facts": found.facts, "address": self._task.address})
+        while not self._ended:
+            self._handle_next()
+
+    def _handle_next(self) -> None:
+        """Handle what comes next: a message, or what is due at the head by the clock."""
+        coordinator = self._coordinator
+        pause = None if coordinator is None else max(0.0, coordinator.deadline() - time.monotonic())
+        try:
+            sender, message = self._events.get(timeout=pause)
+        except Empty:
+            sender, message = -1, {}
+        if coordinator is None or "order" in message or "end" in message:
+            self._obey(message)
+            return
+        coordinator.hear(sender, message, time.monotonic())
+        coordinator.tick(time.monotonic())
+        if coordinator.done:
+            self._conclude(coordinator)
+
+    # what the head orders
+
+    def _obey(self, message: Mapping[str, Any]) -> None:
+        if "end" in message:
+            self._end([])
+        elif "order" in message:
+            arguments = (str(message["stage"]), message["order"])
+            threading.Thread(target=self._measure, args=arguments, daemon=True).start()
+
+    def _measure(self, stage: str, order: Mapping[str, Any]) -> None:
+        """Do a stage's part of this node, and report it."""
+        answer: Mapping[str, Any]
+        try:
+            answer = load_measure(stage).run(self._context, order)
+        except Exception as error:  # noqa: BLE001  (whatever a measurement meets is its answer)
+            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+        self._report({"stage": stage, "answer": answer})
+
+    def _report(self, message: Mapping[str, Any]) -> None:
+        if self._coordinator is not None:
+            self._events.put((0, message))
+        else:
+            self._write({"to": 0, "text": json.dumps(message)})
+
+    def _send_order(self, node_rank: int, message: Mapping[str, Any]) -> None:
+        if node_rank != 0:
+            self._write({"to": node_rank, "text": json.dumps(message)})
+        elif "order" in message:
+            self._obey(message)
+
+    def _conclude(self, coordinator: Coordinator) -> None:
+        """Write the record, and let this node's agent go on."""
+        task, seconds = self._task, time.monotonic() - self._began
+        rows = tuple(coordinator.rows)
+        record = CheckRecord(task.mode, seconds, self._labels, rows)
+        paths = RunPaths(task.root, task.attempt)
+        write_or_note(lambda: write_record(paths, record), "worldsize: the record of the check cannot be written")
+        self._end(notices_of(rows))
+
+    def _end(self, notices: list[str]) -> None:
+        self._ended = True
+        self._write({"notices": notices})
+
+    # the agent
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        with self._writing:
+            self._agent.sendall(json.dumps(message).encode() + b"\n")
+
+    def _listen(self) -> None:
+        """Take in, in a thread, what other nodes say; leave when the agent has gone."""
+        rest = b""
+        while data := self._agent.recv(_AT_MOST):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                try:
+                    message = json.loads(line)
+                    self._events.put((message["from"], json.loads(message["text"])))
+                except PARSE_ERRORS:  # of a node whose program is damaged: it counts as late
+                    continue
+        os._exit(0)
+
+
+def load_stage(module: str) -> Stage:
+    """The stage of a module of `stages/`."""
+    found: Stage = __import__(f"worldsize.wings.checks.agent.stages.{module}", fromlist=("STAGE",)).STAGE
+    return found
+
+
+def load_measure(stage: str) -> Any:
+    """The module of `measure/` for a stage."""
+    return __import__(f"worldsize.wings.checks.agent.measure.{stage}", fromlist=("run",))

@@ -1,0 +1,131 @@
+"""The ports of InfiniBand, RoCE and Omni-Path of this node, what GPUDirect RDMA needs, and the size of its machine.
+
+Read from the kernel's files: whether a run uses them, and how fast they are, the stage `bandwidth` measures.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, read_ports
+from worldsize.wings.checks.agent.gpu.drivers import driver_models, first_text, names_in
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
+from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
+
+_WHY = {
+    "INIT": "the subnet manager has not configured it",
+    "ARMED": "the subnet manager has not activated it",
+}
+_NICS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Path", "Unspecified": "EFA"}
+_PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
+_KERNEL_OF_DMABUF = (5, 12)
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """The rows fabric.ports, fabric.gpudirect and fabric.azure_size, of what the node has; the fact `fabric`."""
+    ports = read_ports(context.root)
+    rows = (_ports_row(context, ports), _gpudirect_row(context, ports), _azure_row(context, ports))
+    return ProbeResult(tuple(row for row in rows if row is not None), {"fabric": [port.fact() for port in ports]})
+
+
+def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
+    """Warns of ports with a cable that are not active, and of active ones that programs cannot open."""
+    what = "ports of the fabric"
+    waiting = [port for port in ports if port.physical == LINK_UP and port.state in _WHY]
+    if waiting:
+        first = waiting[0]
+        value = ", ".join(f"{port.name}: {port.state}" for port in waiting[:8])
+        return context.row("fabric.ports", what, value, WARNING, f"{first.name}: {_WHY[first.state]}")
+    active = [port for port in ports if port.state == ACTIVE]
+    if not active:
+        return None
+    if context.nodes > 1 and _are_closed(context, active):
+        hint = "start the container with --device=/dev/infiniband, or have the module ib_uverbs loaded"
+        value = f"{_ports_text(active)}, but /dev/infiniband cannot be opened"
+        return context.row("fabric.ports", what, value, WARNING, hint)
+    return context.row("fabric.ports", what, _ports_text(active), OK)
+
+
+def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
+    """Whether no program of this user can use verbs. Omni-Path has device files of its own."""
+    if all(port.layer not in ("InfiniBand", "Ethernet") for port in active):
+        return False
+    at = context.path("dev", "infiniband")
+    files = [os.path.join(at, name) for name in names_in(at) if name.startswith("uverbs")]
+    return not any(os.access(file, os.R_OK | os.W_OK) for file in files)
+
+
+def _ports_text(ports: Sequence[FabricPort]) -> str:
+    """The ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
+    counts: dict[str, int] = {}
+    for port in ports:
+        kind = f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s"
+        counts[kind] = counts.get(kind, 0) + 1
+    return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+
+
+def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
+    """Whether the NICs can read the GPUs' memory: by a module, or by dma-buf of the open kernel modules. Nothing where
+    it does not matter, or where the GPUs, like those for games, cannot do it at all."""
+    models = driver_models(context)
+    is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
+    if context.nodes < 2 or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
+        return None
+    what = "GPUDirect RDMA"
+    loaded = [name for name in _PEER_MODULES if os.path.isdir(context.path("sys", "module", name))]
+    if loaded:
+        return context.row("fabric.gpudirect", what, f"{loaded[0]} is loaded", OK)
+    if _has_dmabuf(context):
+        return context.row("fabric.gpudirect", what, "by dma-buf", OK)
+    hint = "data goes through the host's memory, and is slower: have nvidia-peermem loaded"
+    return context.row("fabric.gpudirect", what, "no nvidia-peermem, no dma-buf", WARNING, hint)
+
+
+def _is_fast(port: FabricPort) -> bool:
+    """Whether it is one for data between GPUs: InfiniBand, or RoCE from 100 Gb/s on; many others are for the network
+    that users log in by."""
+    is_fast = port.layer == "InfiniBand" or (port.layer == "Ethernet" and port.rate_gbps >= 100)
+    return is_fast and port.state == ACTIVE
+
+
+def _has_dmabuf(context: NodeContext) -> bool:
+    """NVIDIA's open kernel modules on Linux 5.12 or later: what NCCL asks for (its dmaBufSupport)."""
+    kernel = re.match(r"(\d{1,4})\.(\d{1,4})", first_text(context.path("proc", "sys", "kernel", "osrelease")))
+    is_new = kernel is not None and (int(kernel[1]), int(kernel[2])) >= _KERNEL_OF_DMABUF
+    return is_new and "Open Kernel Module" in first_text(context.path("proc", "driver", "nvidia", "version"))
+
+
+def _azure_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
+    name, size = context.asked.get("vm_size"), azure_size(context.asked.get("vm_size"))
+    if size is None:
+        return None
+    value, hint = _azure_problem(context, size, ports)
+    if hint:
+        return context.row("fabric.azure_size", "the machine's size", f"{name}: {value}", WARNING, hint)
+    return context.row("fabric.azure_size", "the machine's size", f"{name}: {_size_text(size)}", OK)
+
+
+def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[FabricPort]) -> tuple[str, str]:
+    """What is wrong, and what mends it; two empty texts where nothing is."""
+    seen = len(driver_models(context))
+    if context.nodes > 1 and not size.ports:
+        return "no RDMA", "its nodes exchange gradients by TCP: choose a size with an r after its cores (ND96isr…)"
+    if context.nodes > 1 and not any(port.layer == "InfiniBand" for port in ports):
+        return (
+            "no InfiniBand port",
+            "the size has it: use an image with its driver (Ubuntu-HPC), or mount /dev/infiniband",
+        )
+    if seen and seen < size.gpus:
+        return f"{seen} of {size.gpus} GPUs", "the machine has lost GPUs: have it redeployed"
+    return "", ""
+
+
+def _size_text(size: AzureSize) -> str:
+    gpus = [f"{size.gpus} × {size.gpu}"] if size.gpus else []
+    ports = [f"{size.ports} × InfiniBand {size.gbps} Gb/s"] if size.ports else ["no RDMA"]
+    return ", ".join([*gpus, f"{size.memory_gib} GiB", *ports])

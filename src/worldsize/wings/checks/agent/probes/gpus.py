@@ -1,0 +1,131 @@
+"""How many GPUs the ranks of this node see, which, and whether somebody else uses them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
+from worldsize.wings.checks.agent.gpu.drivers import (
+    count_amd_gpus,
+    driver_models,
+    has_graphics,
+    has_nvidia,
+    other_devices,
+)
+from worldsize.wings.checks.agent.gpu.memory import memory_row
+from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
+from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+
+_SAYS_NONE = {
+    "No devices were found": "the job may use none of the node's GPUs: ask the scheduler for them",
+    "No supported GPUs were found": "the node has none that its driver knows",
+    "communicate with the NVIDIA driver": "the NVIDIA driver is not loaded: have the node mended, or leave it out",
+    "Driver/library version mismatch": "the driver was updated and not loaded again: have the node rebooted",
+    "Driver Not Loaded": "the NVIDIA driver is not loaded: have the node mended, or leave it out",
+    "Failed to initialize NVML: Unknown Error": "the container has lost its GPUs: start it again",
+    "Failed to initialize NVML: Insufficient Permissions": "this user may not use them: ask the scheduler for GPUs",
+}
+"""What nvidia-smi says where CUDA programs find no GPU either, and what mends it."""
+
+_WHAT = "GPUs"
+
+
+def probe(context: NodeContext) -> ProbeResult:
+    """The rows gpu.count and gpu.memory; nothing where GPUs do not matter."""
+    return gpus_result(context, read_gpus(context)) if is_looked_at(context) else ProbeResult()
+
+
+def gpus_result(context: NodeContext, report: GpuReport) -> ProbeResult:
+    """What the report means for this node's ranks."""
+    variable = context.environ.get("CUDA_VISIBLE_DEVICES")
+    seen = visible_gpus(report.gpus, variable)
+    rows = (_count_row(context, report, seen), memory_row(context, seen))
+    return ProbeResult(tuple(row for row in rows if row is not None), _facts(report, seen))
+
+
+def _facts(report: GpuReport, seen: Sequence[Gpu]) -> dict[str, Any]:
+    if report.failure:
+        return {}
+    versions = {"driver": report.driver, "cuda_driver": report.cuda}
+    names = ("model", "memory_mib", "used_mib", "uuid")
+    gpus = [{"index": gpu.number, **{name: getattr(gpu, name) for name in names}} for gpu in seen if not gpu.fault]
+    return {"gpus": gpus, **{name: value for name, value in versions.items() if value}}
+
+
+def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> CheckRow | None:
+    asked = asked_gpus(context)
+    if report.failure:
+        return _unread_row(context, report.failure, asked)
+    units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))
+    silent = (*report.missing, *(f"GPU {gpu.number}: {gpu.fault}" for gpu in seen if gpu.fault))
+    if asked is not None and units < asked and (silent or not _are_hidden(context, report, asked)):
+        hint = _why_fewer(context, report, silent)
+        return context.row("gpu.count", _WHAT, f"{units} of {asked}", BAD, hint)
+    if not units and not silent:
+        return None
+    if silent:
+        value = f"{units} answer; {silent[0]}"
+        return context.row("gpu.count", _WHAT, value, WARNING, "CUDA may fail on all: have the node rebooted")
+    return _rank_row(context, units) or context.row("gpu.count", _WHAT, _count_text(seen, units), OK)
+
+
+def _count_text(seen: Sequence[Gpu], units: int) -> str:
+    text = models_text(list(seen))
+    return text if units == len(seen) else f"{units} parts of {text}"
+
+
+def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
+    """NCCL refuses two ranks on one GPU ("Duplicate GPU detected"), unless a variable of its newest versions is set."""
+    ranks, backend = context.asked.get("ranks"), context.asked.get("backend")
+    if backend != "nccl" or not isinstance(ranks, int) or ranks <= units:
+        return None
+    if context.environ.get("NCCL_MULTI_RANK_GPU_ENABLE"):
+        return None
+    hint = f"NCCL refuses two ranks on one GPU: start {units} a node, or use the back end gloo"
+    return context.row("gpu.count", _WHAT, f"{units} for {ranks} ranks", BAD, hint)
+
+
+def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
+    """Whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
+    there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
+    return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
+
+
+def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -> str:
+    """What makes them fewer than was asked for, and what mends it."""
+    if silent:
+        return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
+    there, shown = len(driver_models(context)), sum(gpu.units for gpu in report.gpus)
+    if there > shown:
+        return f"the node has {there}, and the job may use {shown}: ask the scheduler for them (--gpus-per-node)"
+    return "ask for fewer, or for other nodes"
+
+
+def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckRow:
+    """No GPU could be read: bad where it is certain that programs see none either, and the job asks for some."""
+    nvidia, other = has_nvidia(context), other_devices(context)
+    hint = next((hint for words, hint in _SAYS_NONE.items() if words in failure), "")
+    if asked and hint and (nvidia or not other):
+        return context.row("gpu.count", _WHAT, f"0 of {asked}: {failure}", BAD, hint)
+    if asked and not nvidia and not other and not has_graphics(context) and os.uname().sysname == "Linux":
+        hint = "ask for nodes with GPUs; a container needs --gpus all (Docker) or --nv (Apptainer)"
+        return context.row("gpu.count", _WHAT, f"0 of {asked}: no NVIDIA driver, no device files", BAD, hint)
+    if other and not nvidia:
+        return _other_row(context, other, asked or 0)
+    return context.row("gpu.count", _WHAT, failure, UNKNOWN, "execute nvidia-smi on this node to see why")
+
+
+def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
+    """GPUs of others than NVIDIA: those of AMD are counted, but what their own variables hide is not looked at."""
+    amd = count_amd_gpus(context)
+    if amd and amd >= asked:
+        return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)
+    value = f"{amd} of {asked}: AMD" if amd else other
+    return context.row("gpu.count", _WHAT, value, UNKNOWN, "their number is known for certain of NVIDIA's alone")

@@ -1,0 +1,97 @@
+"""Two processes of Open MPI on this node, which say which way they would take to others.
+
+They are no part of any allocation: the variables by which mpirun finds Slurm are taken away. Standard library only:
+travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping
+
+from worldsize.agent.posix.processes import find_program
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
+from worldsize.wings.checks.agent.transport.mpi_log import VERBOSE, parse_mpi_log
+from worldsize.wings.checks.agent.transport.origins import variable_origins
+
+_LIMIT = 8.0
+_FOREIGN = ("SLURM_", "PMI_", "PMIX_", "OMPI_COMM_", "ORTE_", "PRTE_", "PBS_", "LSB_")
+_AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT")
+_SETTINGS = ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS", "UCX_NET_DEVICES")
+_DONE = "worldsize-mpi done"
+
+_LIFELINE = """exec 3<&0
+"$@" </dev/null 3<&- &
+job=$!
+{ read -r nothing <&3; kill "$job"; } 2>/dev/null &
+watch=$!
+wait "$job"
+code=$?
+kill "$watch"
+exit "$code"
+"""
+"""mpirun, told to end when standard input ends: by itself it takes no notice, and its processes would be left."""
+
+# mpi4py has the library that ranks use; without it, the library beside mpirun is called.
+PROGRAM = f"""
+import sys
+try:
+    from mpi4py import MPI
+    MPI.COMM_WORLD.Barrier()
+except ImportError:
+    import ctypes
+    for name in sys.argv[1:]:
+        try:
+            library = ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+            break
+        except OSError:
+            continue
+    else:
+        sys.exit("neither mpi4py nor libmpi.so could be loaded")
+    world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_comm_world")))
+    if library.MPI_Init(None, None) or library.MPI_Barrier(world) or library.MPI_Finalize():
+        sys.exit("MPI reported an error")
+print({_DONE!r}, flush=True)
+"""
+
+
+def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
+    """`mpi`, as `mpi_log` reads it, with the `settings` of the node; `mpi_failure` where there is nothing to read.
+    Never raises OSError: this is a small part of an answer."""
+    try:
+        mpirun = find_program("mpirun", context.environ)
+        python = find_program(str(context.asked.get("python") or "python3"), context.environ)
+        output = _run(context, folder, mpirun, python)
+    except OSError as error:
+        return {"mpi_failure": f"{error.strerror or error}"}
+    said = parse_mpi_log(output.splitlines())
+    if not said.get("pml"):
+        return {"mpi_failure": last_words(output) or "Open MPI said nothing"}
+    settings = {name: context.environ[name] for name in _SETTINGS if name in context.environ}
+    return {"mpi": {**said, "settings": settings, "origins": variable_origins(settings, context)}}
+
+
+def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
+    argv = [mpirun, "-np", "2", "--oversubscribe", python, "-c", PROGRAM, *_libraries(mpirun)]
+    program = Program(
+        ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv], _environ(context.environ), os.path.join(folder, "output-mpi")
+    )
+    run_programs([program], _LIMIT)
+    return read_output(program.output)
+
+
+def _environ(environ: Mapping[str, str]) -> dict[str, str]:
+    mine = {name: value for name, value in environ.items() if not name.startswith(_FOREIGN)}
+    as_root = dict.fromkeys((*_AS_ROOT, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"), "1") if os.geteuid() == 0 else {}
+    return {**mine, **VERBOSE, **as_root, "HWLOC_COMPONENTS": "-gl"}
+
+
+def _libraries(mpirun: str) -> list[str]:
+    """Where the library may be: beside mpirun first, then where the loader looks."""
+    prefix = os.path.dirname(os.path.dirname(mpirun))
+    patterns = [os.path.join(glob.escape(prefix), folder, "libmpi.so*") for folder in ("lib", "lib64")]
+    beside = sorted(path for pattern in patterns for path in glob.glob(pattern))
+    return [*beside[:4], "libmpi.so.40", "libmpi.so"]

@@ -1,0 +1,50 @@
+"""Each node opens a listener for the others.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
+from worldsize.wings.checks.agent.rows import CheckRow
+
+
+class ListenStage:
+    """The listeners of the nodes: on the loopback alone where all nodes are virtual ones of one machine."""
+
+    name = "listen"
+    limit = 5.0
+
+    def orders(self, cluster: Cluster) -> dict[int, dict[str, Any]]:
+        """The number of nodes, and whether all of them are on this machine."""
+        order = {"nodes": len(cluster.nodes), "loopback": _is_on_loopback(cluster)}
+        return {node.node_rank: order for node in cluster.nodes}
+
+    def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
+        """No row: the stages after this one say what they miss."""
+        return ()
+
+
+def _is_on_loopback(cluster: Cluster) -> bool:
+    return bool(cluster.asked.get("virtual")) or all(node.address.startswith("127.") for node in cluster.nodes)
+
+
+def listener_of(node: CheckedNode) -> Mapping[str, Any] | None:
+    """Where this node's listener is: `address`, `port`, `second_port` and `token`; None where it has none, or no
+    address is known."""
+    answer = mapping_of(node.answers.get("listen"))
+    ports = answer.get("port"), answer.get("second_port")
+    if not node.address or not all(map(_is_port, ports)) or not isinstance(answer.get("token"), str):
+        return None
+    return {"address": node.address, "port": ports[0], "second_port": ports[1], "token": answer["token"]}
+
+
+def _is_port(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536
+
+
+STAGE = ListenStage()

@@ -1,0 +1,68 @@
+"""The first round of pairs: what each node computes and sends, with its neighbour.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes, usable_gpus
+from worldsize.wings.checks.agent.judgement.pairs import first_groups, next_of
+from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.stages.listen import listener_of
+
+LIMIT = 45.0
+"""Most of it is for the GPUs of nodes whose environment loads slowly; without GPUs a round takes 1.2 s."""
+
+GPU_SECONDS, TOGETHER = 40, 25
+SIZE = 8192
+"""Rows of the matrices, and the root of the numbers that each rank gives to the all-gather: 256 MiB."""
+
+
+class _Pairs:
+    name = "pairs"
+    limit = LIMIT
+
+    def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
+        """An order for each of several real nodes: virtual ones share the machine's cores."""
+        if not are_real_nodes(cluster):
+            return {}
+        return pair_orders(cluster, first_groups([node.node_rank for node in cluster.nodes]))
+
+    def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
+        """No row: one round cannot tell a slow node from its partner."""
+        return ()
+
+
+def pair_orders(cluster: Cluster, groups: Sequence[tuple[int, ...]]) -> dict[int, dict[str, Any]]:
+    """An order for each node of the groups. The `next` one, to whom it sends, and `gpus` are missing where one of its
+    group has no known listener; and `gpus` where one has none that torch can use."""
+    nodes = {node.node_rank: node for node in cluster.nodes}
+    following = next_of(groups)
+    orders: dict[int, dict[str, Any]] = {rank: {} for group in groups for rank in group}
+    for group in groups:
+        members = [nodes[rank] for rank in group]
+        if all(map(listener_of, members)):
+            for rank, gpus in zip(group, _gpu_orders(cluster, members)):
+                orders[rank] = {"next": listener_of(nodes[following[rank]]), "gpus": gpus}
+    return orders
+
+
+def _gpu_orders(cluster: Cluster, members: Sequence[CheckedNode]) -> list[dict[str, Any]]:
+    counts = [usable_gpus(node, cluster.asked) for node in members]
+    if not all(counts):
+        return [{} for _ in members]
+    common = {
+        "python": str(cluster.asked.get("python") or "python"), "backend": "nccl", "size": SIZE, "world": sum(counts),
+        "address": members[0].address, "seconds": GPU_SECONDS, "together": TOGETHER, "readers": len(members) - 1,
+    }  # fmt: skip
+    return [
+        {**common, "first": sum(counts[:at]), "count": count, "store": listener_of(members[0]) if at else None}
+        for at, count in enumerate(counts)
+    ]
+
+
+STAGE = _Pairs()

@@ -1,0 +1,44 @@
+"""What is to be the same on all nodes, by the facts of their probes alone.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
+from worldsize.wings.checks.agent.judgement.hardware import hardware_rows
+from worldsize.wings.checks.agent.judgement.mounts import path_rows
+from worldsize.wings.checks.agent.judgement.variables import variable_rows
+from worldsize.wings.checks.agent.judgement.versions import version_rows
+from worldsize.wings.checks.agent.rows import CheckRow
+
+
+class SameStage:
+    """Versions, variables, hardware and files of the nodes, compared. Nothing of virtual nodes, which are one
+    machine."""
+
+    name = "same"
+    limit = 1.0
+
+    def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
+        """None: the probes' facts are enough."""
+        return {}
+
+    def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
+        """The rows of what differs, and one for each comparison in which nothing does."""
+        nodes = cluster.nodes
+        if not are_real_nodes(cluster):
+            return ()
+        return (
+            *version_rows(nodes, cluster.asked),
+            *variable_rows(nodes, cluster.asked),
+            *hardware_rows(nodes),
+            *path_rows(nodes),
+        )
+
+
+STAGE = SameStage()

@@ -1,0 +1,36 @@
+"""The second round of pairs, the slow with the fast, and what both rounds say.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
+from worldsize.wings.checks.agent.judgement.compute_speed import compute_rows
+from worldsize.wings.checks.agent.judgement.gpu_speed import gpu_rows
+from worldsize.wings.checks.agent.judgement.network_speed import network_rows
+from worldsize.wings.checks.agent.judgement.rounds import groups_of
+from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.stages.pairs import LIMIT, pair_orders
+
+
+class _SecondPairs:
+    name = "second_pairs"
+    limit = LIMIT
+
+    def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
+        """An order for each node that has answered in the first round."""
+        return pair_orders(cluster, groups_of(cluster)[1]) if are_real_nodes(cluster) else {}
+
+    def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
+        """The rows of the computing, of the network, and of the GPUs."""
+        if not are_real_nodes(cluster):
+            return ()
+        return [*compute_rows(cluster), *network_rows(cluster), *gpu_rows(cluster)]
+
+
+STAGE = _SecondPairs()

@@ -1,0 +1,46 @@
+"""From which value on a GPU is not as it should be, and the reasons for a lower clock.
+
+Read, not measured: the bits are NVML's (nvmlClocksEventReasons). Which of them are harmless is what Azure's health
+checks for nodes accept (Azure/azurehpc-health-checks), tested by bits and not for equality.
+The limit for memory in use before a job is that of Meta's gcm (facebookresearch/gcm, 15 MiB).
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+REASONS = {
+    "gpu_idle": 0x1,
+    "applications_clocks_setting": 0x2,
+    "sw_power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20,
+    "hw_thermal_slowdown": 0x40,
+    "hw_power_brake_slowdown": 0x80,
+    "display_clocks_setting": 0x100,
+}
+
+SLOWED = {
+    0x40: ("too hot (hardware thermal slowdown)", "its cooling fails"),
+    0x80: ("held by its power supply (power brake)", "its power supply asks it to slow down"),
+    0x20: ("too hot (software thermal slowdown)", "its cooling is at its limit"),
+    0x8: ("held by the hardware (hardware slowdown)", "its cooling or its power supply fails"),
+}
+"""The reasons that say something is wrong, the most telling first."""
+
+LEAST_PROCESS_MIB = 15
+"""What a process must have to count as one that uses the GPU."""
+
+LEAST_UNEXPLAINED_MIB = 512
+"""Memory in use of which no process is known: one CUDA context takes 300 to 500 MiB."""
+
+NOT_JOBS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine", "nvidia-persistenced")
+"""Programs of the system that may hold a GPU's memory at any time."""
+
+RESET_FIRST = {
+    "Reset": "it must be reset",
+    "Reboot": "the node must be rebooted",
+    "Drain P2P": "its traffic with other GPUs must stop, and the node be looked at",
+}
+"""Recovery actions with which nothing new should start, by the words of nvidia-smi."""

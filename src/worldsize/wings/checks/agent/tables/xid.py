@@ -1,0 +1,33 @@
+"""What an Xid, an error that NVIDIA's driver writes into the kernel's log, asks for.
+
+Read, not measured: merged from AWS' table of Xids for its clusters, which follows NVIDIA's Xid document (r590),
+the catalogue of leptonai/gpud, and the list for which Azure/azurehpc-health-checks fails a node. Where they disagree,
+the milder one stands here: of 63 and 92, Azure fails the node, the others note them.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+RECENT_SECONDS = 7200.0
+"""For how long an Xid counts against a node: Azure's health checks take two hours."""
+
+_RESET = "a reset of the GPU"
+_REBOOT = "a reboot of the node"
+_LINK = "a reset of all GPUs: an NVLink fails"
+_REPAIR = "a repair"
+
+FALLEN_OFF = 79
+"""The GPU has fallen off the bus: its address is no longer one of the GPUs that the driver shows."""
+
+ACTIONS = {
+    **dict.fromkeys((48, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 64, 95), _RESET),
+    **dict.fromkeys((FALLEN_OFF, 151, 168), _REBOOT),
+    **dict.fromkeys((74, *range(144, 151)), _LINK),
+    **dict.fromkeys((54, 81, 125, 157), _REPAIR),
+    154: "what the driver's recovery action says",
+}
+"""What a node needs before something new should start on it, for the Xids that ask for anything."""
+
+HARMLESS = frozenset((13, 31, 43, 45, 63, 68, 92, 94, 121, 126, 162, 163, 164, 165))
+"""Xids of programs that made a mistake, and notes."""

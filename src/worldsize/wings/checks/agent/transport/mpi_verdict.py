@@ -1,0 +1,145 @@
+"""What Open MPI chose on each node, judged. Pure.
+
+Two processes on one node tell which way Open MPI would take to others: its choice of a component is made before it
+knows any peer. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
+from worldsize.wings.checks.agent.transport.ports import INFINIBAND, OMNI_PATH, active_ports, best_kind
+
+ROW_ID = "transport.mpi"
+_WHAT = "what Open MPI chose"
+_RDMA = ("rc", "dc", "ud", "ib", "srd", "gga")
+"""How the names of UCX's ways through an adapter begin."""
+_LOCAL_BTLS = ("self", "vader", "sm", "smcuda")
+TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
+
+
+def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
+    """One row for each node where something is not right or not known, and one for all others that chose the same."""
+    rows: list[CheckRow] = []
+    good: list[CheckRow] = []
+    for node in nodes:
+        row = _row(node, answer_of(node))
+        if row is not None:
+            (good if row.verdict == OK else rows).append(row)
+    for value in dict.fromkeys(row.value for row in good):
+        number = sum(row.value == value for row in good)
+        rows.append(CheckRow("", ROW_ID, _WHAT, f"{value}, {number} {'node' if number == 1 else 'nodes'}", OK))
+    return rows
+
+
+def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
+    """The way between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" where nothing proves one), and the
+    words of Open MPI that prove it."""
+    pml = said.get("pml")
+    if pml == "ob1":
+        return _btl_way(_texts(said.get("btls")))
+    if pml == "cm":
+        return _mtl_way(str(said.get("mtl", "")), str(said.get("provider", "")))
+    return _ucx_way(said) if pml == "ucx" else ("", "")
+
+
+def _btl_way(btls: list[str]) -> tuple[str, str]:
+    """ob1 sends by btls that could be initialized. tcp alone is proof; uct and others succeed on a machine without
+    any adapter, too, so that nothing is known beside them."""
+    between = [btl for btl in btls if btl not in _LOCAL_BTLS]
+    if between == ["tcp"]:
+        return TCP, "pml ob1, btl tcp"
+    return "", f"pml ob1, btls {', '.join(between)}" if between else "pml ob1"
+
+
+def _mtl_way(mtl: str, provider: str) -> tuple[str, str]:
+    if mtl in ("psm2", "psm"):
+        return PSM2, f"pml cm, mtl {mtl}"
+    words = f"pml cm, mtl {mtl}" + (f", provider {provider}" if provider else "")
+    if provider.startswith(("tcp", "sockets", "udp")):
+        return TCP, words
+    if provider.startswith(("efa", "rdmap")):
+        return EFA, words
+    return ("", words) if not provider or mtl != "ofi" else (f"libfabric ({provider})", words)
+
+
+def _ucx_way(said: Mapping[str, Any]) -> tuple[str, str]:
+    """UCX alone takes part only where it has an adapter, unless somebody told it otherwise: its ways to other nodes
+    prove it, or UCX_TLS, which names the only ones that it may use."""
+    ucx = said.get("ucx")
+    ways = _texts(ucx.get("inter-node")) if isinstance(ucx, Mapping) else []
+    variables = said.get("variables")
+    allowed = str(variables.get("UCX_TLS", "")) if isinstance(variables, Mapping) else ""
+    if ways:
+        return (UCX_WAY if any(map(_is_rdma, ways)) else TCP), f"pml ucx, {' '.join(ways[:4])}"
+    if allowed and _only_tcp(allowed):
+        return TCP, f"pml ucx, UCX_TLS={allowed}"
+    return UCX_WAY, "pml ucx"
+
+
+def _is_rdma(way: str) -> bool:
+    return way.startswith(_RDMA)
+
+
+def _only_tcp(allowed: str) -> bool:
+    ways = [way.strip().lstrip("\\") for way in allowed.split(",")]
+    return "tcp" in ways and not allowed.startswith("^") and not any(_is_rdma(way) or way == "all" for way in ways)
+
+
+def _row(node: CheckedNode, answer: NodeAnswer) -> CheckRow | None:
+    """Without a fabric there is no better way than TCP: what is not known does not matter there."""
+    fabric = best_kind(active_ports(node.facts))
+    if not answer.mpi:
+        hint = answer.mpi_failure or "Open MPI said nothing that is understood"
+        return CheckRow(node.label, ROW_ID, _WHAT, "not known", UNKNOWN, hint) if fabric else None
+    way, words = chosen_way(answer.mpi)
+    if not way:
+        verdict, hint = (UNKNOWN, "its lines do not prove the way") if fabric else (OK, "")
+        return CheckRow(node.label, ROW_ID, _WHAT, words or "not known", verdict, hint)
+    if way == TCP and fabric:
+        verdict = BAD if fabric in (INFINIBAND, OMNI_PATH) else WARNING
+        return CheckRow(node.label, ROW_ID, _WHAT, f"TCP ({words})", verdict, _unused(node, answer, fabric))
+    return CheckRow(node.label, ROW_ID, _WHAT, f"{way} ({words})", OK)
+
+
+def _unused(node: CheckedNode, answer: NodeAnswer, fabric: str) -> str:
+    """The sentence, with the reason where it is proven."""
+    why, mend = _reason(answer, fabric)
+    because = f", because {why}" if why else ""
+    return f"{node.label} has {fabric}, Open MPI used TCP{because}; {mend}"
+
+
+def _reason(answer: NodeAnswer, fabric: str) -> tuple[str, str]:
+    said = answer.mpi or {}
+    for name in ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"):
+        setting = _settings(said).get(name)
+        if setting:
+            origin = str(_mapping(said.get("origins")).get(name, ""))[:100]
+            return f"{name}={setting}" + (f" comes from {origin}" if origin else " is set"), f"unset {name}"
+    needed = "psm2" if fabric == OMNI_PATH else "ucx"
+    found = _texts(said.get("found"))
+    if found and needed not in found:
+        return f"it was built without {needed}", f"use an Open MPI with {needed}"
+    if needed in _texts(said.get("failed")):
+        return f"its component {needed} could not be initialized", f"run it with OMPI_MCA_pml={needed} to see why"
+    return "", "run it with OMPI_MCA_pml_base_verbose=10 to see why"
+
+
+def _settings(said: Mapping[str, Any]) -> Mapping[str, str]:
+    """Variables that the node had when it was measured."""
+    settings = said.get("settings")
+    variables = said.get("variables")
+    both = {**_mapping(variables), **_mapping(settings)}
+    return {str(name): str(value)[:100] for name, value in both.items()}
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,74 @@
+"""Where a variable that changes the transport comes from, as far as a node can tell.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.node_context import NodeContext
+
+JOB = "the job"
+IMAGE = "the image"
+NODE = "the node's environment"
+CONTAINER = "the container's environment"
+
+_LIMIT = 1 << 20
+_CONTAINER_FILES = ((".dockerenv",), ("run", ".containerenv"))
+"""Files by which Docker and Podman mark a container. The environment of its first process is the image's, and what was
+given to it from outside; whoever may not read that cannot tell."""
+_IMAGE_ENVIRONMENT = (".singularity.d", "env")
+"""Apptainer passes the host's environment on: there only the image's own files prove that a variable is its own."""
+
+
+def variable_origins(names: Iterable[str], context: NodeContext) -> dict[str, str]:
+    """Where these variables come from: JOB, IMAGE, CONTAINER, NODE, or the file of NCCL's that sets them. One of
+    which nothing is found is missing."""
+    found = {name: _origin(name, context) for name in names}
+    return {name: origin for name, origin in found.items() if origin}
+
+
+def _origin(name: str, context: NodeContext) -> str:
+    if name in _job_variables(context.asked):
+        return JOB
+    if name not in context.environ:
+        return _in_file(name, context)
+    if any(os.path.exists(context.path(*file)) for file in _CONTAINER_FILES):
+        first = _text(context.path("proc", "1", "environ"))
+        return (IMAGE if f"\0{name}=" in f"\0{first}" else NODE) if first else CONTAINER
+    return IMAGE if _in_image(name, context) else NODE
+
+
+def _job_variables(asked: Mapping[str, Any]) -> Iterable[str]:
+    variables = asked.get("variables")
+    return variables if isinstance(variables, (Mapping, list, tuple)) else ()
+
+
+def _in_image(name: str, context: NodeContext) -> bool:
+    folder = context.path(*_IMAGE_ENVIRONMENT)
+    try:
+        files = sorted(os.listdir(folder))[:64]
+    except OSError:  # not in an image of Apptainer's
+        return False
+    return any(f"{name}=" in _text(os.path.join(folder, file)) for file in files)
+
+
+def _in_file(name: str, context: NodeContext) -> str:
+    """NCCL reads its variables from files, too; what is in the environment goes first."""
+    home = context.environ.get("HOME", "")
+    files = [(os.path.join(home, ".nccl.conf"), "~/.nccl.conf")] if home.startswith("/") else []
+    for path, shown in (*files, (context.path("etc", "nccl.conf"), "/etc/nccl.conf")):
+        if any(line.strip().startswith(f"{name}=") for line in _text(path).splitlines()):
+            return shown
+    return ""
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LIMIT).decode("utf-8", "replace")
+    except OSError:  # most nodes have none of these files
+        return ""

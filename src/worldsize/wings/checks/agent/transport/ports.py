@@ -1,0 +1,59 @@
+"""The adapters of a node that could carry a run's traffic, from the facts of the probe `fabric`.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.named_tuple import Any, NamedTuple
+
+INFINIBAND = "InfiniBand"
+ROCE = "RoCE"
+OMNI_PATH = "Omni-Path"
+EFA = "EFA"
+
+_LAYERS = {"infiniband": INFINIBAND, "ethernet": ROCE, "omnipath": OMNI_PATH}
+_EFA_NAMES = ("efa", "rdmap")
+"""How AWS's driver names its devices, whose link layer is "Unspecified"."""
+
+
+class Port(NamedTuple):
+    """An active port: `name` as NCCL says it, "mlx5_0:1"; `gbps` is 0 where its rate is not known."""
+
+    name: str
+    kind: str
+    gbps: float
+    netdev: str
+
+
+def active_ports(facts: Mapping[str, Any]) -> list[Port]:
+    """The active ports of a node. What the facts do not say clearly is none."""
+    fabric = facts.get("fabric")
+    ports = [_port(value) for value in fabric if isinstance(value, Mapping)] if isinstance(fabric, list) else []
+    return [port for port in ports if port is not None]
+
+
+def _port(value: Mapping[str, Any]) -> Port | None:
+    device = str(value.get("device", ""))
+    layer = str(value.get("layer", "")).lower().replace("-", "")
+    kind = _LAYERS.get(layer) or (EFA if device.startswith(_EFA_NAMES) else None)
+    if kind is None or str(value.get("state", "")).split(":")[-1].strip().upper() != "ACTIVE":
+        return None
+    rate = value.get("rate_gbps")
+    gbps = float(rate) if isinstance(rate, (int, float)) and rate > 0 else 0.0
+    return Port(f"{device}:{value.get('port', 1)}", kind, gbps, str(value.get("netdev") or ""))
+
+
+def best_kind(ports: Iterable[Port]) -> str:
+    """What kind of fabric these ports are; "" without any."""
+    kinds = {port.kind for port in ports}
+    return next((kind for kind in (INFINIBAND, EFA, OMNI_PATH, ROCE) if kind in kinds), "")
+
+
+def rate_of(ports: Iterable[Port], used: Iterable[str] = ()) -> float:
+    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"), or of all where none is said; 0 where a rate is missing."""
+    names = {name.split("/")[0] for name in used}
+    rates = [port.gbps for port in ports if not names or port.name in names]
+    return sum(rates) if rates and all(rates) else 0.0

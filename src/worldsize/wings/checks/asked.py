@@ -1,0 +1,104 @@
+"""What a job asks of each of its nodes, for what checks them: the mapping `asked` of `agent/node_context.py`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from worldsize.common.path_mapping import Mapped, to_client_path, to_node_path
+from worldsize.compute.base import ComputeFacts
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.paths import is_remote
+from worldsize.plan.node_disk import DIRECTORY_MARK
+from worldsize.plan.plan import Plan
+from worldsize.service.request import SubmissionRequest
+from worldsize.trust.secrets import is_secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PYTHON = re.compile(r"(?:[\w./+~-]*/)?python[0-9.]*")
+_STARTERS = re.compile(r"(?:[\w./+~-]*/)?(torchrun|accelerate|deepspeed|horovodrun)")
+_TRANSPORT = ("NCCL_", "UCX_", "OMPI_", "FI_", "PSM2_", "GLOO_", "RDMAV_", "SHARP_")
+"""How the names of variables begin by which libraries choose how nodes talk to each other."""
+
+
+def asked_of(
+    plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts, script: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is known of what the job asks: JSON values. `script`: the facts of its script, {} where there are none."""
+    settings = request.config.computes[plan.compute]
+    ranks = max(len(node.ranks) for node in plan.nodes)
+    cpus = cpus_per_rank(settings, job)
+    said = {
+        "gpus": plan.gpus,
+        "ranks": ranks,
+        "workers": script.get("workers"),
+        "python": program_of(job.command),
+        "framework": plan.framework if plan.framework != "none" else script.get("framework", "none"),
+        "backend": script.get("backend"),
+        "launcher": plan.launcher,
+        "paths": [*_input_paths(plan, request, job), *_output_paths(job, facts.mapped)],
+        "modules": script.get("modules"),
+        "hosts": script.get("hosts"),
+        "offline": job.offline or settings.offline,
+        "node_disk": plan.local.base if plan.local else None,
+        "share": not facts.shared_host,
+        "vm_size": job.resources.instance_type,
+        "cores": cpus * ranks if cpus else None,
+        "variables": _transport_variables(plan, job),
+        "virtual": facts.shared_host,
+    }
+    return {key: value for key, value in said.items() if value is not None and value != ""}
+
+
+def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:
+    """As the job, or else its compute, says to Slurm; None where neither does."""
+    said = {**settings.options, **job.slurm}.get("cpus_per_rank")
+    return said if isinstance(said, int) else None
+
+
+def program_of(command: str) -> str | None:
+    """The Python that a command executes: "python" for what finds it on the PATH; None where it names none."""
+    for word in re.split(r"[\s;&|()'\"]+", command):
+        if _PYTHON.fullmatch(word):
+            return word
+        starter = _STARTERS.fullmatch(word)
+        if starter:
+            return os.path.join(os.path.dirname(word), "python")
+    return None
+
+
+def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[list[str]]:
+    """The inputs that nodes read, as they call them: not those that are yet to be fetched."""
+    sources = {copy.name: copy.source for copy in plan.local.copies} if plan.local else {}
+    for name, value in job.inputs.items():
+        if not isinstance(value, Input) or value.path is None or value.optional:
+            continue
+        if is_remote(value.path) and name not in request.fetched:
+            continue
+        path = sources.get(name) or plan.environment.get("WORLDSIZE_INPUT_" + re.sub(r"\W", "_", name), "")
+        if os.path.isabs(path) and DIRECTORY_MARK not in path:
+            yield ["inputs." + name, path]
+
+
+def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
+    """The directories where ranks make outputs outside the run's directory: of each the nearest that is there."""
+    for name, output in job.outputs.items():
+        if output.path is None or is_remote(output.path) or not os.path.isabs(output.path):
+            continue
+        path = os.path.dirname(to_client_path(output.path, mapped))
+        while not os.path.isdir(path) and path != os.path.dirname(path):
+            path = os.path.dirname(path)
+        if path != os.path.dirname(path):
+            yield ["outputs." + name, to_node_path(path, mapped)]
+
+
+def _transport_variables(plan: Plan, job: Job) -> dict[str, str]:
+    """The job's own variables that decide how nodes talk to each other, without secrets."""
+    said = (name for name in job.environment_variables if name.startswith(_TRANSPORT))
+    known = {name: plan.environment[name] for name in said if name in plan.environment and name not in plan.secrets}
+    return {name: value for name, value in known.items() if not is_secret(name, value)}

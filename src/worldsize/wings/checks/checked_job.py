@@ -1,0 +1,63 @@
+"""From the words of `check` to the job whose nodes are looked at."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from worldsize.cli.console import current_directory
+from worldsize.cli.run.job_source import requested_job
+from worldsize.common.named_tuple import Any
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.reading.set_option import apply_overrides, override_origins
+from worldsize.service.computes import choose_compute
+from worldsize.service.request import KeyOrigins
+from worldsize.wings.checks.check_job import single_job
+
+
+def checked_job(options: argparse.Namespace, config: Config) -> tuple[Job, tuple[str, ...], KeyOrigins]:
+    """The job, what is to be warned of, and where each of its keys was said. UsageError, JobError."""
+    job, warnings, lines = _named_job(options)
+    if options.sets:
+        job = apply_overrides(job, options.sets)
+    world = options.world or (None if _names_job(options) else _default_world(options, config))
+    if world:
+        job = with_world(job, world)
+    return single_job(job)._replace(virtual_gpus=None), warnings, _origins(options, job, lines)
+
+
+def _names_job(options: argparse.Namespace) -> bool:
+    return options.job is not None or options.words is not None
+
+
+def _named_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
+    if options.words is None and options.job is None:
+        return Job(command="true", argv=("true",), display_name="nodes", source="command line"), (), {}
+    if options.words is None and options.job.endswith(".py") and os.path.isfile(options.job):
+        return _script_job(options.job), (), {}
+    return requested_job(options)
+
+
+def _script_job(script: str) -> Job:
+    """The job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its own
+    where it lies elsewhere."""
+    here, path = current_directory(), os.path.abspath(script)
+    code = here if path.startswith(os.path.join(here, "")) else os.path.dirname(path)
+    words = ("python", os.path.relpath(path, code))
+    return Job(command=" ".join(words), argv=words, code=code, source="command line")
+
+
+def _default_world(options: argparse.Namespace, config: Config) -> str:
+    """Without a job: two nodes of a cluster, so that there is something between them; of this machine one."""
+    settings = config.computes[choose_compute(config, options.compute, None)]
+    return "1x1" if settings.type == LOCAL else "2x1"
+
+
+def _origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigins:
+    said = {"code": "--code"} if options.code else {}
+    if options.world:
+        said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
+    return KeyOrigins(job.source, lines, {**said, **(override_origins(options.sets) if options.sets else {})})

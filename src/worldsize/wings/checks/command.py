@@ -1,0 +1,117 @@
+"""check: the nodes of a job, and its script, before it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from worldsize.cli.console import (
+    add_output_option,
+    complete_computes,
+    complete_job_files,
+    current_directory,
+    load_current_config,
+    parse_seconds,
+    set_completer,
+)
+from worldsize.cli.output import report_message, show, show_json
+from worldsize.common.named_tuple import Any
+
+_EXAMPLES = """examples:
+  worldsize check job.yml                      the nodes that the job would get, and its script
+  worldsize check train.py -w 2x4              a script without a job file
+  worldsize check --compute lab -w 4x1         nodes alone
+  worldsize check job.yml --only gpu,network   these rows, by id or by what stands before the dot
+  worldsize check job.yml --exclude-bad        then submit the job, on other nodes than those that are bad
+
+The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.usage = "worldsize check [options] [JOB.YML | SCRIPT.PY | -- COMMAND …]"
+    job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file, or a script; none: nodes alone")
+    set_completer(job, complete_job_files)
+    parser.add_argument("--code", metavar="DIR", help="with a command after --: where its code is (default: here)")
+    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
+    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: as the job or configuration says)")
+    set_completer(compute, complete_computes)
+    for option, meaning in (("--only", "look at nothing but this"), ("--skip", "do not look at this")):
+        rows = parser.add_argument(
+            option, action="append", default=[], metavar="ROW", help=f"{meaning}; may be repeated"
+        )
+        set_completer(rows, complete_rows)
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="give up, and cancel, after so long")
+    parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the nodes that are bad")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the run that would look at the nodes; start nothing"
+    )
+    add_output_option(parser)
+    parser.set_defaults(act=check)
+
+
+def complete_rows(**_: Any) -> list[str]:
+    from worldsize.wings.checks.selection import words
+
+    return words()
+
+
+def check(options: argparse.Namespace) -> int:
+    """Look at the job's nodes and script, and show what was found."""
+    from worldsize.service.request import SubmissionRequest
+    from worldsize.service.submission.plan_job import format_notice, plan_job
+    from worldsize.wings.checks.checked_job import checked_job
+    from worldsize.wings.checks.nodes_run import CheckFailed, check_request, looked_at
+    from worldsize.wings.checks.selection import selected_ids
+
+    ids = selected_ids(options.only, options.skip)
+    config = load_current_config()
+    job, warnings, origins = checked_job(options, config)
+    for warning in warnings:
+        report_message("warning: " + warning)
+    request = SubmissionRequest(
+        job, config, options.compute, os.environ, current_directory(), origins, sys.argv, check={}
+    )
+    planned = plan_job(request, time.time())
+    if options.exclude_bad:
+        from worldsize.wings.checks.exclusion import require_exclusion
+
+        require_exclusion(planned.compute, config.computes[planned.plan.compute])
+    if options.dry_run:
+        from worldsize.cli.run.dry_run import dry_run
+
+        return dry_run(check_request(request, planned, ids))
+    for notice in planned.notices:
+        report_message("notice: " + format_notice(notice))
+    try:
+        found = looked_at(request, planned, ids, options.timeout)
+    except CheckFailed as failed:
+        return failed.code
+    data = found.data()
+    submitted = _submitted(request, planned, found) if options.exclude_bad else None
+    if options.output == "json":
+        show_json({**data, **({"submitted": submitted} if options.exclude_bad else {})})
+    else:
+        from worldsize.wings.checks.results import result_lines
+
+        show(*result_lines(found), *([submitted] if submitted else []))
+    return 1 if found.verdict == "bad" and submitted is None else 0
+
+
+def _submitted(request: Any, planned: Any, found: Any) -> str | None:
+    """The id of the run that the job is, submitted on nodes that are not bad; None where what is bad is not a node."""
+    from worldsize.cli.progress_line import NoticePrinter
+    from worldsize.service.submission.submit import start
+    from worldsize.wings.checks.exclusion import without_nodes
+
+    everywhere = found.bad_everywhere()
+    if everywhere:
+        report_message(f"not submitted: {', '.join(everywhere)} would be as bad on other nodes")
+        return None
+    settings = request.config.computes[planned.plan.compute]
+    job = without_nodes(request.job, found.bad_nodes(), planned.compute, settings)
+    paths = start(request._replace(job=job, check=None), NoticePrinter())
+    return paths.run_id

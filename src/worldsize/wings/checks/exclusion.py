@@ -1,0 +1,70 @@
+"""`--exclude-bad`: the job at the same world size, on other nodes than those that are bad."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from worldsize.compute.base import Compute
+from worldsize.errors import UsageError
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.job import Job
+from worldsize.service.compute_nodes import require_node_listing, usable_nodes
+
+WHERE = "--exclude-bad"
+_KINDS = ("slurm", "hpcpack")
+
+
+def require_exclusion(compute: Compute, settings: ComputeSettings) -> None:
+    """UsageError for a compute whose nodes cannot be left out one by one."""
+    if "local" in compute.capabilities:
+        raise UsageError("the nodes of a local run are all this machine", WHERE, "name a cluster: --compute NAME")
+    if settings.type == "slurm" and "queue" not in compute.capabilities:
+        raise UsageError("the nodes of an allocation are chosen already", WHERE, "leave the allocation's shell")
+    if settings.type not in _KINDS:
+        raise UsageError(f"compute {settings.name} cannot leave nodes out", WHERE)
+
+
+def without_nodes(job: Job, bad: Sequence[str], compute: Compute, settings: ComputeSettings) -> Job:
+    """`job` kept off the nodes that call themselves by the names `bad`. UsageError for a name that is no node's, and
+    where too few nodes are left."""
+    if not bad:
+        return job
+    names = [node.name for node in require_node_listing(compute).nodes()]
+    excluded = [_scheduler_name(host, names) for host in bad]
+    if settings.type == "slurm":
+        said = {**settings.options, **job.slurm}.get("exclude", ())
+        others = (said,) if isinstance(said, str) else tuple(said)  # a text may be a list of hosts with brackets
+        return job._replace(slurm={**job.slurm, "exclude": (*others, *excluded)})
+    left = _left(job, excluded, compute, settings)
+    return job._replace(hpcpack={**job.hpcpack, "nodes": left})
+
+
+def _left(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
+    """The nodes of an HPC Pack cluster that a run may go to without these."""
+    named = _items({**settings.options, **job.hpcpack}.get("nodes", ())) or usable_nodes(compute)[0]
+    away = {name.lower() for name in excluded}
+    left = tuple(name for name in named if name.lower() not in away)
+    wanted = job.resources.instance_count
+    if len(left) < wanted:
+        remain = "1 node is" if len(left) == 1 else f"{len(left)} nodes are"
+        what = f"without {', '.join(excluded)} {remain} left, and the run has {wanted}"
+        raise UsageError(what, WHERE, "ask for fewer nodes: -w")
+    return left
+
+
+def _scheduler_name(host: str, names: Sequence[str]) -> str:
+    """What the scheduler calls the node that calls itself `host`."""
+    wanted = host.lower()
+    for name in names:
+        if name.lower() == wanted:
+            return name
+    short = [name for name in names if name.lower().partition(".")[0] == wanted.partition(".")[0]]
+    if len(short) == 1:
+        return short[0]
+    raise UsageError(f"the scheduler knows no node {host}", WHERE, "`worldsize nodes` lists those that it knows")
+
+
+def _items(value: object) -> tuple[str, ...]:
+    """The names in a list, or in a text with commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(str(part).strip() for part in parts) if isinstance(parts, (list, tuple)) else ()

@@ -1,0 +1,143 @@
+"""A check as a run: submitted, waited for, read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from worldsize.cli.console import duration_text
+from worldsize.cli.output import report, show_transient_line, state_text
+from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.submit import start
+from worldsize.state.records import RunState, Status
+from worldsize.wings.checks.agent.node_context import FULL
+from worldsize.wings.checks.agent.record import read_check_record
+from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.wings.checks.agent.selection import row_ids
+from worldsize.wings.checks.asked import asked_of
+from worldsize.wings.checks.check_job import check_job
+from worldsize.wings.checks.results import CheckResults
+from worldsize.wings.checks.script_rows import facts_of_script, script_rows
+
+_EVERY = 0.5
+_CANCELLED = 130
+_TIMED_OUT = 124
+
+
+class CheckFailed(Exception):
+    """The check itself came to nothing, which was said; `code` is the exit code of this process."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def looked_at(
+    request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str], timeout: float | None
+) -> CheckResults:
+    """What was found for these ids: of the script here, of the rest on the nodes. Raises CheckFailed, and what a
+    submission raises."""
+    about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
+    rows = tuple(row for row in script_rows(*about) if row.id in ids)
+    if not any(name in ids for name in row_ids()):
+        return CheckResults(None, 0.0, (), rows)
+    found = _run(check_request(request, planned, ids), timeout)
+    return found._replace(rows=(*rows, *found.rows))
+
+
+def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
+    """The submission of the run that looks at the nodes."""
+    settings = request.config.computes[planned.plan.compute]
+    script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
+    asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
+    check = {"mode": FULL, "only": [name for name in row_ids() if name in ids], "asked": asked}
+    return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
+
+
+def _run(request: SubmissionRequest, timeout: float | None) -> CheckResults:
+    """Submit the check, wait for its end, and read what its head has written."""
+    signals = FollowSignals()
+
+    def submitting(paths: RunPaths) -> None:
+        signals.run = Run(paths, request.environ)
+
+    told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
+    try:
+        paths = start(request, told, submitting)
+    finally:
+        told.clear()
+    run = Run(paths, request.environ)
+    status = _follow(run, signals, timeout)
+    record = read_check_record(run.paths)
+    if status.state != RunState.SUCCEEDED or record is None:
+        raise CheckFailed(_report_failure(run, status, record.rows if record else ()))
+    return CheckResults(run.id, record.seconds, record.hosts, record.rows)
+
+
+def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
+    """Wait for the run's end. Raises CheckFailed where that is too late, when it is cancelled, and where the person
+    leaves."""
+    line = _WaitingLine(run)
+    try:
+        signals.follow()
+        status = run.overall(run.follow(line.poll, timeout, state_reporter(run), line.take))
+        if status.final:
+            return status
+        line.clear()
+        report(f"no answer within {duration_text(timeout or 0.0)}: cancelling {run.id}")
+        run.cancel()
+        run.follow()
+        raise CheckFailed(_TIMED_OUT)
+    except DetachRequest as detached:
+        line.clear()
+        report("", f"detached: {run.id} goes on")
+        raise CheckFailed(detached.code) from None
+    finally:
+        line.clear()
+
+
+class _WaitingLine:
+    """At a terminal, one line about a check that is under way."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._began = time.monotonic()
+        self._next = self._began + _EVERY
+        self._state = ""
+        self._shown = False
+
+    def take(self, statuses: list[Status]) -> None:
+        """Keep what the latest look has found."""
+        self._state = str(statuses[0].state)
+
+    def poll(self) -> bool:
+        """Show how far it is; nothing of it is news."""
+        now = time.monotonic()
+        if now >= self._next and sys.stderr.isatty():
+            self._next, self._shown = now + _EVERY, True
+            show_transient_line(f"check {self._run.id} {self._state}, {duration_text(now - self._began)}")
+        return False
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._shown = False
+            show_transient_line()
+
+
+def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
+    """Say why the run of a check came to nothing, and what it had found by then; the exit code."""
+    from worldsize.service.runs.failure_screen import run_failure_lines
+
+    report(f"check {run.id} {state_text(status.state, sys.stderr)}", *run_failure_lines(run, status))
+    for row in rows:
+        if row.verdict == "bad":
+            report(f"bad: {row.id}: {': '.join(word for word in (row.node, row.what, row.value) if word)}")
+    if status.state == RunState.SUCCEEDED:
+        report("its nodes have written no record: they run another version of worldsize, or its files cannot be seen")
+    return _CANCELLED if status.state == RunState.CANCELLED and status.exit_code == _CANCELLED else 1

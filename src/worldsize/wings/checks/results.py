@@ -1,0 +1,124 @@
+"""What a check found, as text and as data."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.cli.console import count_text, duration_text
+from worldsize.cli.output import state_text
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
+
+_ORDER = (BAD, WARNING, UNKNOWN)
+_NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(\D.*|)", re.DOTALL)
+_SHOWN_VALUES = 3
+_SHOWN_NODES = 4
+
+
+class CheckResults(NamedTuple):
+    """What a check found.
+
+    run      the id of the run that it was; None where no node was looked at
+    seconds  that its nodes took
+    hosts    the nodes' names, by their ranks
+    rows     in the order of the checks
+    """
+
+    run: str | None
+    seconds: float
+    hosts: tuple[str, ...]
+    rows: tuple[CheckRow, ...]
+
+    @property
+    def verdict(self) -> str:
+        return worst_verdict(self.rows)
+
+    def bad_nodes(self) -> list[str]:
+        """The nodes of which something is bad, by their ranks."""
+        bad = {row.node for row in self.rows if row.verdict == BAD}
+        return [host for host in self.hosts if host in bad]
+
+    def bad_everywhere(self) -> list[str]:
+        """The ids of bad rows that are of no node."""
+        return list(dict.fromkeys(row.id for row in self.rows if row.verdict == BAD and row.node not in self.hosts))
+
+    def data(self) -> dict[str, Any]:
+        """{run, seconds, nodes, rows: [{node, id, what, value, verdict, hint}], verdict}"""
+        rows = [row._asdict() for row in self.rows]
+        return {
+            "run": self.run,
+            "seconds": round(self.seconds, 3),
+            "nodes": list(self.hosts),
+            "rows": rows,
+            "verdict": self.verdict,
+        }
+
+
+def result_lines(found: CheckResults) -> list[str]:
+    """The bad rows, the warnings, what is not known, the rest by ids, and one line about all of it."""
+    rows = [row for verdict in _ORDER for row in found.rows if row.verdict == verdict]
+    width = max((len(row.id) for row in found.rows), default=0)
+    lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_folded(found.rows))]
+    return [*lines, summary_line(found)]
+
+
+def _line(verdict: str, name: str, text: str, width: int) -> str:
+    column = max(map(len, VERDICTS))
+    return f"{state_text(verdict, sys.stdout)}{' ' * (column - len(verdict))}  {name.ljust(width)}  {text}"
+
+
+def _problems(rows: Sequence[CheckRow]) -> Iterable[tuple[str, str, str]]:
+    """Those rows that say the same of several nodes as one."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        groups.setdefault(row[1:], []).append(row.node)
+    for (name, what, value, verdict, hint), nodes in groups.items():
+        where = _nodes_text([node for node in nodes if node])
+        words = ": ".join(word for word in (where, what, value) if word)
+        yield verdict, name, f"{words} ({hint})" if hint else words
+
+
+def _nodes_text(nodes: Sequence[str]) -> str:
+    shown = ", ".join(nodes[:_SHOWN_NODES])
+    return f"{shown} and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else shown
+
+
+def _folded(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
+    """The rows that are fine, one for each id, and for each of several things that were looked at under it."""
+    groups: dict[tuple[str, str], list[CheckRow]] = {}
+    for row in rows:
+        if row.verdict == OK:
+            groups.setdefault((row.id, row.what), []).append(row)
+    things = Counter(name for name, _ in groups)
+    for (name, what), same in groups.items():
+        nodes = list(dict.fromkeys(row.node for row in same if row.node))
+        where = count_text(len(nodes), "node") if len(nodes) > 1 else "".join(nodes)
+        told = (where, what if things[name] > 1 else "", values_text([row.value for row in same]))
+        yield OK, name, ": ".join(word for word in told if word)
+
+
+def values_text(values: Sequence[str]) -> str:
+    """Several values as one: "120 to 310 GB free" where only a number differs; otherwise the first few of them."""
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) == 1:
+        return distinct[0]
+    parts = [_NUMBER.fullmatch(value) for value in distinct]
+    found = [part.groups() for part in parts if part is not None]
+    if len(found) == len(distinct) and len({(before, after) for before, _, after in found}) == 1:
+        numbers = sorted((number for _, number, _ in found), key=lambda number: float(number.replace(",", "")))
+        return f"{found[0][0]}{numbers[0]} to {numbers[-1]}{found[0][2]}"
+    more = "; …" if len(distinct) > _SHOWN_VALUES else ""
+    return "; ".join(distinct[:_SHOWN_VALUES]) + more
+
+
+def summary_line(found: CheckResults) -> str:
+    """ "node3: bad; 23 rows: 21 ok, 1 warning, 1 bad (1.4 s on 4 nodes)"."""
+    counts = {verdict: sum(row.verdict == verdict for row in found.rows) for verdict in VERDICTS}
+    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+    bad = found.bad_nodes()
+    named = f"{_nodes_text(bad)}: bad; " if bad else ""
+    took = f" ({duration_text(found.seconds)} on {count_text(len(found.hosts), 'node')})" if found.hosts else ""
+    return f"{named}{count_text(len(found.rows), 'row')}{': ' if told else ''}{told}{took}"

@@ -1,0 +1,45 @@
+"""What would go wrong with a script on so many ranks, as far as its text tells: nothing is executed, and in doubt
+nothing is said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from worldsize.wings.checks.script.reading.program import Program, read_program
+from worldsize.wings.checks.script.request import ScriptFinding as ScriptFinding
+from worldsize.wings.checks.script.request import ScriptRequest as ScriptRequest
+from worldsize.wings.checks.script.rules.address import fixed_addresses
+from worldsize.wings.checks.script.rules.alone import separate_trainings
+from worldsize.wings.checks.script.rules.frameworks import wrong_distributions
+from worldsize.wings.checks.script.rules.loaders import loader_findings
+from worldsize.wings.checks.script.rules.placement import crowded_gpus, global_devices
+from worldsize.wings.checks.script.rules.saving import saved_by_all
+
+RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
+    wrong_distributions,
+    separate_trainings,
+    global_devices,
+    crowded_gpus,
+    fixed_addresses,
+    loader_findings,
+    saved_by_all,
+)
+
+
+def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.monotonic) -> list[ScriptFinding]:
+    """All findings, by file and line. None where the script is not found, is not this Python's, or is too large to be
+    read in the time that a check has for it."""
+    program = read_program(request, clock)
+    return [] if program is None else findings_of(program)
+
+
+def findings_of(program: Program) -> list[ScriptFinding]:
+    """The findings in a script that was read."""
+    found: list[ScriptFinding] = []
+    for rule in RULES:
+        try:
+            found += rule(program)
+        except Exception:  # noqa: BLE001  a rule that stumbles over a strange source has nothing to say of it
+            continue
+    return sorted(set(found), key=lambda each: (each.file, each.line, each.id))

@@ -1,0 +1,65 @@
+"""What the script's own options (argparse, click) have for values with the words of a command."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from worldsize.wings.checks.script.reading.calls import argument, text
+from worldsize.wings.checks.script.reading.index import Index
+
+_DEFINES = ("add_argument", "option")
+_NUMBER = re.compile(r"-?\d{1,18}$")
+
+
+class Arguments:
+    """The options that calls of `add_argument` define, by the name of the attribute that they become."""
+
+    def __init__(self, index: Index, words: tuple[str, ...]) -> None:
+        self.words = words
+        self.names: dict[str, list[ast.Call]] = {}
+        for call in index.calls_named(*_DEFINES):
+            for name in _attribute_names(call):
+                self.names.setdefault(name, []).append(call)
+
+    def value(self, name: str) -> ast.expr | None:
+        """The expression that an option's value comes from: its default, or the constant that the command says. None
+        where that is not known."""
+        calls = self.names.get(name, [])
+        if len(calls) != 1:
+            return None
+        flags = [flag for flag in map(text, calls[0].args) if flag is not None and flag.startswith("-")]
+        given = self._given(flags)
+        if given is not None:
+            return ast.Constant(int(given) if _NUMBER.match(given) else given) if given else None
+        if argument(calls[0], "action") is not None:
+            return ast.Constant(False) if text(argument(calls[0], "action")) == "store_true" else None
+        return argument(calls[0], "default")
+
+    def _given(self, flags: list[str]) -> str | None:
+        """What the command says: None where it says nothing, "" where that is not plain."""
+        found = None
+        for number, word in enumerate(self.words):
+            option, equals, value = word.partition("=")
+            if option in flags:
+                following = self.words[number + 1] if number + 1 < len(self.words) else ""
+                found = value if equals else following
+            elif any(_may_shorten(word, flag) for flag in flags):
+                found = ""
+        return found if found is None or not set(found) & set("$`*") else ""
+
+
+def _may_shorten(word: str, flag: str) -> bool:
+    """Whether a word may be `-j4` of `-j`, or `--work` of `--workers`."""
+    if flag.startswith("--"):
+        return word.startswith("--") and len(word) > 2 and flag.startswith(word.partition("=")[0])
+    return word.startswith(flag) and not word.startswith("--")
+
+
+def _attribute_names(call: ast.Call) -> list[str]:
+    destination = text(argument(call, "dest"))
+    if destination is not None:
+        return [destination]
+    flags = [flag for flag in map(text, call.args) if flag]
+    long = [flag for flag in flags if flag.startswith("--")] or flags
+    return [flag.lstrip("-").replace("-", "_") for flag in long[:1]]

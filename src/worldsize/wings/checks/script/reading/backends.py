@@ -1,0 +1,19 @@
+"""Which back end a script's process group is to have."""
+
+from __future__ import annotations
+
+from worldsize.wings.checks.script.reading.calls import argument, text
+from worldsize.wings.checks.script.reading.program import Program
+
+_BACKENDS = ("nccl", "gloo", "mpi")
+
+
+def backend_of(program: Program) -> str | None:
+    """The one back end that all calls of init_process_group name; None where they name none, or it depends."""
+    found: set[str | None] = set()
+    for call in program.flow.calls("init_process_group"):
+        node = argument(call, "backend", 0)
+        origins = None if node is None else program.flow.origins(node)
+        found |= {None} if not origins else {text(origin) for origin in origins}
+    backend = found.pop() if len(found) == 1 else None
+    return backend if backend in _BACKENDS else None

@@ -1,0 +1,116 @@
+"""A script that was read, with the world in which it would run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from worldsize.wings.checks.script.reading.calls import text
+from worldsize.wings.checks.script.reading.command_line import ScriptCommand, script_command
+from worldsize.wings.checks.script.reading.flow import Flow
+from worldsize.wings.checks.script.reading.index import Index
+from worldsize.wings.checks.script.reading.sources import MOST_SECONDS, Sources, read_sources
+from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
+
+_ALONE = """
+    absl albumentations attr attrs bitsandbytes bs4 click cloudpickle coco_eval colorama
+    configargparse cv2 datasets dateutil diffusers dill dotenv easydict einops evaluate fire flax
+    gym gymnasium h5py imageio imgaug ipdb jax jaxlib joblib keras kornia librosa lmdb loguru lpips
+    matplotlib mlflow natsort neptune networkx nltk numba numpy omegaconf onnx onnxruntime optax
+    orjson packaging pandas peft PIL plotly psutil pyarrow pycocotools pydantic pynvml regex
+    requests rich sacrebleu safetensors scipy seaborn segmentation_models_pytorch sentencepiece
+    simplejson six skimage sklearn soundfile spacy statsmodels tabulate tensorboard tensorboardX
+    tensorflow tensorflow_datasets tensorflow_hub termcolor tf_keras thop tiktoken timm tokenizers
+    toml tomli torch torch_geometric torchaudio torchinfo torchmetrics torchsummary torchtext
+    torchvision tqdm transformers typer typing_extensions ujson visdom wandb yacs yaml
+"""
+ALONE = frozenset(_ALONE.split())
+"""Packages that do not distribute a training that is written out in the script. Of all others it is not known."""
+
+_BRANDS = {
+    "torch.distributed": ("torch.distributed", "torch.nn.parallel.DistributedDataParallel"),
+    "horovod": ("horovod",),
+    "deepspeed": ("deepspeed", "colossalai", "megatron"),
+    "lightning": ("pytorch_lightning", "lightning", "lightning_fabric"),
+    "accelerate": ("accelerate",),
+    "transformers": ("transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer", "trl"),
+    "mpi4py": ("mpi4py",),
+    "ray": ("ray",),
+    "spark": ("horovod.spark", "horovod.ray", "horovod.runner", "pyspark"),
+}
+
+
+class Program:
+    """ranks_per_node, nodes, world_size: as the processes of the script would count them, those that torchrun starts
+    too."""
+
+    def __init__(self, request: ScriptRequest, command: ScriptCommand, sources: Sources, index: Index) -> None:
+        self.request, self.command, self.sources, self.index = request, command, sources, index
+        self.flow = Flow(self.index, command.words)
+        started = processes_of_torchrun(command)
+        self.ranks_per_node = request.ranks_per_node * (started or 1)
+        self.world_size = request.world_size * (started or 1)
+        self.nodes = 1 if request.virtual else request.nodes
+        self.brands = {name for name, modules in _BRANDS.items() if self.imports(modules)}
+
+    def imports(self, names: Iterable[str]) -> bool:
+        """Whether any of these modules, or a part of one, is imported."""
+        return any(found == name or found.startswith(name + ".") for name in names for found in self.index.imported)
+
+    def finding(self, id: str, node: ast.AST, what: str, verdict: str, hint: str) -> ScriptFinding:
+        """A finding at a node of one of its trees."""
+        return ScriptFinding(id, self.index.file_of(node), getattr(node, "lineno", 0), what, verdict, hint)
+
+    def is_plain_data_parallel(self) -> bool:
+        """Whether the script shares the work among several ranks itself, by DistributedDataParallel or Horovod, and
+        nothing else in it, as far as it is known here, does."""
+        if self.world_size < 2 or self.sources.foreign - ALONE - {"horovod"}:
+            return False
+        if self.brands - {"torch.distributed", "horovod"} or not self.flow.calls("backward"):
+            return False
+        wrapped = self.flow.calls("DistributedDataParallel") and self.flow.calls("init_process_group")
+        return bool(wrapped or (self.brands == {"horovod"} and self.flow.calls("DistributedOptimizer")))
+
+    def environment_reads(self) -> list[str | None]:
+        """The names of the variables that the script reads; None for one that is not written out."""
+        found: list[str | None] = []
+        for place in (*self.index.references["environ"], *self.index.references["getenv"]):
+            found += self._read_names(place)
+        return found
+
+    def _read_names(self, place: ast.expr) -> list[str | None]:
+        parent = self.index.parents.get(place)
+        if isinstance(parent, ast.Subscript):
+            return [text(parent.slice)] if isinstance(parent.ctx, ast.Load) else []
+        if isinstance(parent, ast.Compare):
+            return [text(parent.left)]
+        call = self.index.parents.get(parent) if isinstance(parent, ast.Attribute) else parent
+        if not isinstance(call, ast.Call):
+            return [None]
+        if isinstance(parent, ast.Attribute) and parent.attr in ("setdefault", "update"):
+            return []
+        return [text(call.args[0]) if call.args else None]
+
+
+def processes_of_torchrun(command: ScriptCommand) -> int | None:
+    """How many processes a torchrun of the command starts on each node; None without one, or where it finds that out
+    itself."""
+    if command.starter != "torchrun":
+        return None
+    value = command.options.get("nproc_per_node", "1")
+    return int(value) if value.isdigit() and 0 < int(value[:6]) == int(value) else None
+
+
+def read_program(request: ScriptRequest, clock: Callable[[], float] = time.monotonic) -> Program | None:
+    """The script that a command starts; None where there is none that could be read within the bounds."""
+    began = clock()
+    command = script_command(request.argv)
+    if command is None or not os.path.isdir(request.code_dir):
+        return None
+    sources = read_sources(request.code_dir, command, clock)
+    if not sources.complete:
+        return None
+    index = Index(sources.modules, lambda: clock() > began + MOST_SECONDS)
+    return Program(request, command, sources, index) if index.complete else None

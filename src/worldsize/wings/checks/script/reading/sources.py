@@ -1,0 +1,177 @@
+"""A script and the modules of its own code that it imports: read within bounds, and never executed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from worldsize.wings.checks.script.reading.command_line import ScriptCommand
+
+MOST_FILES = 60
+MOST_BYTES = 1 << 20
+MOST_SECONDS = 0.3
+
+Import = tuple[str, int, tuple[str, ...]]
+
+
+class SourceModule(NamedTuple):
+    """One file. `path`: relative to the code's directory; `names`: what imports of it begin with, such as
+    "models.net"; `package`: what its relative imports start at."""
+
+    path: str
+    name: str
+    package: str
+    tree: ast.Module
+
+
+class Sources(NamedTuple):
+    """What was read. `complete`: nothing was left out, so that what is not in `modules` is not in the code;
+    `foreign`: top-level modules of others, of any import; `modules[0]` is the script."""
+
+    modules: tuple[SourceModule, ...]
+    foreign: frozenset[str]
+    complete: bool
+
+
+class _Reader:
+    def __init__(self, code_dir: str, command: ScriptCommand, clock: Callable[[], float]) -> None:
+        self.root = os.path.realpath(code_dir)
+        self.clock, self.end = clock, clock() + MOST_SECONDS
+        self.start = os.path.normpath(os.path.join(self.root, command.directory))
+        self.searched: list[str] = []
+        self.modules: dict[str, SourceModule] = {}
+        self.foreign: set[str] = set()
+        self.complete = True
+
+    def read(self, command: ScriptCommand) -> None:
+        entry = self.entry(command)
+        if entry is None:
+            self.complete = False
+            return
+        self.searched = list(dict.fromkeys((os.path.dirname(entry), self.start, self.root)))
+        name = command.module or os.path.basename(entry)[: -len(".py")]
+        waiting = [(entry, name, name.rpartition(".")[0])]
+        while waiting and self.complete:
+            module = self.parse(*waiting.pop(0))
+            if module is not None:
+                waiting += list(self.imported(module))
+
+    def entry(self, command: ScriptCommand) -> str | None:
+        if command.script:
+            return os.path.normpath(os.path.join(self.start, command.script))
+        base = os.path.join(self.start, *command.module.split("."))
+        places = (base + ".py", os.path.join(base, "__main__.py"))
+        return next((path for path in places if os.path.isfile(path)), None)
+
+    def parse(self, path: str, name: str, package: str) -> SourceModule | None:
+        if path in self.modules:
+            return None
+        tree = self.tree(path) if len(self.modules) < MOST_FILES and self.clock() < self.end else None
+        if tree is None:
+            self.complete = False
+            return None
+        self.modules[path] = SourceModule(os.path.relpath(path, self.root), name, package, tree)
+        return self.modules[path]
+
+    def tree(self, path: str) -> ast.Module | None:
+        source = read_source(path, self.root)
+        return None if source is None else parsed(source)
+
+    def imported(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
+        """The files of this code that a module imports."""
+        for name, level, names in imports_of(module.tree):
+            if level:
+                above = module.package.split(".") if module.package else []
+                above = above[: len(above) - level + 1]
+                yield from self.files(".".join([*above, name] if name else above), names)
+            else:
+                yield from self.files(name, names)
+
+    def files(self, name: str, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+        top = name.partition(".")[0]
+        root = next((folder for folder in self.searched if _holds(folder, top)), None) if top else None
+        if root is None:
+            if top and top not in sys.stdlib_module_names:
+                self.foreign.add(top)
+            return
+        parts = name.split(".")
+        wanted = [parts[:count] for count in range(1, len(parts) + 1)] + [[*parts, other] for other in names]
+        for each in wanted:
+            base = os.path.join(root, *each)
+            dotted = ".".join(each)
+            if os.path.isfile(base + ".py"):
+                yield base + ".py", dotted, dotted.rpartition(".")[0]
+            elif os.path.isfile(os.path.join(base, "__init__.py")):
+                yield os.path.join(base, "__init__.py"), dotted, dotted
+
+
+def _holds(folder: str, top: str) -> bool:
+    base = os.path.join(folder, top)
+    return os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py")) or _is_namespace(base)
+
+
+def _is_namespace(base: str) -> bool:
+    """Whether a directory without an `__init__.py` has Python files."""
+    try:
+        return any(name.endswith(".py") for name in os.listdir(base))
+    except OSError:
+        return False
+
+
+def imports_of(tree: ast.Module) -> Iterator[Import]:
+    """All imports, those inside functions, too: (module, level, names)."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "", node.level, tuple(alias.name for alias in node.names)
+        elif not isinstance(node, ast.expr):
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                stack += getattr(node, field, ())
+
+
+def read_source(path: str, root: str) -> bytes | None:
+    """A file's bytes; None where it is no plain file inside `root`, too large, or cannot be read."""
+    real = os.path.realpath(path)
+    if not real.startswith(root.rstrip(os.sep) + os.sep):
+        return None
+    try:
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+            return None
+        try:
+            source = file.read(MOST_BYTES + 1)
+        except OSError:
+            return None
+    return source if len(source) <= MOST_BYTES else None
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """The tree of a source; None where it is none of this Python's, or nested too deeply."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def read_sources(code_dir: str, command: ScriptCommand, clock: Callable[[], float]) -> Sources:
+    """Read a script and what it imports of its own code; beyond the bounds `complete` is false."""
+    reader = _Reader(code_dir, command, clock)
+    try:
+        reader.read(command)
+    except (OSError, ValueError):  # a name with a NUL, or one too long for the file system
+        reader.complete = False
+    return Sources(tuple(reader.modules.values()), frozenset(reader.foreign), reader.complete and bool(reader.modules))

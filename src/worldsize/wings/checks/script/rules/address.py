@@ -1,0 +1,103 @@
+"""Addresses and ports that stand in a script instead of those of the run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from worldsize.wings.checks.agent.rows import BAD, WARNING
+from worldsize.wings.checks.script.reading.calls import argument, has_stars, text
+from worldsize.wings.checks.script.reading.program import Program
+from worldsize.wings.checks.script.request import ScriptFinding
+
+ID = "script.address"
+_LOOPBACK = re.compile(r"(tcp://)?(localhost|127(\.\d+){3}|\[?::1\]?)(:\d*)?(/\S*)?$")
+_USES_VARIABLES = ("init_process_group", "init_distributed", "init_device_mesh")
+_WAIT = "the ranks of the other nodes would wait for a rank 0 of their own"
+
+
+def fixed_addresses(program: Program) -> Iterator[ScriptFinding]:
+    """On several nodes, the loopback address as the one where ranks meet; or a port that is not the run's."""
+    if program.nodes < 2:
+        return
+    loopback = list(_loopback_arguments(program))
+    if not loopback and _reads_variables(program):
+        loopback = list(_loopback_variables(program))
+    yield from loopback[:1]
+    if not loopback and _reads_variables(program):
+        yield from list(_fixed_ports(program))[:1]
+
+
+def _origin_texts(program: Program, node: ast.expr | None) -> list[str | None]:
+    origins = None if node is None else program.flow.origins(node)
+    return [None] if not origins else [text(origin) for origin in origins]
+
+
+def _is_loopback(program: Program, node: ast.expr | None) -> bool:
+    texts = _origin_texts(program, node)
+    return all(each is not None and _LOOPBACK.match(each) for each in texts)
+
+
+def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
+    """Addresses that are given to the call by which ranks meet."""
+    for names, keyword, place in (
+        (("init_process_group",), "init_method", 1),
+        (("init_distributed",), "init_method", None),
+        (("initialize",), "coordinator_address", 0),
+    ):
+        for call in program.flow.calls(*names):
+            if names == ("initialize",) and not program.index.dotted(call.func).startswith("jax.distributed."):
+                continue
+            node = argument(call, keyword, place)
+            if node is not None and _is_loopback(program, node) and program.flow.is_always(call):
+                hint = "leave the address out: the run's is in MASTER_ADDR and MASTER_PORT, which it then takes"
+                if names == ("initialize",):
+                    hint = "call jax.distributed.initialize() without arguments"
+                yield program.finding(ID, call, f"the ranks are to meet at the loopback address: {_WAIT}", BAD, hint)
+
+
+def _reads_variables(program: Program) -> bool:
+    """Whether torch looks for MASTER_ADDR: a process group without an address of its own."""
+    calls = program.flow.calls(*_USES_VARIABLES)
+    return bool(calls) and all(_uses_variables(program, call) for call in calls)
+
+
+def _uses_variables(program: Program, call: ast.Call) -> bool:
+    if has_stars(call) or argument(call, "store") is not None:
+        return False
+    method = argument(call, "init_method", 1 if program.index.last_name(call.func) == "init_process_group" else None)
+    return method is None or (_origin_texts(program, method) in (["env://"], [None]) and text(method) == "env://")
+
+
+def _always_assigned(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
+    """The statements `os.environ[variable] = value`, where all of them are always executed."""
+    found = list(_assigned(program, variable))
+    return found if all(program.flow.is_always(store) for store, _ in found) else []
+
+
+def _assigned(program: Program, variable: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    for store in program.index.stores:
+        for target in store.targets:
+            if not isinstance(target, ast.Subscript) or text(target.slice) != variable:
+                continue
+            if program.index.dotted(target.value) in ("os.environ", "environ") and program.flow.is_reached(store):
+                yield store, store.value
+
+
+def _loopback_variables(program: Program) -> Iterator[ScriptFinding]:
+    found = _always_assigned(program, "MASTER_ADDR")
+    if found and all(_is_loopback(program, value) for _, value in found):
+        for store, _ in found:
+            what = f"MASTER_ADDR is set to the loopback address: {_WAIT}"
+            hint = 'leave it out, or os.environ.setdefault("MASTER_ADDR", …): the run has set it'
+            yield program.finding(ID, store, what, BAD, hint)
+
+
+def _fixed_ports(program: Program) -> Iterator[ScriptFinding]:
+    for store, value in _always_assigned(program, "MASTER_PORT"):
+        texts = _origin_texts(program, value)
+        if all(each is not None and each.isdigit() for each in texts):
+            what = f"MASTER_PORT is always {texts[0]}: another program on that node may have it"
+            hint = 'leave it out, or os.environ.setdefault("MASTER_PORT", …): the run has found a free one'
+            yield program.finding(ID, store, what, WARNING, hint)

@@ -1,0 +1,154 @@
+"""Checkpoints that every rank writes to the same file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from worldsize.wings.checks.agent.rows import WARNING
+from worldsize.wings.checks.script.reading.calls import argument, is_main_guard
+from worldsize.wings.checks.script.reading.program import Program
+from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
+from worldsize.wings.checks.script.request import ScriptFinding
+
+_FILE = re.compile(r"\.(pt|pth|bin|ckpt|tar|pkl|model|pyt|checkpoint)$")
+_OWN_FILES = re.compile(
+    r"BytesIO|tempfile|mkdtemp|mkstemp|uuid|getpid|hostname|strftime|time|now$|random", re.IGNORECASE
+)
+_SHARDED = re.compile(
+    r"fsdp|FullySharded|fully_shard|DTensor|checkpoint_id|^dcp$|pipeline|tensor_parallel|ZeroRed", re.I
+)
+_PLAIN_NAMESPACES = (
+    "args",
+    "arguments",
+    "opt",
+    "opts",
+    "options",
+    "cfg",
+    "config",
+    "conf",
+    "FLAGS",
+    "hparams",
+    "params",
+)
+_PLAIN_DECORATORS = ("record", "main", "command", "option", "argument", "no_grad", "enable_grad")
+_DEEPEST = 5
+_MOST_CALLERS = 5
+
+
+def saved_by_all(program: Program) -> Iterator[ScriptFinding]:
+    """torch.save to one path in all ranks at the same time."""
+    if not _is_plain(program):
+        return
+    for call in program.flow.calls("save"):
+        if (
+            program.index.dotted(call.func) == "torch.save"
+            and _to_one_file(program, call)
+            and _by_all(program, call, 0)
+        ):
+            what = f"all {program.world_size} ranks would write the same file at the same time"
+            hint = "save where dist.get_rank() == 0 alone"
+            yield program.finding("script.saving", call, what, WARNING, hint)
+            return
+
+
+def _is_plain(program: Program) -> bool:
+    """Whether each rank has the whole model."""
+    names = (*program.index.named, *program.index.references, *program.index.imported)
+    return program.is_plain_data_parallel() and not any(map(_SHARDED.search, names))
+
+
+def _to_one_file(program: Program, call: ast.Call) -> bool:
+    """Whether a path ends as those of checkpoints do, and depends on nothing that differs from rank to rank."""
+    path = argument(call, "f", 1)
+    if path is None or not any(_FILE.search(word) for word in _words_of_path(program, path)):
+        return False
+    return not any(RANK.search(word) or _OWN_FILES.search(word) for word in words_behind(program.flow, path))
+
+
+def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
+    for origin in program.flow.origins(path) or [path]:
+        yield from plain_words(origin)
+
+
+def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
+    """Whether every way to a node is without a question that might be about the rank."""
+    if depth > _DEEPEST or not _asks_nothing(program, node):
+        return False
+    scope = program.index.scope_of(node)
+    if isinstance(scope, ast.Module):
+        return True
+    if not _is_plainly_decorated(program, scope) or len(program.index.functions[scope.name]) != 1:
+        return False
+    places = program.flow.references(scope)
+    if not 0 < len(places) <= _MOST_CALLERS or not all(_is_call(program, place) for place in places):
+        return False
+    return all(_by_all(program, place, depth + 1) for place in places)
+
+
+def _asks_nothing(program: Program, node: ast.AST) -> bool:
+    """Whether nothing in its function makes a node one of some ranks alone."""
+    if any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
+        return False
+    return not any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node))
+
+
+def _is_plainly_decorated(program: Program, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = [each.func if isinstance(each, ast.Call) else each for each in scope.decorator_list]
+    return all(program.index.last_name(name) in _PLAIN_DECORATORS for name in names)
+
+
+def _is_call(program: Program, place: ast.expr) -> bool:
+    parent = program.index.parents.get(place)
+    return isinstance(parent, ast.Call) and parent.func is place
+
+
+def _in_context(parent: ast.With) -> bool:
+    return any(RANK.search(word) for item in parent.items for word in plain_words(item.context_expr))
+
+
+def _may_ask_rank(program: Program, test: ast.AST) -> bool:
+    if isinstance(test, ast.If) and is_main_guard(test):
+        return False
+    if not isinstance(test, ast.expr):
+        return True
+    if any(RANK.search(word) for word in plain_words(test)):
+        return True
+    return any(_part_asks(program, part) for part in _parts(test))
+
+
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """What a test is made of by `and`, `or` and `not`."""
+    waiting = [test]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.BoolOp):
+            waiting += part.values
+        elif isinstance(part, ast.UnaryOp):
+            waiting.append(part.operand)
+        else:
+            yield part
+
+
+def _part_asks(program: Program, part: ast.expr) -> bool:
+    """Whether a part of a test may be about the rank: names are followed to what they are bound to."""
+    if isinstance(part, ast.Call):
+        return True
+    if isinstance(part, ast.Compare):
+        return any(map(RANK.search, _near_words(program, part)))
+    if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in _PLAIN_NAMESPACES:
+        return any(map(RANK.search, _near_words(program, part)))
+    origins = program.flow.origins(part)
+    return not origins or any(map(RANK.search, _near_words(program, part)))
+
+
+def _near_words(program: Program, node: ast.AST) -> Iterator[str]:
+    """The words of an expression, and of what its names are bound to, one step far."""
+    for word in plain_words(node):
+        yield word
+        for binding in program.index.named.get(word, ())[:50]:
+            if isinstance(binding, ast.Call):
+                yield program.index.last_name(binding.func)
+            elif isinstance(binding, ast.expr):
+                yield from plain_words(binding)

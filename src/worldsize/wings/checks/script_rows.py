@@ -1,0 +1,86 @@
+"""What the text of a job's script says: rows, notices, and facts for what checks nodes. It is read, never executed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
+from worldsize.wings.checks.asked import cpus_per_rank
+from worldsize.wings.checks.script.facts import script_facts
+from worldsize.wings.checks.script.findings import script_findings
+from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NOT_DISTRIBUTED = "script.not_distributed"
+
+
+def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
+    """A row for each finding, with the file and its line; none where the script cannot be read."""
+    return [
+        CheckRow("", found.id, _place(found), found.what, found.verdict, found.hint)
+        for found in _findings(plan, job, facts, settings)
+    ]
+
+
+def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
+    """What a person should know before ranks start."""
+    return [
+        CheckResult("notice", found.what, _place(found), found.hint or None)
+        for found in _findings(plan, job, facts, settings)
+        if found.verdict in (BAD, WARNING)
+    ]
+
+
+def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
+    """The facts of the script, as `script/facts.py` has them; {} where its code is not here."""
+    request = _request(plan, job, facts, settings)
+    return script_facts(request) if request is not None else {}
+
+
+def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
+    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    directory, name = os.path.split(os.path.abspath(script))
+    request = ScriptRequest(directory, ("python", name), nodes, ranks_per_node, nodes * ranks_per_node)
+    return any(found.id == _NOT_DISTRIBUTED for found in script_findings(request))
+
+
+def _place(found: ScriptFinding) -> str:
+    """ "train.py:7"; "the command" for what is in no file."""
+    if not found.file:
+        return "the command"
+    return f"{found.file}:{found.line}" if found.line else found.file
+
+
+def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[ScriptFinding]:
+    request = _request(plan, job, facts, settings)
+    return script_findings(request) if request is not None else []
+
+
+def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest | None:
+    """What is asked about the script; None where its code is not here."""
+    if job.code is None or not os.path.isdir(job.code):
+        return None
+    ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
+    return ScriptRequest(
+        code_dir=job.code,
+        argv=plan.argv,
+        nodes=len(plan.nodes),
+        ranks_per_node=ranks,
+        world_size=plan.world_size,
+        gpus_per_node=plan.gpus,
+        cores_per_node=cpus * ranks if cpus else facts.cores_per_node,
+        framework=plan.framework,
+        launcher=plan.launcher,
+        distribution=job.distribution.type if job.distribution is not None else "none",
+        data_parallel=plan.data_parallel is not None,
+        environ=tuple(sorted(job.environment_variables)),
+        virtual=facts.shared_host,
+    )

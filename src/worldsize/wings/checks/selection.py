@@ -1,0 +1,48 @@
+"""Which rows are wanted: `--only` and `--skip`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.errors import UsageError
+from worldsize.jobspec.reading.nearest import did_you_mean
+from worldsize.wings.checks.agent.selection import row_ids
+
+SCRIPT_IDS = (
+    "script.not_distributed", "script.device", "script.address", "script.sampler", "script.set_epoch",
+    "script.saving", "script.processes", "script.workers",
+)  # fmt: skip
+"""The rows about the script, which is read here and not on nodes."""
+
+
+def all_ids() -> tuple[str, ...]:
+    """Every row's id, in the order of the checks."""
+    return (*SCRIPT_IDS, *row_ids())
+
+
+def words() -> list[str]:
+    """What `--only` and `--skip` take: ids, and what stands before their dots."""
+    found = dict.fromkeys(name for each in all_ids() for name in (each.partition(".")[0], each))
+    return list(found)
+
+
+def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
+    """The ids that are wanted, in the order of the checks. UsageError for a word that names none, and where none is
+    left."""
+    wanted = _named(only, "--only") if only else set(all_ids())
+    left_out = _named(skip, "--skip")
+    found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
+    if not found:
+        raise UsageError("nothing is left to look at", "--skip", "skip less, or ask for other rows")
+    return found
+
+
+def _named(given: Sequence[str], where: str) -> set[str]:
+    """The ids that these words name; each word may be several, with commas between them."""
+    found: set[str] = set()
+    for word in (part.strip() for text in given for part in text.split(",")):
+        named = [name for name in all_ids() if word in (name, name.partition(".")[0])]
+        if not named:
+            raise UsageError(f"there is no row {word!r:.60}", where, did_you_mean(word, words(), "there are"))
+        found.update(named)
+    return found

@@ -1,0 +1,30 @@
+"""What a submission takes of this wing: what its agents check, and notices about its script."""
+
+from __future__ import annotations
+
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.service.request import SubmissionRequest
+from worldsize.wings.checks.agent.node_context import CHEAP
+from worldsize.wings.checks.asked import asked_of
+from worldsize.wings.checks.script_rows import facts_of_script, notices_of, trains_alone
+
+
+def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
+    """`plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
+    check = {"mode": CHEAP, "only": [], **(request.check or {})}
+    if "asked" not in check:
+        settings = request.config.computes[plan.compute]
+        check["asked"] = asked_of(plan, request, job, facts, facts_of_script(plan, job, facts, settings))
+    return plan._replace(options={**plan.options, "check": check})
+
+
+def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
+    """What is wrong with the job's script, as far as its text shows it."""
+    return notices_of(plan, job, facts, request.config.computes[plan.compute])
+
+
+def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:
+    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    return trains_alone(script, nodes, ranks_per_node)

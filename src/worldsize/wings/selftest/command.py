@@ -1,0 +1,233 @@
+"""selftest: the conformance suite on a compute of the user's own, and a report of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from worldsize.cli.console import (
+    add_output_option,
+    complete_computes,
+    load_current_config,
+    parse_count,
+    parse_seconds,
+    set_completer,
+)
+from worldsize.cli.output import report, show, show_json, show_transient_line
+from worldsize.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from worldsize.compute.base import Compute
+    from worldsize.jobspec.config.config import ComputeSettings
+    from worldsize.wings.selftest.lanes import Run
+
+_EXAMPLES = """examples:
+  worldsize selftest --compute lab                    at most 15 minutes, jobs of at most 2 nodes
+  worldsize selftest --compute lab --nodes 4 --minutes 30
+  worldsize selftest --compute lab -k cancel          the tests whose names hold this word"""
+_INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MINUTES, _NODES = 15, 2
+_RESERVE, _LAST_RESERVE = 0.1, 0.05
+"""Shares of the time: before its end no test is begun, and what still runs is ended."""
+_LEAST = 15
+"""Seconds after which the first test is ended at the earliest: pytest has to start."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    compute = parser.add_argument("--compute", metavar="NAME", help="which compute (default: as configured)")
+    set_completer(compute, complete_computes)
+    parser.add_argument("--nodes", metavar="N", type=parse_count, help=f"the most nodes of a job ({_NODES})")
+    help = f"what has not begun by then is not run ({_MINUTES})"
+    parser.add_argument("--minutes", metavar="N", type=parse_seconds, default=_MINUTES, help=help)
+    parser.add_argument("--lanes", metavar="N", type=parse_count, help="tests side by side (2; on `local` 1)")
+    parser.add_argument("-k", metavar="WORDS", dest="keyword", default="", help="only these tests, as pytest's -k")
+    parser.add_argument("--to", metavar="DIR", default=".", help="where the report is written (here)")
+    parser.add_argument("--note", metavar="TEXT", default="", help="a sentence for the report")
+    parser.add_argument("--simulated", action="store_true", help="the report says that the cluster is a stand-in")
+    add_output_option(parser)
+    parser.set_defaults(act=selftest)
+
+
+def selftest(options: argparse.Namespace) -> int:
+    """Run the suite and write the report. 0 where nothing failed and nothing is left, else 1; 130 after a Ctrl-C."""
+    _check(options)
+    from worldsize.service.computes import choose_compute, open_compute
+
+    config = load_current_config()
+    settings = config.compute(choose_compute(config, options.compute, None))
+    environ = _environ(settings)
+    compute = open_compute(config, settings.name, environ)
+    from worldsize.wings.selftest.private_place import make_private_place, remove_private_place
+
+    _hear_signals()
+    private = make_private_place(config, settings)
+    left: list[str] = []
+    try:
+        done = _run(options, settings, compute, private, environ)
+    finally:
+        _ignore_signals()
+        left += remove_private_place(compute, private)
+        for each in left:
+            report(f"left behind: {each}")
+    return _finish(options, {**done, "left_behind": left})
+
+
+def _check(options: argparse.Namespace) -> None:
+    from worldsize.extras import require_packages
+
+    require_packages("worldsize selftest", "conformance", "pytest")
+    for name in ("nodes", "minutes", "lanes"):
+        if getattr(options, name) == 0:
+            raise UsageError("0 is too few", f"--{name}", "1 or more")
+    if not os.path.isdir(options.to):
+        raise UsageError(f"{options.to} is no directory", "--to", "the report is written into one that exists")
+
+
+def _environ(settings: ComputeSettings) -> dict[str, str]:
+    """This process's variables. ConfigError where a password is needed that none of them holds: nobody can type it
+    for each of the tests."""
+    from worldsize.trust.procfs import PASSWORD_VARIABLE, with_password
+
+    environ = with_password(os.environ)
+    if settings.type == "hpcpack" and not environ.get(PASSWORD_VARIABLE):
+        raise ConfigError("the tests need the account's password in a variable", PASSWORD_VARIABLE, "export it")
+    return environ
+
+
+def _hear_signals() -> None:
+    """TERM and HUP end a self-test as Ctrl-C does: cleanly."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in _SIGNALS:
+        signal.signal(number, interrupt)
+
+
+def _ignore_signals() -> None:
+    """What was started is ended, which takes its time, however impatient somebody is."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _run(
+    options: argparse.Namespace,
+    settings: ComputeSettings,
+    compute: Compute,
+    private: str,
+    environ: Mapping[str, str],
+) -> dict[str, Any]:
+    """Everything that the report is made of."""
+    from worldsize.wings.selftest import facts
+    from worldsize.wings.selftest.lanes import Order, Run
+    from worldsize.wings.selftest.private_place import target_of
+
+    nodes = min(options.nodes or _NODES, facts.usable_nodes(compute) or sys.maxsize)
+    known = facts.known_secrets(settings, compute, private, environ)
+    lanes = options.lanes or (1 if settings.type == "local" else 2)
+    report(f"the conformance suite on {settings.name}: jobs of at most {nodes} nodes, {options.minutes:g} minutes")
+    began, seconds = time.monotonic(), options.minutes * 60
+    begin_by, end_by = began + seconds * (1 - _RESERVE), began + max(seconds * (1 - _LAST_RESERVE), _LEAST)
+    target = target_of(settings, private, nodes, environ)
+    order = Order(private, target, lanes, begin_by, end_by, options.keyword)
+    versions = facts.versions(settings, private, facts.first_line)
+    progress = _Progress()
+    run = Run(order, environ, progress.take)
+    interrupted = False
+    try:
+        run.follow()
+    except KeyboardInterrupt:
+        _ignore_signals()
+        report("ending what was started")
+        interrupted = True
+        run.end()
+    progress.clear()
+    _require_tests(run, options.keyword)
+    return {
+        "settings": settings,
+        "known": known._replace(hosts=tuple({*known.hosts, *run.hosts})),
+        "versions": versions,
+        "results": run.all_results(interrupted),
+        "interrupted": interrupted,
+        "nodes": nodes,
+        "seconds": round(time.monotonic() - began),
+    }
+
+
+def _require_tests(run: Run, keyword: str) -> None:
+    """UsageError where no test has such a name; ConfigError where pytest could not even collect them."""
+    if run.results:
+        return
+    if keyword and any(lane.process.returncode == 5 for lane in run.lanes):
+        raise UsageError(f"no test has such a name: {keyword:.60}", "-k", "words of the names of tests")
+    raise ConfigError(f"pytest ran no test: {run.lanes[0].last_words()[:200]}")
+
+
+def _finish(options: argparse.Namespace, done: dict[str, Any]) -> int:
+    from worldsize.wings.selftest.report import make_report, write_report
+
+    settings, known = done["settings"], done["known"]
+    made = make_report(
+        {"name": settings.name, "type": settings.type, "simulated": options.simulated},
+        done["versions"],
+        done["results"],
+        known,
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
+        seconds=done["seconds"],
+        nodes=done["nodes"],
+        note=options.note,
+        interrupted=done["interrupted"],
+        left_behind=done["left_behind"],
+    )
+    paths = write_report(made, known, options.to)
+    if options.output == "json":
+        show_json(made)
+    else:
+        counts = made["counts"]
+        failed = [each for each in made["tests"] if each["outcome"] == "failed"]
+        show(*(f"failed: {each['name']}: {each['reason']}" for each in failed))
+        show(", ".join(f"{number} {outcome}" for outcome, number in counts.items()) + f" in {made['seconds']} s")
+        show(f"left behind: {', '.join(made['left_behind']) or 'nothing'}", *paths)
+    if done["interrupted"]:
+        return _INTERRUPTED
+    return 1 if made["counts"]["failed"] or made["left_behind"] else 0
+
+
+class _Progress:
+    """One line that changes at a terminal; elsewhere a line for each test that has ended."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._all = self._ended = 0
+        self._running: list[str] = []
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        kind, name = event["event"], event.get("test", "")
+        if kind == "tests":
+            self._all += len(event["tests"])
+        elif kind == "begin":
+            self._running.append(name)
+        elif kind == "end":
+            self._end(name, event)
+        if self._terminal:
+            show_transient_line(f"{self._ended} of {self._all}: {', '.join(self._running)}")
+
+    def _end(self, name: str, event: Mapping[str, Any]) -> None:
+        self._ended += 1
+        if name in self._running:
+            self._running.remove(name)
+        if not self._terminal or event["outcome"] == "failed":
+            self.clear()
+            report(f"{event['outcome']}  {name}  {event['seconds']} s")
+
+    def clear(self) -> None:
+        if self._terminal:
+            show_transient_line()

@@ -1,0 +1,39 @@
+"""A configured compute as the table of a worldsize.toml, for a project of the self-test's own. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.jobspec.config.config import ComputeSettings
+
+_ELSEWHERE = ("name", "options", "runs_dir", "data_dir", "envs_dir")
+"""Fields that are no keys of the table, and places that are to be the self-test's own."""
+
+
+def table_of(settings: ComputeSettings, runs_dir: str | None) -> str:
+    """The table `[compute.NAME]`, with its runs in `runs_dir`, or in the home for None."""
+    fields = {name: value for name, value in settings._asdict().items() if name not in _ELSEWHERE}
+    said = {name: value for name, value in fields.items() if value is not False and value not in (None, ())}
+    keys = {**said, **settings.options, **({"runs_dir": runs_dir} if runs_dir else {})}
+    lines = [f"{_text(key)} = {_value(value)}" for key, value in keys.items() if value is not None]
+    return "\n".join([f"[compute.{_text(settings.name)}]", *lines, ""])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{_text(str(key))} = {_value(each)}" for key, each in value.items() if each is not None)
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML: as in JSON, but for what stands outside the basic plane, and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,145 @@
+"""Under which versions a self-test ran, and what of a user and a cluster its report must not tell."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import Any
+from urllib.parse import urlsplit
+
+from worldsize.compute.base import Compute
+from worldsize.errors import WorldsizeError
+from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.version import VERSION
+from worldsize.wings.selftest.redact import Known
+
+_SECONDS = 20
+_SCHEDULERS: Mapping[str, tuple[str, ...]] = {"slurm": ("sinfo", "--version")}
+"""The program that says a scheduler's version, by the type of compute."""
+
+Ask = Callable[[tuple[str, ...]], str]
+
+
+def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
+    """What the report names; "" for what is not there. `runs`: where the runs lie; `ask` runs a program."""
+    scheduler = _SCHEDULERS.get(settings.type)
+    return {
+        "worldsize": VERSION,
+        "python": platform.python_version(),
+        "kernel": kernel(platform.release()),
+        "scheduler": ask(scheduler) if scheduler else "",
+        "file_system": file_system(runs),
+        "mpi": ask(("mpirun", "--version")),
+        "torch": _package_version("torch"),
+    }
+
+
+def kernel(release: str) -> str:
+    """The numbers of a kernel's release: `5.15.0-1042` of `5.15.0-1042-azure`. What follows may be a site's own name."""
+    found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
+    return found[0] if found else ""
+
+
+def first_line(words: tuple[str, ...]) -> str:
+    """The first line that a program prints; "" where it is missing, fails or takes too long."""
+    import subprocess
+
+    environ = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=_SECONDS, env=environ, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = done.stdout[:10_000].decode(errors="replace").splitlines()
+    return lines[0].strip()[:100] if done.returncode == 0 and lines else ""
+
+
+def _package_version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
+    """The kind of the file system that a path is on, such as "nfs4"; "" where the kernel does not tell."""
+    try:
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    best, kind = -1, ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        at = before.split()[4] if len(before.split()) > 4 else ""
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), at)
+        if after and len(point) >= best and (os.path.realpath(path) + "/").startswith(point.rstrip("/") + "/"):
+            best, kind = len(point), after.split()[0]
+    return kind
+
+
+def known_secrets(settings: ComputeSettings, compute: Compute, private: str, environ: Mapping[str, str]) -> Known:
+    """What is known of the user and the cluster before a test has run."""
+    account = pwd.getpwuid(os.getuid())
+    options = settings.options
+    users = {account.pw_name, *(environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME"))}
+    for name in (options.get("user"), options.get("as_user")):
+        users |= {str(name or ""), str(name or "").rpartition("\\")[2]}
+    homes = {account.pw_dir, environ.get("HOME", "")}
+    return Known(
+        users=tuple(filter(None, users)),
+        hosts=tuple(sorted(_own_names() | _named_in(options) | set(node_names(compute)))),
+        accounts=tuple(str(options[key]) for key in ("account", "wckey") if options.get(key)),
+        home=tuple({way for home in homes if home for way in (home, os.path.realpath(home))}),
+        runs=(private, os.path.realpath(private)),
+    )
+
+
+def _own_names() -> set[str]:
+    return with_short_names([socket.gethostname(), platform.node()]) - {"localhost"}
+
+
+def with_short_names(names: Iterable[str]) -> set[str]:
+    """The names, and what stands before their first dot."""
+    return {way for name in names if name for way in (name, name.partition(".")[0])}
+
+
+def _named_in(options: Mapping[str, Any]) -> set[str]:
+    """Hosts that the configuration names: of a URL, of a share of Windows."""
+    found = [str(urlsplit(each).hostname or "") for each in _texts(options) if "://" in each]
+    found += [each.lstrip("\\").partition("\\")[0] for each in _texts(options) if each.startswith("\\\\")]
+    return {name for name in with_short_names(found) if not name.replace(".", "").isdigit()} - {"localhost"}
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for each in value.values() for text in _texts(each)]
+    if isinstance(value, (list, tuple)):
+        return [text for each in value for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
+
+
+def node_names(compute: Compute) -> list[str]:
+    """What a compute calls its nodes, as far as it tells."""
+    try:
+        return [name for node in _nodes(compute) for name in with_short_names([node.name])]
+    except WorldsizeError:
+        return []  # it does not answer now; the tests will say so
+
+
+def usable_nodes(compute: Compute) -> int | None:
+    """How many nodes start runs; None where the compute does not tell, or makes as many as a run asks for."""
+    if "local" in compute.capabilities:
+        return None
+    try:
+        return sum(node.usable for node in _nodes(compute)) or None
+    except WorldsizeError:
+        return None  # as above
+
+
+def _nodes(compute: Any) -> list[Any]:
+    return list(compute.nodes()) if "nodes" in compute.capabilities else []

@@ -1,0 +1,93 @@
+"""Where a self-test works: a directory of its own that the nodes see, of which nothing is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.compute.base import Compute
+from worldsize.errors import StorageError
+from worldsize.jobspec.config.config import ComputeSettings, Config
+from worldsize.trust.directories import make_private_directory
+from worldsize.wings.selftest.compute_table import table_of
+from worldsize.wings.selftest.remains import end_jobs, end_processes, handles_below, processes_below
+
+_JOBS_PATIENCE, _CLIENTS_PATIENCE, _FILES_PATIENCE = 60.0, 10.0, 15.0
+_PATIENCE: Mapping[str, float] = {"local": 40.0}
+_USUAL_PATIENCE = 180.0
+"""Seconds that a small job may take: in the queue, and until files of one node are seen on another."""
+
+_NO_JOB: Mapping[str, Mapping[str, Any]] = {"local": {}, "slurm": {"job": "99999999"}}
+"""What a handle holds of a job that nobody knows; of other types a number."""
+
+_KEPT = (
+    *("SLURM_CONF", "SLURM_JWT", "KRB5CCNAME", "XDG_RUNTIME_DIR", "USER", "LOGNAME", "TZ"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy"),
+    *("MODULEPATH", "MODULESHOME", "MODULES_CMD", "LOADEDMODULES", "_LMFILES_", "BASH_ENV", "BASH_FUNC_module%%"),
+    *("BASH_FUNC_ml%%", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG", "LMOD_ROOT", "WORLDSIZE_HPCPACK_PASSWORD"),
+)
+"""Variables that reach a compute, or make `module` work on its nodes."""
+
+
+def make_private_place(config: Config, settings: ComputeSettings) -> str:
+    """A new directory in the compute's directory of runs, or in the home where it has none. StorageError."""
+    base = settings.own_runs_dir or config.home
+    try:
+        os.makedirs(os.path.dirname(base), exist_ok=True)
+        make_private_directory(base)
+        return tempfile.mkdtemp(prefix="selftest-", dir=base)
+    except OSError as error:
+        raise StorageError(f"cannot make a directory for the self-test: {error.strerror}", base) from None
+
+
+def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of the suite's `Target`, as JSON. `environ` names variables alone: no file holds their values."""
+    local = settings.type == "local"
+    return {
+        "name": settings.name,
+        "config": table_of(settings, os.path.join(private, "runs") if settings.runs_dir else None),
+        "patience": _PATIENCE.get(settings.type, _USUAL_PATIENCE),
+        "directory": private,
+        "environ": [name for name in _KEPT if name in environ],
+        "inherits": settings.type != "hpcpack",
+        "unknown": dict(_NO_JOB.get(settings.type, {"job": 99999999})),
+        "nodes": nodes,
+        "visible": local,
+    }
+
+
+def remove_private_place(compute: Compute, private: str) -> list[str]:
+    """End all jobs and processes of the self-test, remove its directory; what is left, in words.
+
+    Clients that are submitting just now are given time to say which job they made.
+    """
+    left = []
+    end_jobs(compute, handles_below(private), _JOBS_PATIENCE)
+    deadline = time.monotonic() + _CLIENTS_PATIENCE
+    while processes_below(private) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    jobs = end_jobs(compute, handles_below(private), _JOBS_PATIENCE)
+    if jobs:
+        left.append(f"jobs in the queue: {len(jobs)}")
+    processes = end_processes(private, _CLIENTS_PATIENCE)
+    if processes:
+        left.append(f"processes: {len(processes)}")
+    if not _removed(private):
+        left.append("files in the directory of the self-test")
+    return left
+
+
+def _removed(private: str) -> bool:
+    """Whether the directory could be removed: what runs on a node may write a last file meanwhile."""
+    deadline = time.monotonic() + _FILES_PATIENCE
+    while True:
+        shutil.rmtree(private, ignore_errors=True)
+        if not os.path.lexists(private):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)

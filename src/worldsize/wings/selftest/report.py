@@ -1,0 +1,117 @@
+"""The report of a self-test: one JSON document, and the same for people. What it says is redacted; nothing is written
+of which something is left."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import StorageError
+from worldsize.wings.selftest.redact import Known, leaks, redact
+
+VERSION = 1
+OUTCOMES = ("passed", "failed", "skipped", "not run")
+_NAMES = {"file_system": "file system of the runs", "mpi": "MPI"}
+
+
+class Verdict(NamedTuple):
+    """A test's name, its outcome (one of OUTCOMES), the seconds that it took, and why it did not pass."""
+
+    name: str
+    outcome: str
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def make_report(
+    compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[Verdict], known: Known, **more: Any
+) -> dict[str, Any]:
+    """The report as a tree. Texts of others (versions, reasons, the compute's name, the note) are redacted."""
+    names: dict[str, str] = {}
+    order = {outcome: number for number, outcome in enumerate(("failed", "not run", "skipped", "passed"))}
+    counts = Counter(result.outcome for result in results)
+    return {
+        "selftest": VERSION,
+        "compute": {key: _clean(value, known, names) for key, value in compute.items()},
+        **{key: _clean(value, known, names) for key, value in more.items()},
+        "versions": {key: redact(value, known, names) for key, value in versions.items() if value},
+        "counts": {outcome: counts[outcome] for outcome in OUTCOMES},
+        "tests": [
+            {**result._asdict(), "reason": redact(result.reason, known, names)}
+            for result in sorted(results, key=lambda each: order.get(each.outcome, 0))
+        ],
+    }
+
+
+def _clean(value: Any, known: Known, names: dict[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_clean(each, known, names) for each in value]
+    return redact(value, known, names) if isinstance(value, str) else value
+
+
+def leaks_of(report: Mapping[str, Any], known: Known) -> list[str]:
+    """The kinds of secrets that are in the report's texts after all."""
+    return sorted({kind for text in _texts(report) for kind in leaks(text, known)})
+
+
+def _texts(report: Mapping[str, Any]) -> list[str]:
+    parts = [*report["compute"].values(), *report["versions"].values()]
+    parts += [each["reason"] for each in report["tests"]]
+    for key in set(report) - {"compute", "versions", "tests", "counts"}:
+        parts += report[key] if isinstance(report[key], list) else [report[key]]
+    return [text for text in parts if isinstance(text, str)]
+
+
+def as_markdown(report: Mapping[str, Any]) -> str:
+    """The report for people."""
+    compute, counts = report["compute"], report["counts"]
+    kind = "simulated" if compute["simulated"] else "real"
+    lines = [f"# Self-test of {compute['name']} ({compute['type']}, {kind}), {report['date']}", ""]
+    lines += [report["note"], ""] if report["note"] else []
+    summary = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+    left = ", ".join(report["left_behind"]) or "nothing"
+    lines.append(f"{summary}, in {report['seconds']} s on at most {report['nodes']} nodes. Left behind: {left}.")
+    lines += ["", "| | |", "| --- | --- |"]
+    lines += [f"| {_NAMES.get(name, name)} | {_cell(value)} |" for name, value in report["versions"].items()]
+    for outcome in ("failed", "not run", "skipped"):
+        lines += _section(outcome, [each for each in report["tests"] if each["outcome"] == outcome])
+    lines += ["", "## passed", "", "| test | seconds |", "| --- | --- |"]
+    passed = [each for each in report["tests"] if each["outcome"] == "passed"]
+    lines += [f"| `{_cell(each['name'])}` | {each['seconds']} |" for each in passed]
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not tests:
+        return []
+    rows = [f"| `{_cell(each['name'])}` | {_cell(each['reason'])} |" for each in tests]
+    return ["", f"## {title}", "", "| test | why |", "| --- | --- |", *rows]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write_report(report: Mapping[str, Any], known: Known, directory: str) -> list[str]:
+    """Write `selftest-NAME-DATE.json` and `.md`; their paths. StorageError where a secret is left in it, by its kind,
+    and where the disk says no; then nothing is written."""
+    left = leaks_of(report, known)
+    if left:
+        raise StorageError(f"the report is not written, since it would tell: {', '.join(left)}")
+    base = os.path.join(directory, f"selftest-{_file_name(report['compute']['name'])}-{report['date']}")
+    texts = {".json": json.dumps(report, indent=1, ensure_ascii=False) + "\n", ".md": as_markdown(report)}
+    try:
+        for ending, text in texts.items():
+            with open(base + ending, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+    except OSError as error:
+        raise StorageError(f"cannot write the report: {error.strerror}", base) from None
+    return [base + ending for ending in texts]
+
+
+def _file_name(name: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in name)
