@@ -40,7 +40,7 @@ def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
 
 
 def kernel(release: str) -> str:
-    """The numbers of a kernel's release: `5.15.0-1042` of `5.15.0-1042-azure`. What follows may be a site's own name."""
+    """The numbers of a release, `5.15.0-1042` of `5.15.0-1042-azure`: what follows may be a name of the site's own."""
     found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
     return found[0] if found else ""
 

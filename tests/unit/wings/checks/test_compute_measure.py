@@ -118,6 +118,10 @@ def test_a_machine_in_fips_mode_computes_something_else(monkeypatch):
     assert compute_speed(0.01)["kernel"] == "sha512"
 
 
-def test_a_kernel_without_scheduling_statistics_waits_for_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(compute, "SCHEDULING", str(tmp_path / "none"))
-    assert compute_speed(0.01)["waited"] == 0.0
+@pytest.mark.parametrize("text", ["", "0 0 0\n", "1 2\n", "x y z\n", "-1 -2 -3\n"])
+def test_without_scheduling_statistics_a_thread_that_does_not_run_waits(monkeypatch, tmp_path, text):
+    (tmp_path / "schedstat").write_text(text)
+    monkeypatch.setattr(compute, "SCHEDULING", str(tmp_path / "schedstat"))
+    found = compute_speed(0.01)
+    assert found["stopped"] == pytest.approx(0.0)
+    assert found["rate"] == pytest.approx(found["running"])

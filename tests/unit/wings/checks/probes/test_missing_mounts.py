@@ -38,6 +38,7 @@ def test_two_nodes() -> None:
 def test_file_that_is_empty_on_one_node() -> None:
     (row,) = path_rows(nodes(["file", 0, "a", "nfs"], ["file", 1, "a", "nfs"]))
     assert (row.node, row.verdict) == ("node0", BAD)
+    assert row.value == "inputs.data is empty here, and is not empty on node1"
 
 
 @pytest.mark.parametrize(
@@ -62,12 +63,19 @@ def test_automounts_are_of_no_kind_yet() -> None:
     assert path_rows(nodes(FULL, ["directory", 3, "map", "autofs"])) == []
 
 
-def test_several_paths_of_a_node_are_one_row() -> None:
-    seen = {"a": EMPTY, "b": OTHER, "c": EMPTY, "d": EMPTY, "e": FULL}
+def rows_of(seen: dict[str, Any]) -> Any:
+    """The rows where node1 has seen this, and node0 all that is right."""
     whole = CheckedNode(0, "h0", "node0", facts={"paths": dict.fromkeys(seen, FULL)})
-    (row,) = path_rows([whole, CheckedNode(1, "h1", "node1", facts={"paths": seen})])
+    return path_rows([whole, CheckedNode(1, "h1", "node1", facts={"paths": seen})])
+
+
+def test_several_paths_of_a_node_are_one_row() -> None:
+    (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY, "d": EMPTY, "e": FULL})
     assert row.verdict == BAD
+    assert row.value.startswith("b is empty here")
     assert row.value.endswith("; and 1 more")
+    (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY})
+    assert "more" not in row.value
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,12 @@ def _one_thread(digest: Callable[[bytes], Any], seconds: float) -> Work:
     while time.monotonic() - began < seconds:
         digest(buffer)
         done += BUFFER_BYTES
-    return Work(done, time.monotonic() - began, time.thread_time() - ran, _waited() - waited)
+    wall, ran, now = time.monotonic() - began, time.thread_time() - ran, _waited()
+    return Work(done, wall, ran, max(wall - ran, 0.0) if waited is None or now is None else now - waited)
 
 
-def _waited() -> float:
-    """The seconds that this thread has waited for a core; 0.0 where the kernel does not count them."""
+def _waited() -> float | None:
+    """The seconds that this thread has waited for a core; None where the kernel does not count them: then all the time
+    in which it did not run is taken for that."""
     fields = read_if_possible(SCHEDULING, 200).split()
-    return int(fields[1]) / 1e9 if len(fields) == 3 and fields[1].isdigit() else 0.0
+    return int(fields[1]) / 1e9 if len(fields) == 3 and all(map(bytes.isdigit, fields)) and fields[2] != b"0" else None
