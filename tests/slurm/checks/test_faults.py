@@ -119,9 +119,10 @@ CLOCK_AHEAD = """
 #include <dlfcn.h>
 #include <time.h>
 
+typedef int (*function)(clockid_t, struct timespec *);
+
 int clock_gettime(clockid_t clock, struct timespec *time) {
-    int (*real)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-    int code = real(clock, time);
+    int code = ((function)dlsym(RTLD_NEXT, "clock_gettime"))(clock, time);
     if (code == 0 && clock == CLOCK_REALTIME) time->tv_sec += 90;
     return code;
 }
