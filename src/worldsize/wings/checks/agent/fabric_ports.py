@@ -10,7 +10,8 @@ import re
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
-from worldsize.wings.checks.agent.gpu.drivers import first_text, names_in
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 ACTIVE = "ACTIVE"
 LINK_UP = "LinkUp"
@@ -43,6 +44,12 @@ class FabricPort(NamedTuple):
         return dict(zip(self._fields, self))
 
 
+def needs_fabric(context: NodeContext) -> bool:
+    """Whether the job may use RDMA: it has several nodes, and does not say that it takes the back end gloo, which knows
+    TCP alone."""
+    return context.nodes > 1 and context.asked.get("backend") != "gloo"
+
+
 def read_ports(root: str = "/") -> list[FabricPort]:
     """The ports of all devices that can connect nodes by RDMA, in the order of their names."""
     return [_port(root, device, port) for device, port in _places(root) if not _NO_FABRIC.match(device)]
@@ -56,7 +63,7 @@ def read_port_counters(root: str = "/") -> dict[str, dict[str, int]]:
     found = {}
     for device, port in _places(root):
         at = os.path.join(_ports(root, device), str(port), "counters")
-        counts = [parse_digits(first_text(os.path.join(at, f"port_{way}_data"), 64)) for way in ("xmit", "rcv")]
+        counts = [parse_digits(text_of(os.path.join(at, f"port_{way}_data"), 64)) for way in ("xmit", "rcv")]
         if counts[0] is not None and counts[1] is not None:
             found[f"{device}/{port}"] = {"xmit": counts[0] * _WORD, "rcv": counts[1] * _WORD}
     return found
@@ -74,8 +81,8 @@ def _places(root: str) -> list[tuple[str, int]]:
 
 def _port(root: str, device: str, port: int) -> FabricPort:
     at = os.path.join(_ports(root, device), str(port))
-    rate = _RATE.match(first_text(os.path.join(at, "rate")))
-    layer = first_text(os.path.join(at, "link_layer"))[:40]
+    rate = _RATE.match(text_of(os.path.join(at, "rate")))
+    layer = text_of(os.path.join(at, "link_layer"))[:40]
     return FabricPort(
         device=device,
         port=port,
@@ -89,11 +96,11 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 def _word(path: str) -> str:
     """The word that a number stands for: ACTIVE of "4: ACTIVE"."""
-    return first_text(path).rpartition(":")[2].strip()[:40]
+    return text_of(path).rpartition(":")[2].strip()[:40]
 
 
 def _netdev(root: str, device: str, port: int) -> str:
     """The interface of the port: by its first GID, else the only one of the device."""
-    first = first_text(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
+    first = text_of(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")

@@ -79,7 +79,8 @@ def test_what_cannot_connect_nodes_is_left_out(tmp_path: Path) -> None:
 def test_a_port_with_a_cable_that_is_not_active(tmp_path: Path, state: str, physical: str, verdict: str) -> None:
     put_port(tmp_path, "mlx5_0")
     put_port(tmp_path, "mlx5_1", state=state, phys_state=physical)
-    row = rows(node(tmp_path))["fabric.ports"]
+    put_verbs(tmp_path)
+    row = rows(node(tmp_path, nodes=2))["fabric.ports"]
     assert row.verdict == verdict
     if verdict == WARNING:
         assert row.value == "mlx5_1/1: " + state[3:]
@@ -146,7 +147,7 @@ def test_gpudirect_is_not_asked_of_gpus_that_cannot(tmp_path: Path) -> None:
 
 
 def azure(root: Path, size: object, nodes: int = 2) -> CheckRow | None:
-    return rows(node(root, {"vm_size": size}, nodes)).get("fabric.azure_size")
+    return rows(node(root, {"vm_size": size, "gpus": 8}, nodes)).get("fabric.azure_size")
 
 
 def test_a_size_without_rdma_warns_where_there_are_several_nodes(tmp_path: Path) -> None:
@@ -188,3 +189,25 @@ def test_the_table_of_sizes_holds_together() -> None:
         assert size.memory_gib > 20
     assert azure_size("Standard_HB120-64rs_v3") == SIZES["standard_hb120rs_v3"]
     assert azure_size("Standard_HX176-24rs") == SIZES["standard_hx176rs"]
+
+
+def test_ports_of_an_ordinary_network_need_not_be_open(tmp_path: Path) -> None:
+    put_port(tmp_path, link_layer="Ethernet", rate="100 Gb/sec (4X EDR)")
+    assert rows(node(tmp_path, nodes=2))["fabric.ports"].verdict == OK
+
+
+@pytest.mark.parametrize(("asked", "nodes"), [({"backend": "gloo"}, 2), ({}, 1)])
+def test_a_fabric_that_the_job_does_not_use_is_not_complained_of(
+    tmp_path: Path, asked: dict[str, str], nodes: int
+) -> None:
+    put_port(tmp_path)
+    put_port(tmp_path, "mlx5_1", state="2: INIT")
+    put_driver(tmp_path, 8)
+    assert {row.verdict for row in probe(node(tmp_path, asked, nodes)).rows} == {OK}
+
+
+def test_a_container_with_some_of_the_gpus_has_lost_none(tmp_path: Path) -> None:
+    put_port(tmp_path, "mlx5_ib0")
+    put_driver(tmp_path, 4)
+    context = node(tmp_path, {"vm_size": "Standard_ND96isr_H100_v5", "gpus": 4}, nodes=2)
+    assert rows(context)["fabric.azure_size"].verdict == OK

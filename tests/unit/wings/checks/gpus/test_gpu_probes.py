@@ -13,7 +13,7 @@ from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.reader import LATE, NOT_FOUND
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.probes.gpus import gpus_result, probe
+from worldsize.wings.checks.agent.probes.gpus import gpus_result, probe, settled_result
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 GPUS = parse_xml(several(8))
@@ -185,7 +185,7 @@ def test_another_program_is_named_with_its_memory(tmp_path: Path) -> None:
     row = memory(context, several(1, processes=process_xml(4711), free="10000 MiB"))
     assert (row.verdict, row.value) == (BAD, "GPU 0: pid 4711 (python3)")
     row = memory(context, several(8, processes="".join(process_xml(pid) for pid in range(90, 99))))
-    assert row.value.endswith("6 more; 5 more")
+    assert row.value.endswith("6 more; and 5 more")
     assert len(row.value) < 250
 
 
@@ -218,3 +218,21 @@ def test_a_gpu_whose_memory_is_not_told_gives_no_row(tmp_path: Path) -> None:
     hidden = node(tmp_path, {"gpus": 1}, CUDA_VISIBLE_DEVICES="0")
     busy = smi(gpu_xml(), gpu_xml(processes=process_xml(5, used="9999 MiB")))
     assert memory(hidden, busy).verdict == OK
+
+
+@pytest.mark.parametrize("model", ["NVIDIA GH200 480GB", "NVIDIA GB200"])
+def test_memory_that_the_system_shares_with_its_gpus_may_hold_files(tmp_path: Path, model: str) -> None:
+    context = node(tmp_path, {"gpus": 1})
+    assert memory(context, several(1, model=model, used="70000 MiB", free="11039 MiB")).verdict == OK
+    busy = several(1, model=model, processes=process_xml(4711, used="50000 MiB"))
+    assert memory(context, busy).verdict == BAD
+
+
+@pytest.mark.parametrize(("second", "verdict"), [("", OK), (process_xml(5, used="9999 MiB"), WARNING)])
+def test_a_program_that_is_about_to_end_is_waited_for(tmp_path: Path, second: str, verdict: str) -> None:
+    reports = [several(1, processes=process_xml(5, used="9999 MiB")), several(1, processes=second)]
+    slept: list[float] = []
+    result = settled_result(node(tmp_path, {"gpus": 1}), lambda: parse_xml(reports.pop(0)), slept.append)
+    assert [row.verdict for row in result.rows] == [OK, verdict]
+    assert len(slept) == 1
+    assert reports == []

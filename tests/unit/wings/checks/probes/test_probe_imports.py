@@ -92,6 +92,7 @@ def test_secrets_and_control_characters_of_errors(tmp_path: Path) -> None:
         ({"code": None, "python": "", "begun": ""}, (UNKNOWN, "Python was not over after 55 s")),
         ({"code": -11, "begun": "a"}, (BAD, "import a ended Python: SIGSEGV")),
         ({"code": -4, "begun": "a", "last": "bad"}, (BAD, "import a ended Python: SIGILL (bad)")),
+        ({"code": -9, "begun": "a"}, (WARNING, "import a ended Python: SIGKILL")),
         ({"code": 7, "begun": "a"}, (WARNING, "import a ended Python: exit code 7")),
         ({"code": 127, "python": "", "last": "no libpython"}, (BAD, "Python does not start: no libpython")),
         ({"code": -6, "python": ""}, (BAD, "Python does not start: SIGABRT")),

@@ -10,6 +10,7 @@ import re
 
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 _OTHERS = {
     ("dev", "kfd"): "an AMD GPU",
@@ -24,23 +25,6 @@ _OTHERS = {
 }
 
 
-def names_in(path: str) -> list[str]:
-    """The names in a folder, sorted; none where it cannot be read."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def first_text(path: str, most: int = 4096) -> str:
-    """What a small file begins with; "" where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace").strip("\0\n ")
-    except (OSError, ValueError):
-        return ""
-
-
 def nvidia_device_files(context: NodeContext) -> list[str]:
     """The device files of NVIDIA's GPUs: `nvidia0`, …"""
     names = names_in(context.path("dev"))
@@ -50,7 +34,7 @@ def nvidia_device_files(context: NodeContext) -> list[str]:
 def driver_models(context: NodeContext) -> list[str]:
     """The models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not use."""
     at = context.path("proc", "driver", "nvidia", "gpus")
-    return [_model(first_text(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
+    return [_model(text_of(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
 
 
 def has_nvidia(context: NodeContext) -> bool:
@@ -63,7 +47,7 @@ def count_amd_gpus(context: NodeContext) -> int:
     """AMD's GPUs that this process may use: the kernel hides those of other jobs' control groups. Processors stand in
     the same list, without SIMD units."""
     at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
-    texts = (first_text(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
+    texts = (text_of(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
     return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
 
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_text
-from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
+from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
+from worldsize.wings.checks.agent.readers.row_texts import error_words, size_text
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 _FULL_SHARE = 0.95
@@ -45,8 +46,7 @@ class Finding(NamedTuple):
 
 def probe(context: NodeContext) -> ProbeResult:
     """Its rows: files.space, files.inodes of the run's directory, files.node_disk of the node's own."""
-    rows = [*_run_rows(context), _node_row(context)]
-    return ProbeResult(tuple(rows))
+    return ProbeResult((*_run_rows(context), _node_row(context)))
 
 
 def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
@@ -59,7 +59,7 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
     except OSError as error:
         return (context.row("files.space", what, error_words(error), UNKNOWN, "its size cannot be read"),)
     found = _row(context, "files.space", what, judge_space(space))
-    if not space.inodes:
+    if not space.inodes or not space.free_inodes:  # a file has just been made: that none is left cannot be true
         return (found,)
     return (found, _row(context, "files.inodes", _INODES, judge_inodes(space)))
 
@@ -100,7 +100,7 @@ def _node_row(context: NodeContext) -> CheckRow:
     found = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
-        found.append((_existing_parent(local), judge_required))
+        found.append((_existing_parent(local), _refusal))
     judged = [_judged(directory, judge) for directory, judge in dict(found).items()]
     worst = max(judged, key=lambda each: VERDICTS.index(each.verdict))
     return _row(context, "files.node_disk", "the node's own disk", worst)
@@ -117,11 +117,6 @@ def _judged(directory: str, judge: Callable[[str, OSError], Finding]) -> Finding
     return found._replace(value=f"{directory}: {found.value}")
 
 
-def judge_required(directory: str, failed: OSError) -> Finding:
-    """Of a directory that the run itself writes to."""
-    return _refusal(directory, failed)
-
-
 def judge_temporary(directory: str, failed: OSError) -> Finding:
     """Of the directory for temporary files. A full or failing disk is bad. One that is missing or read-only may be
     meant, as in images: Python takes another directory then (tempfile.gettempdir)."""
@@ -132,6 +127,7 @@ def judge_temporary(directory: str, failed: OSError) -> Finding:
 
 
 def _refusal(directory: str, failed: OSError) -> Finding:
+    """Of a directory that the run itself writes to."""
     mend = _MENDS.get(failed.errno or 0, "ask the site's administrators about this file system")
     return Finding(f"{directory}: {error_words(failed)}", BAD, mend)
 

@@ -6,7 +6,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
@@ -18,9 +19,10 @@ from worldsize.wings.checks.agent.gpu.drivers import (
     other_devices,
 )
 from worldsize.wings.checks.agent.gpu.memory import memory_row
-from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 _SAYS_NONE = {
@@ -35,11 +37,27 @@ _SAYS_NONE = {
 """What nvidia-smi says where CUDA programs find no GPU either, and what mends it."""
 
 _WHAT = "GPUs"
+_PAUSE = 3.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
     """The rows gpu.count and gpu.memory; nothing where GPUs do not matter."""
-    return gpus_result(context, read_gpus(context)) if is_looked_at(context) else ProbeResult()
+    return settled_result(context, lambda: read_gpus(context)) if is_looked_at(context) else ProbeResult()
+
+
+def settled_result(
+    context: NodeContext, read: Callable[[], GpuReport], sleep: Callable[[float], None] = time.sleep
+) -> ProbeResult:
+    """What the report means. Where others use GPUs, they are read once more: programs of a job that has ended may take
+    seconds to free their memory (Meta's gcm looks three times, every three seconds)."""
+    begun = time.monotonic()
+    result = gpus_result(context, read())
+    is_used = any(row.id == "gpu.memory" and row.verdict != OK for row in result.rows)
+    if not is_used or time.monotonic() - begun > _PAUSE:
+        return result
+    sleep(_PAUSE)
+    again = read()
+    return gpus_result(context, again) if again.gpus else result
 
 
 def gpus_result(context: NodeContext, report: GpuReport) -> ProbeResult:
@@ -60,7 +78,7 @@ def _facts(report: GpuReport, seen: Sequence[Gpu]) -> dict[str, Any]:
 
 
 def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> CheckRow | None:
-    asked = asked_gpus(context)
+    asked = asked_number(context.asked, "gpus")
     if report.failure:
         return _unread_row(context, report.failure, asked)
     units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))

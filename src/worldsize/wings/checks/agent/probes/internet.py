@@ -1,11 +1,12 @@
 """The internet hosts that the script will want: whether a connection to each can be made from this node.
 
+None is bad: what the script asks for may lie in a cache, or where a data set was unpacked before.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -15,27 +16,20 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
-from worldsize.wings.checks.agent.readers.disk_space import error_words
+from worldsize.wings.checks.agent.readers.row_texts import error_words, first_few
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
+from worldsize.wings.checks.agent.rows import OK, WARNING
 
 LIMIT = 5.0
 """Seconds for all hosts together, somewhat less than the probe has."""
 
 _ID, _WHAT = "network.internet", "the internet"
-_MOST_HOSTS, _MOST_SAID = 20, 4
+_MOST_HOSTS = 20
 _HINT = "fetch it before the run: `stage:` in the job file, or an input by its address; or set the node's https_proxy"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Connect = Callable[[str, int, float], None]
-
-_CACHES = {
-    "huggingface.co": (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("HOME", ".cache/huggingface/hub")),
-    "download.pytorch.org": (("TORCH_HOME", "hub"), ("HOME", ".cache/torch/hub")),
-}
-"""Where what a host's libraries have fetched once lies: a variable, and the directory below what it names. With files
-there, the host may not be needed."""
 
 _OFFLINE = {
     "huggingface.co": ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"),
@@ -77,10 +71,7 @@ def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) ->
     if not failed:
         return ProbeResult((context.row(_ID, _WHAT, _reached(known), OK),))
     said = [_complaint(host, target, answers[target]) for host, target in failed.items()]
-    more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
-    is_needed = any(not has_cache(host, context.environ) for host in failed)
-    value = "; ".join(said[:_MOST_SAID]) + more
-    return ProbeResult((context.row(_ID, _WHAT, value, BAD if is_needed else WARNING, _HINT),))
+    return ProbeResult((context.row(_ID, _WHAT, first_few(said), WARNING, _HINT),))
 
 
 def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
@@ -160,20 +151,6 @@ def is_unused(host: str, environ: Mapping[str, str]) -> bool:
     return any(environ.get(name, "").strip().lower() in _OFFLINE_VALUES for name in names)
 
 
-def has_cache(host: str, environ: Mapping[str, str]) -> bool:
-    """Whether this node has files that were fetched from the host before."""
-    places = _CACHES.get(host.rpartition(":")[0], ())
-    return any(environ.get(name) and _has_files(os.path.join(environ[name], below)) for name, below in places)
-
-
-def _has_files(directory: str) -> bool:
-    try:
-        with os.scandir(directory) as entries:
-            return any(not entry.name.startswith(".") for entry in entries)
-    except OSError:
-        return False
-
-
 def _complaint(host: str, target: Target, why: str) -> str:
     through = f" through the proxy {target.text()}" if target.is_proxy else ""
     return f"{host} cannot be reached{through}: {why}"
@@ -182,4 +159,4 @@ def _complaint(host: str, target: Target, why: str) -> str:
 def _reached(known: Mapping[str, Target]) -> str:
     proxies = sorted({target.text() for target in known.values() if target.is_proxy})
     through = f" through the proxy {', '.join(proxies)}" if proxies else ""
-    return f"{', '.join(list(known)[:_MOST_SAID])} can be reached{through}"
+    return f"{first_few(list(known), separator=', ')} can be reached{through}"

@@ -12,7 +12,8 @@ import os
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text
-from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
+from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
+from worldsize.wings.checks.agent.readers.row_texts import error_words, size_text
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 _ID, _WHAT = "memory.shm", "/dev/shm"

@@ -19,6 +19,9 @@ _CHUNK = 65536
 _MOST_CHUNKS = 64
 """After so many, the clock is looked at again: what prints without end never leaves the pipe empty."""
 
+_LAST_WAIT = 0.5
+"""Seconds that a killed program has to end."""
+
 _PAUSE = 20
 """Milliseconds."""
 
@@ -54,9 +57,17 @@ def run_program(
         is_over, output = _read_until_end(process.pid, process.stdout.fileno(), clock() + limit, most, clock)
     finally:
         signal_group(process.pid, signal.SIGKILL)  # before the leader is reaped, so that the group is still its own
-        code = process.wait()
+        code = _exit_code(process)
         process.stdout.close()
     return ProgramEnd(code if is_over else None, output.decode("utf-8", "replace"))
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Its code; None of one that the kernel holds, as by a driver that hangs: it ends when it is let go."""
+    try:
+        return process.wait(_LAST_WAIT)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _read_until_end(

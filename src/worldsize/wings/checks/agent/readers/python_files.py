@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in
 
 _NAME = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)?)?t?")
 _LIBRARY = re.compile(r"python(\d+\.\d+)t?")
@@ -34,6 +37,13 @@ class PythonFiles(NamedTuple):
     version: str = ""
     base: str = ""
     system: bool = True
+
+
+def rank_directory(context: NodeContext) -> str:
+    """Where ranks start, and what their relative paths are relative to: the run's code, or the run's directory where
+    there is none."""
+    code = RunPaths(context.run_dir).code
+    return code if os.path.isdir(code) else context.run_dir
 
 
 def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:
@@ -125,7 +135,7 @@ def _minor(program: str, prefix: str) -> str:
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
-    found = {match[1] for match in map(_LIBRARY.fullmatch, _names(os.path.join(prefix, "lib"))) if match}
+    found = {match[1] for match in map(_LIBRARY.fullmatch, names_in(os.path.join(prefix, "lib"))) if match}
     return found.pop() if len(found) == 1 else ""
 
 
@@ -133,17 +143,10 @@ def _full_version(prefix: str, minor: str) -> str:
     """From conda's record of its Python, else from the header of the C API, which not every installation has."""
     if not minor:
         return ""
-    for name in _names(os.path.join(prefix, "conda-meta")):
+    for name in names_in(os.path.join(prefix, "conda-meta")):
         conda = re.fullmatch(r"python-(\d+\.\d+\.\d+)-[^-]+\.json", name)
         if conda and conda[1].startswith(minor + "."):
             return conda[1]
     header = read_if_possible(os.path.join(prefix, "include", f"python{minor}", "patchlevel.h"), 1 << 16)
     said = re.search(rb'#define\s+PY_VERSION\s+"(\d+\.\d+\.\d+)"', header)
     return said[1].decode() if said and said[1].decode().startswith(minor + ".") else ""
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []
