@@ -179,10 +179,10 @@ def test_another_program_is_named_with_its_memory(tmp_path: Path) -> None:
     context = node(tmp_path, {"gpus": 1})
     row = memory(context, several(1, processes=process_xml(4711, used="3021 MiB"), free="78000 MiB"))
     assert (row.verdict, row.value) == (WARNING, "GPU 0: pid 4711 (python3) 3021 MiB")
-    row = memory(context, several(1, processes=process_xml(4711, used="50000 MiB")))
+    row = memory(context, several(1, processes=process_xml(4711, used="76000 MiB")))
     assert row.verdict == BAD
     assert "s3cret" not in str(row)
-    row = memory(context, several(1, processes=process_xml(4711), free="10000 MiB"))
+    row = memory(context, several(1, processes=process_xml(4711), free="5000 MiB"))
     assert (row.verdict, row.value) == (BAD, "GPU 0: pid 4711 (python3)")
     row = memory(context, several(8, processes="".join(process_xml(pid) for pid in range(90, 99))))
     assert row.value.endswith("6 more; and 5 more")
@@ -207,7 +207,7 @@ def test_memory_that_nobody_accounts_for(tmp_path: Path) -> None:
     context = node(tmp_path, {"gpus": 1})
     row = memory(context, several(1, used="30000 MiB", free="51039 MiB"))
     assert (row.verdict, row.value) == (WARNING, "GPU 0: 30000 MiB")
-    assert memory(context, several(1, used="70000 MiB", free="11039 MiB")).verdict == BAD
+    assert memory(context, several(1, used="76000 MiB", free="5039 MiB")).verdict == BAD
     assert memory(context, several(1, used="400 MiB", free="80600 MiB")).verdict == OK
     assert memory(context, several(1, 470, used="1200 MiB")).verdict == OK
     assert memory(context, several(1, 470, used="9000 MiB")).verdict == WARNING
@@ -224,7 +224,7 @@ def test_a_gpu_whose_memory_is_not_told_gives_no_row(tmp_path: Path) -> None:
 def test_memory_that_the_system_shares_with_its_gpus_may_hold_files(tmp_path: Path, model: str) -> None:
     context = node(tmp_path, {"gpus": 1})
     assert memory(context, several(1, model=model, used="70000 MiB", free="11039 MiB")).verdict == OK
-    busy = several(1, model=model, processes=process_xml(4711, used="50000 MiB"))
+    busy = several(1, model=model, processes=process_xml(4711, used="76000 MiB"))
     assert memory(context, busy).verdict == BAD
 
 

@@ -33,9 +33,9 @@ def test_answers_among_other_output() -> None:
 
 
 def test_failed_imports() -> None:
-    value = {"module": "a", "kind": "ImportError", "is_import": True, "missing": "b", "text": "no b"}
+    value = {"module": "a", "kind": "ImportError", "is_import": True, "text": "no b"}
     trial = understand(ProgramEnd(0, said({"python": "3.11.7"}, value, {"end": True})), MARK)
-    assert trial.failed == (FailedImport("a", "ImportError", True, "b", "no b"),)
+    assert trial.failed == (FailedImport("a", "ImportError", True, "no b"),)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_all_is_well(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_import, expected", [(True, BAD), (False, WARNING)])
 def test_error_of_an_import(tmp_path: Path, is_import: bool, expected: str) -> None:
-    failed = FailedImport("apex", "SomeError", is_import, "amp", "No module named 'amp'")
+    failed = FailedImport("apex", "SomeError", is_import, "No module named 'amp'")
     found = verdict(tmp_path, WHOLE._replace(failed=(failed,)))
     assert found == (expected, "import apex: SomeError: No module named 'amp'")
 
 
 def test_secrets_and_control_characters_of_errors(tmp_path: Path) -> None:
-    failed = FailedImport("apex", "E", True, "", "\x1b[31m password=geheim123456 at https://me:pass@host/")
+    failed = FailedImport("apex", "E", True, "\x1b[31m password=geheim123456 at https://me:pass@host/")
     value = verdict(tmp_path, WHOLE._replace(failed=(failed,)))[1]
     assert value.isprintable()
     assert "geheim" not in value and "pass@" not in value

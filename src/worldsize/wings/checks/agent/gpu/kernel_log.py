@@ -52,27 +52,21 @@ def _short_address(bus: str) -> str:
 
 
 def _records(path: str) -> str | None:
-    """All records that the kernel has, one a line: each read gives one, and EAGAIN after the last."""
+    """The records that the kernel has of NVIDIA's driver, one a line; None where this user may not read them."""
     found: list[bytes] = []
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
     except OSError:
         return None
-    try:
-        _read_all(file, found)
-    finally:
-        os.close(file)
+    with file:
+        for _ in range(_MOST_RECORDS):
+            try:
+                part = file.read(8192)
+            except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
+                continue
+            except OSError:  # no record can be read
+                break
+            if not part:  # each read gives one record, and None after the last
+                break
+            found += [part] if b"NVRM" in part else []
     return b"".join(found).decode("utf-8", "replace")
-
-
-def _read_all(file: int, found: list[bytes]) -> None:
-    for _ in range(_MOST_RECORDS):
-        try:
-            part = os.read(file, 8192)
-        except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next read
-            continue
-        except OSError:  # no more
-            return
-        if not part:
-            return
-        found.append(part if b"NVRM" in part else b"")

@@ -17,6 +17,7 @@ from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LE
 
 _ID, _WHAT = "gpu.memory", "GPU memory in use by others"
 _INEXACT_MIB = 1024
+_FULL = 0.9
 _SHARED = re.compile(r"\bG[HB]\d")
 """Models whose memory is the system's, too (Grace Hopper, Grace Blackwell): the kernel may keep files in it."""
 
@@ -29,7 +30,7 @@ class _Use(NamedTuple):
 
 
 def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """Warns of processes that compute and of memory that nobody accounts for; bad where they have more than half of a
+    """Warns of processes that compute and of memory that nobody accounts for; bad where they have nearly all of a
     GPU. Divided GPUs are left out, since their other parts are somebody else's by right; None where none is left."""
     gpus = [gpu for gpu in seen if not gpu.mig and not gpu.fault]
     known = [gpu for gpu in gpus if gpu.used_mib is not None or gpu.processes]
@@ -39,7 +40,7 @@ def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
     if not uses:
         most = max((gpu.used_mib or 0 for gpu in known), default=0)
         return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
-    verdict = BAD if any(use.share > 0.5 for use in uses) else WARNING
+    verdict = BAD if any(use.share > _FULL for use in uses) else WARNING
     value = first_few([use.words for use in uses])
     return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
 
