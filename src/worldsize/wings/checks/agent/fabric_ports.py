@@ -36,7 +36,7 @@ class FabricPort(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As NCCL and ibstat write it: mlx5_0/1."""
+        """The name as NCCL and ibstat write it: mlx5_0/1."""
         return f"{self.device}/{self.port}"
 
     def fact(self) -> dict[str, Any]:

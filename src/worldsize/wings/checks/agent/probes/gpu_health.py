@@ -101,7 +101,7 @@ def _is_of(xid: Xid, seen: Sequence[Gpu]) -> bool:
 
 
 def _throttle_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """By bits: an idle GPU under a power cap has two of them, and both are harmless."""
+    """The reasons are tested bit by bit: an idle GPU under a power cap has two of them, and both are harmless."""
     what = "reasons for a lower clock"
     for bit, (words, cause) in SLOWED.items():
         slowed = [gpu for gpu in seen if gpu.throttle is not None and gpu.throttle & bit]

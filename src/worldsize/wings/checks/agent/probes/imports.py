@@ -77,7 +77,7 @@ def _judged(failed: FailedImport) -> tuple[str, str, str]:
 
 
 def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
-    """Of a Python that ended before all was tried. SIGKILL comes from elsewhere, as where memory is short for now."""
+    """Judge a Python that ended before all was tried. SIGKILL comes from elsewhere, as where memory is short."""
     if trial.is_over:
         return None
     if trial.code is None:
@@ -91,7 +91,7 @@ def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
 
 
 def _build_complaint(context: NodeContext, torch: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Of a torch that is built for CPUs, where the job has GPUs."""
+    """Judge a torch that is built for CPUs, where the job has GPUs."""
     gpus = asked_number(context.asked, "gpus") or 0
     if not gpus or not torch.get("version") or torch.get("cuda") or torch.get("hip"):
         return None

@@ -11,9 +11,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
 
-from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import parse_digits
+from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
 from worldsize.wings.checks.agent.readers.row_texts import error_words, first_few
@@ -27,9 +27,7 @@ _ID, _WHAT = "network.internet", "the internet"
 _MOST_HOSTS = 20
 _HINT = "fetch it before the run: `stage:` in the job file, or an input by its address; or set the node's https_proxy"
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Connect = Callable[[str, int, float], None]
+Connect: TypeAlias = "Callable[[str, int, float], None]"
 
 _OFFLINE = {
     "huggingface.co": ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"),
@@ -80,36 +78,32 @@ def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
     if not name or port is None:
         return None
     proxy = "" if _is_excepted(name, environ) else _proxy(port, environ)
-    if not proxy:
-        return Target(name, port)
-    address = proxy.rpartition("://")[2].partition("/")[0].rpartition("@")[2]
-    server, at = _split(address, 80 if proxy.startswith("http://") else 443 if "://" in proxy else 80)
+    kind, sign, address = proxy.rpartition("://")
+    server, at = _split(address, 443 if sign and kind != "http" else 80)
     return Target(server, at, True) if server and at else Target(name, port)
 
 
 def _split(text: str, port: int | None) -> tuple[str, int | None]:
-    """Host and port of `host:port`, `[::1]:port` or, with the usual port, the host alone."""
-    name, colon, digits = text.rpartition(":")
-    if not colon or "]" in digits:
-        name, digits = text, ""
-    number = parse_digits(digits) if digits else port
-    is_port = number is not None and 0 < number < 65536
-    return name.strip("[]"), number if is_port else None
+    """Host and port of `host:port`, `user:password@[::1]:port/path` or, with the usual port, the host alone."""
+    try:
+        parts = urlsplit("//" + text)
+        return parts.hostname or "", parts.port or (port if parts.port is None else None)
+    except ValueError:  # no address, or no port
+        return "", None
 
 
 def _proxy(port: int, environ: Mapping[str, str]) -> str:
-    """As libraries read the variables; small letters count first."""
+    """The value of the variable that libraries read for this port; of two, that in small letters."""
     kind = "http" if port == 80 else "https"
     names = (f"{kind}_proxy", f"{kind}_proxy".upper(), "all_proxy", "ALL_PROXY")
-    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+    return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
 
 
 def _is_excepted(host: str, environ: Mapping[str, str]) -> bool:
     """Whether no_proxy names the host, or a domain that it is in."""
     said = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     names = [name.strip().lstrip(".*").partition(":")[0].lower() for name in said.split(",")]
-    is_named = any(name and (host.lower() == name or host.lower().endswith("." + name)) for name in names)
-    return is_named or said.strip() == "*"
+    return said.strip() == "*" or any(name and f".{host}".endswith(f".{name}") for name in names)
 
 
 def connect_all(targets: Sequence[Target], connect: Connect, limit: float) -> dict[Target, str]:

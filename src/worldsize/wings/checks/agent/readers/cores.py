@@ -25,7 +25,7 @@ class Cores(NamedTuple):
 
     @property
     def usable(self) -> float:
-        """As many cores' time as the process can get."""
+        """How many cores' time the process can get."""
         return self.allowed if self.quota is None else min(self.allowed, self.quota)
 
 

@@ -23,7 +23,7 @@ _NO_FSYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Space(NamedTuple):
-    """Of a file system, for an ordinary user: bytes and inodes. A total of 0: it does not tell."""
+    """Bytes and inodes of a file system, for an ordinary user. A total of 0: it does not tell."""
 
     total: int
     free: int
@@ -32,8 +32,11 @@ class Space(NamedTuple):
 
 
 def space_of(directory: str) -> Space:
-    """The room of the file system that the directory is on. Raises OSError."""
-    found = os.statvfs(directory)
+    """The room of the file system that the directory is on."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:  # it tells nothing: whether it can be written is found out by writing
+        return Space(0, 0)
     block = found.f_frsize or found.f_bsize
     size = _counts(found.f_blocks * block, found.f_bavail * block)
     return Space(*size, *_counts(found.f_files, found.f_favail))

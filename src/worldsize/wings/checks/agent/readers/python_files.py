@@ -40,8 +40,8 @@ class PythonFiles(NamedTuple):
 
 
 def rank_directory(context: NodeContext) -> str:
-    """Where ranks start, and what their relative paths are relative to: the run's code, or the run's directory where
-    there is none."""
+    """The directory that ranks start in, and relative paths begin at: the run's code, or the run's directory where there
+    is none."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
 
@@ -63,7 +63,7 @@ def find_python(program: str, environ: Mapping[str, str], directory: str = "/") 
 
 
 def _interpreter(head: bytes) -> str | None:
-    """Of `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long paths:
+    """The program in `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long paths:
     `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`."""
     lines = head.decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("#!"):
@@ -95,8 +95,8 @@ def read_python(program: str) -> PythonFiles:
 
 
 def package_directories(python: PythonFiles, environ: Mapping[str, str]) -> Sequence[str]:
-    """Where it looks for packages, in its order: PYTHONPATH, the user's, its own, the distribution's (site.py; Debian
-    names them dist-packages)."""
+    """The directories where it looks for packages, in its order: PYTHONPATH, the user's, its own, the distribution's
+    (site.py; Debian names them dist-packages)."""
     own = [directory for directory in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(directory)]
     if not python.minor:
         return own
@@ -131,7 +131,7 @@ def _venv_settings(prefix: str) -> dict[str, str] | None:
 
 
 def _minor(program: str, prefix: str) -> str:
-    """From the name that the program's links lead to, else from the one directory of libraries."""
+    """The version in the name that the program's links lead to, else from the one directory of libraries."""
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
@@ -140,7 +140,7 @@ def _minor(program: str, prefix: str) -> str:
 
 
 def _full_version(prefix: str, minor: str) -> str:
-    """From conda's record of its Python, else from the header of the C API, which not every installation has."""
+    """The version in conda's record of its Python, else in the header of the C API, which not all have."""
     if not minor:
         return ""
     for name in names_in(os.path.join(prefix, "conda-meta")):

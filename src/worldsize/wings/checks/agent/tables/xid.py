@@ -27,5 +27,5 @@ ACTIONS = {
     **dict.fromkeys((54, 81, 125, 157), _REPAIR),
     154: "what the driver's recovery action says",
 }
-"""What a node needs before something new should start on it, for the Xids that ask for anything. Others are of programs that
-made a mistake, or notes."""
+"""What a node needs before something new should start on it, for the Xids that ask for anything.
+Others are of programs that made a mistake, or notes."""
