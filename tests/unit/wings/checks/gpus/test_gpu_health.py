@@ -13,8 +13,6 @@ from worldsize.wings.checks.agent.gpu.device import Gpu
 from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device, parse_xids, read_xids
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
-from worldsize.wings.checks.agent.probes import gpu_health
-from worldsize.wings.checks.agent.probes.gpu_health import health_result
 from worldsize.wings.checks.agent.probes.gpu_topology import topology_result
 from worldsize.wings.checks.agent.probes.gpus import gpus_result
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
@@ -23,7 +21,9 @@ XID = "4,1234,%d,-;NVRM: Xid (PCI:%s): %d, pid=771, name=python, Ch 0000000a\n"
 
 
 def health(root: Path, text: str, xids: list[Xid] | None = None, **environ: str) -> dict[str, CheckRow]:
-    return {row.id: row for row in health_result(node(root, **environ), parse_xml(text), xids).rows}
+    context, report = node(root, **environ), parse_xml(text)
+    rows = gpus_result(context, report, xids).rows
+    return {row.id: row for row in rows if row.id not in ("gpu.count", "gpu.memory")}
 
 
 def test_healthy_gpus(tmp_path: Path) -> None:
@@ -43,10 +43,9 @@ def test_xids_that_cannot_be_read_are_told_in_the_row_of_the_recovery_action(tmp
 
 
 def test_a_gpu_that_tells_little_has_few_rows(tmp_path: Path) -> None:
-    silent = health_result(node(tmp_path), parse_xml("<gpu><uuid>GPU-1</uuid></gpu>"), None)
-    assert [(row.id, row.verdict) for row in silent.rows] == [("gpu.recovery", OK)]
+    silent = health(tmp_path, "<gpu><uuid>GPU-1</uuid></gpu>")
+    assert [(row.id, row.verdict) for row in silent.values()] == [("gpu.recovery", OK)]
     assert health(tmp_path, "No devices were found") == {}
-    assert gpu_health.probe(node(tmp_path)).rows == ()
 
 
 @pytest.mark.parametrize(
@@ -215,8 +214,7 @@ def test_no_false_alarm_on_clean_nodes(tmp_path: Path, driver: int, active: tupl
     context = node(tmp_path, {"gpus": 8, "ranks": 8, "backend": "nccl"}, CUDA_VISIBLE_DEVICES="0,1,2,3,4,5,6,7")
     for said in ({}, {"state": "Completed"}, {"uncorrected": "N/A", "pending": "N/A", "failure": "N/A"}):
         report = parse_xml(several(8, driver, active=active, **said))
-        rows = (*gpus_result(context, report).rows, *health_result(context, report, []).rows)
-        assert {row.verdict for row in rows} == {OK}
+        assert {row.verdict for row in gpus_result(context, report, []).rows} == {OK}
 
 
 def test_a_virtual_machine_with_one_gpu_has_no_fabric(tmp_path: Path) -> None:

@@ -13,16 +13,12 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 _OTHERS = {
-    ("dev", "kfd"): "an AMD GPU",
-    ("dev", "dxg"): "a GPU under WSL",
-    ("dev", "nvhost-gpu"): "a GPU of NVIDIA Jetson",
-    ("dev", "nvmap"): "a GPU of NVIDIA Jetson",
-    ("dev", "nvgpu"): "a GPU of NVIDIA Jetson",
-    ("dev", "accel"): "an accelerator",
-    ("dev", "neuron0"): "an accelerator of AWS",
-    ("dev", "hl0"): "an accelerator of Intel",
-    ("dev", "davinci0"): "an accelerator of Huawei",
+    "kfd": "an AMD GPU",
+    "dxg": "a GPU under WSL",
+    **dict.fromkeys(("nvhost-gpu", "nvmap", "nvgpu"), "a GPU of NVIDIA Jetson"),
+    **dict.fromkeys(("accel", "neuron0", "hl0", "davinci0"), "an accelerator"),
 }
+"""Device files, and what they stand for."""
 
 
 def nvidia_device_files(context: NodeContext) -> list[str]:
@@ -58,7 +54,7 @@ def has_graphics(context: NodeContext) -> bool:
 
 def other_devices(context: NodeContext) -> str:
     """What there is besides, in words: GPUs and accelerators that are not counted here; "" without any."""
-    found = (words for names, words in _OTHERS.items() if os.path.exists(context.path(*names)))
+    found = (words for name, words in _OTHERS.items() if os.path.exists(context.path("dev", name)))
     return next(found, "")
 
 

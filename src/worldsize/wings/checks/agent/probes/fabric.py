@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, needs_fabric, read_ports
@@ -66,10 +67,7 @@ def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
 
 def _ports_text(ports: Sequence[FabricPort]) -> str:
     """The ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
-    counts: dict[str, int] = {}
-    for port in ports:
-        kind = f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s"
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter(f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s" for port in ports)
     return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
 
 

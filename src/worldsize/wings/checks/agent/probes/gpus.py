@@ -1,4 +1,4 @@
-"""How many GPUs the ranks of this node see, which, and whether somebody else uses them.
+"""How many GPUs the ranks of this node see, which, whether somebody else uses them, and their health.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,6 +18,8 @@ from worldsize.wings.checks.agent.gpu.drivers import (
     has_nvidia,
     other_devices,
 )
+from worldsize.wings.checks.agent.gpu.health import health_rows
+from worldsize.wings.checks.agent.gpu.kernel_log import Xid, read_xids
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
@@ -37,35 +39,41 @@ _SAYS_NONE = {
 """What nvidia-smi says where CUDA programs find no GPU either, and what mends it."""
 
 _WHAT = "GPUs"
-_PAUSE = 3.0
+_PAUSE = 2.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """The rows gpu.count and gpu.memory; nothing where GPUs do not matter."""
-    return settled_result(context, lambda: read_gpus(context)) if is_looked_at(context) else ProbeResult()
+    """The rows gpu.count and gpu.memory, and those of the GPUs' health; nothing where GPUs do not matter."""
+    if not is_looked_at(context):
+        return ProbeResult()
+    report = read_settled(context, lambda: read_gpus(context))
+    return gpus_result(context, report, read_xids(context))
 
 
-def settled_result(
+def read_settled(
     context: NodeContext, read: Callable[[], GpuReport], sleep: Callable[[float], None] = time.sleep
-) -> ProbeResult:
-    """What the report means. Where others use GPUs, they are read once more: programs of a job that has ended may take
-    seconds to free their memory (Meta's gcm looks three times, every three seconds)."""
+) -> GpuReport:
+    """What is read of the GPUs. Where others use them, they are read once more: programs of a job that has ended may
+    take seconds to free their memory (Meta's gcm looks three times)."""
     begun = time.monotonic()
-    result = gpus_result(context, read())
-    is_used = any(row.id == "gpu.memory" and row.verdict != OK for row in result.rows)
-    if not is_used or time.monotonic() - begun > _PAUSE:
-        return result
+    report = read()
+    row = memory_row(context, _seen(context, report))
+    if row is None or row.verdict == OK or time.monotonic() - begun > _PAUSE:
+        return report
     sleep(_PAUSE)
     again = read()
-    return gpus_result(context, again) if again.gpus else result
+    return again if again.gpus else report
 
 
-def gpus_result(context: NodeContext, report: GpuReport) -> ProbeResult:
-    """What the report means for this node's ranks."""
-    variable = context.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = visible_gpus(report.gpus, variable)
-    rows = (_count_row(context, report, seen), memory_row(context, seen))
+def gpus_result(context: NodeContext, report: GpuReport, xids: Sequence[Xid] | None = None) -> ProbeResult:
+    """What the report and the Xids mean for this node's ranks."""
+    seen = _seen(context, report)
+    rows = (_count_row(context, report, seen), memory_row(context, seen), *health_rows(context, seen, xids))
     return ProbeResult(tuple(row for row in rows if row is not None), _facts(report, seen))
+
+
+def _seen(context: NodeContext, report: GpuReport) -> list[Gpu]:
+    return visible_gpus(report.gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _facts(report: GpuReport, seen: Sequence[Gpu]) -> dict[str, Any]:

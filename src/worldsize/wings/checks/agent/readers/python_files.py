@@ -40,8 +40,7 @@ class PythonFiles(NamedTuple):
 
 
 def rank_directory(context: NodeContext) -> str:
-    """The directory that ranks start in, and relative paths begin at: the run's code, or the run's directory where there
-    is none."""
+    """The directory that ranks start in, and relative paths begin at: that of the run's code, else the run's."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
 
