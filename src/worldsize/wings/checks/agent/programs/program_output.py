@@ -11,8 +11,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from worldsize.agent.posix.processes import signal_group
+from worldsize.agent.posix.processes import end_with_parent, signal_group
 from worldsize.common.named_tuple import NamedTuple
 
 _CHUNK = 65536
@@ -47,7 +48,8 @@ def run_program(
     """Start a program by its path, in a process group of its own, and wait for its end `limit` seconds at most. Nothing
     of the group is left, but what hangs in the kernel. Raises OSError where it cannot be started.
 
-    Its standard input is empty; a `lifeline` is open until the program is late, and then it has two seconds to end.
+    Its standard input is empty, and it ends with the thread that calls this: only this one may be there. Else it has a
+    `lifeline`, a standard input that is open until it is late; then it has two seconds to end.
 
     A child that the program leaves behind may hold its output open, so the program's end counts and not the output's.
     """
@@ -59,6 +61,7 @@ def run_program(
         cwd=directory,
         env=dict(environ),
         start_new_session=True,
+        preexec_fn=None if lifeline else partial(end_with_parent, signal.SIGKILL),
     )
     assert process.stdout is not None
     try:
