@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_recordings import node, put, put_driver
 
-from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_port_counters, read_ports
+from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_ports, read_sent_bytes
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.probes.fabric import probe
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
@@ -100,8 +100,21 @@ def test_ports_that_programs_cannot_open(tmp_path: Path) -> None:
 def test_counters_are_bytes(tmp_path: Path) -> None:
     put_port(tmp_path)
     put_port(tmp_path, "mlx5_1", **{"counters/port_xmit_data": "N/A"})
-    assert read_port_counters(str(tmp_path)) == {"mlx5_0/1": {"xmit": 4000, "rcv": 1000}}
-    assert read_port_counters(str(tmp_path / "none")) == {}
+    put_port(tmp_path, "mlx5_2", **{"counters/port_xmit_data": "1" + "0" * 18})
+    assert read_sent_bytes(str(tmp_path)) == {"mlx5_0/1": 4000, "mlx5_2/1": 4 * 10**18}
+    assert read_sent_bytes(str(tmp_path / "none")) == {}
+
+
+def test_azures_accelerated_networking_is_no_fabric_whatever_its_device_is_called(tmp_path: Path) -> None:
+    put_port(tmp_path, "mlx5_0", link_layer="Ethernet")
+    put(tmp_path, {"sys/class/infiniband/mlx5_0/device/net/enP1s1/x": "", "sys/bus/vmbus/drivers/hv_netvsc/x": ""})
+    put(tmp_path, {"sys/class/net/eth0/device/x": "", "sys/class/net/enP1s1/x": ""})
+    (tmp_path / "sys/class/net/enP1s1/master").symlink_to("../eth0")
+    driver = tmp_path / "sys/class/net/eth0/device/driver"
+    driver.symlink_to("../../../../bus/vmbus/drivers/hv_netvsc")
+    assert read_ports(str(tmp_path)) == []
+    driver.unlink()
+    assert [port.netdev for port in read_ports(str(tmp_path))] == ["enP1s1"]
 
 
 def test_junk_in_the_kernels_files(tmp_path: Path) -> None:
@@ -110,7 +123,7 @@ def test_junk_in_the_kernels_files(tmp_path: Path) -> None:
     put(tmp_path, {"sys/class/infiniband/mlx5_0/ports/two/state": "4: ACTIVE"})
     (port,) = read_ports(str(tmp_path))
     assert (port.state, port.rate_gbps, len(port.layer)) == ("", 0.0, 40)
-    assert read_port_counters(str(tmp_path)) == {}
+    assert read_sent_bytes(str(tmp_path)) == {}
     assert probe(node(tmp_path, nodes=2)).rows == ()
 
 

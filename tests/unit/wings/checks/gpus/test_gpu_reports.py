@@ -16,7 +16,7 @@ from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.gpu.nvml import read_nvml
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd
 
 
 @pytest.mark.parametrize("driver", [440, 470, 535, 550, 570, 580])

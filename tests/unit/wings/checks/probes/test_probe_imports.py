@@ -14,8 +14,8 @@ from recorded_node import node, row
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.probes import imports
 from worldsize.wings.checks.agent.probes.imports import probe, result_of
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, understand
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 
 MARK = "@mark@"

@@ -45,6 +45,7 @@ def test_infiniband_with_all_that_its_lines_prove() -> None:
 
     assert summary.version == "2.27.6"
     assert summary.devices == ("mlx5_0:1/IB", "mlx5_1:1/IB")
+    assert summary.used == summary.devices
     assert summary.paths == {"NET/IB/GDRDMA": 2, "P2P": 1}
     assert summary.gdr == "enabled"
     assert summary.variables == {"NCCL_IB_HCA": "mlx5"}
@@ -56,6 +57,9 @@ def test_adapters_that_are_bonded_are_all_named() -> None:
     assert parse(logs.ROCE_BONDED_PLUGIN).devices == (
         "mlx5_2:1/RoCE", "mlx5_3:1/RoCE", "mlx5_0:1/RoCE", "mlx5_1:1/RoCE",
     )  # fmt: skip
+    assert parse(logs.ROCE_BONDED_PLUGIN).used == ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE")
+    assert parse(logs.ROCE).used == ("mlx5_10:1/RoCE",)
+    assert parse(logs.IB.replace("NET/IB/1/", "NET/IB/2/")).used == ("mlx5_0:1/IB", "?")
 
 
 def test_rails_and_planes_of_2_30_are_no_part_of_a_port() -> None:

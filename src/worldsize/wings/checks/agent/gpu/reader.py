@@ -16,8 +16,8 @@ from worldsize.wings.checks.agent.gpu.drivers import has_nvidia, other_devices
 from worldsize.wings.checks.agent.gpu.nvml import load_nvml, read_nvml
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
 
 LIMIT = 15.0
 """Seconds for all questions to nvidia-smi: less than a probe has, so that the row says what was late."""

@@ -16,7 +16,7 @@ from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_n
 from worldsize.wings.checks.agent.gpu.reader import Run, ask, find_nvidia_smi, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.readers.program_output import run_program
+from worldsize.wings.checks.agent.programs.program_output import run_program
 from worldsize.wings.checks.agent.readers.row_texts import first_few
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 

@@ -17,9 +17,9 @@ from worldsize.wings.checks.agent.readers.python_files import (
     PythonFiles,
     find_python,
     package_directories,
-    rank_directory,
     read_python,
 )
+from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 
 _COMPARED = frozenset((
     "torch", "torchvision", "pytorch-lightning", "lightning", "accelerate", "transformers", "datasets", "deepspeed",

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
 
 _PROGRAM = r"""
 import os, sys

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.readers.node_files import names_in
 
 _NAME = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)?)?t?")
@@ -37,12 +35,6 @@ class PythonFiles(NamedTuple):
     version: str = ""
     base: str = ""
     system: bool = True
-
-
-def rank_directory(context: NodeContext) -> str:
-    """The directory that ranks start in, and relative paths begin at: that of the run's code, else the run's."""
-    code = RunPaths(context.run_dir).code
-    return code if os.path.isdir(code) else context.run_dir
 
 
 def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:

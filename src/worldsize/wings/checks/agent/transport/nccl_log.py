@@ -30,6 +30,9 @@ _NEXT_PREFIX = re.compile(
     r"(?:\[[0-9-]{10} [0-9:.]{8,15}\] )?\S{1,300}:[0-9]{1,10}:[0-9]{1,10} \[-?[0-9]{1,4}\] (?:\S{1,80}:[0-9]{1,6} )?$"
 )
 """The host, process and thread of the next message, after a date where NCCL_DEBUG_TIMESTAMP_LEVELS asks for one."""
+_ADAPTER = re.compile(r"\[([0-9]{1,3})\](=\{[^}]{0,400}\}|[^\s{]\S{0,80})")
+_PORT = re.compile(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b")
+_NUMBER = re.compile(r"[^/]{1,40}/([0-9]{1,4})")
 _MAX_VALUES = 100
 
 _Match = Any
@@ -43,10 +46,11 @@ def complete_lines(text: str) -> list[str]:
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
     """What these lines of one process, or of several whose lines are mixed, prove."""
-    state: dict[str, Any] = {"paths": {}, "variables": {}}
+    state: dict[str, Any] = {"paths": {}, "variables": {}, "adapters": {}}
     for line in lines:
         for message in _messages(line[:LINE_LIMIT]):
             _read(message, state)
+    del state["adapters"]
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
     return NcclSummary(**values)
 
@@ -84,9 +88,12 @@ def _network(state: dict[str, Any], match: _Match) -> None:
 
 
 def _devices(state: dict[str, Any], match: _Match) -> None:
-    """From 2.30 on a port may be followed by its rail and its plane: `mlx5_0:1:0:2/IB`."""
-    found = re.findall(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b", match[1])
-    _add(state, "devices", (f"{port}/{kind}" for port, kind in found))
+    """`[0]mlx5_0:1/IB`, or bonded, `[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From 2.30 on a port may be followed by its
+    rail and its plane: `mlx5_0:1:0:2/IB`."""
+    for number, words in _ADAPTER.findall(match[1]):
+        ports = [f"{port}/{kind}" for port, kind in _PORT.findall(words)]
+        state["adapters"][number] = ports
+        _add(state, "devices", ports)
 
 
 def _interfaces(state: dict[str, Any], match: _Match) -> None:
@@ -104,8 +111,11 @@ def _distance(state: dict[str, Any], match: _Match) -> None:
 
 
 def _path(state: dict[str, Any], match: _Match) -> None:
-    """`NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA`, `P2P/CUMEM/read` the path `P2P`."""
+    """`NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA` by the adapter 0, `P2P/CUMEM/read` the path `P2P`."""
     kind, _, rest = match[1].partition("/")
+    number = _NUMBER.match(rest) if kind == "NET" and state["adapters"] else None
+    if number:
+        _add(state, "used", state["adapters"].get(number[1], ["?"]))
     name = kind
     if kind in ("NET", "COLLNET"):
         mark = GDR_MARK if "GDRDMA" in rest else ""

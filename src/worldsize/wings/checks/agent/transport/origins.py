@@ -6,9 +6,12 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import Any
+from worldsize.wings.checks.agent.gpu.drivers import names_in
 from worldsize.wings.checks.agent.node_context import NodeContext
 
 JOB = "the job"
@@ -49,11 +52,8 @@ def _job_variables(asked: Mapping[str, Any]) -> Iterable[str]:
 
 def _in_image(name: str, context: NodeContext) -> bool:
     folder = context.path(*_IMAGE_ENVIRONMENT)
-    try:
-        files = sorted(os.listdir(folder))[:64]
-    except OSError:  # not in an image of Apptainer's
-        return False
-    return any(f"{name}=" in _text(os.path.join(folder, file)) for file in files)
+    files = names_in(folder)[:64]
+    return any(re.search(rf"\b{name}=", _text(os.path.join(folder, file))) for file in files)
 
 
 def _in_file(name: str, context: NodeContext) -> str:
@@ -67,8 +67,4 @@ def _in_file(name: str, context: NodeContext) -> str:
 
 
 def _text(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LIMIT).decode("utf-8", "replace")
-    except OSError:  # most nodes have none of these files
-        return ""
+    return read_if_possible(path, _LIMIT).decode("utf-8", "replace")

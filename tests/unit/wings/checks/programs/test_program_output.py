@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from driver import wait_for
 
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
 
 
 def run(text: str, limit: float = 30.0, most: int = 1 << 20) -> ProgramEnd:
@@ -55,11 +57,32 @@ def test_endless_output_ends_at_the_limit() -> None:
     assert (end.code, len(end.output)) == (None, 1000)
 
 
+def test_program_with_a_lifeline_may_end_by_itself(tmp_path: Path) -> None:
+    text = "read -r nothing; echo told > %s/told; exit 3" % tmp_path
+    end = run_program(["/bin/sh", "-c", text], dict(os.environ), "/", 0.1, lifeline=True)
+    assert (end.code, (tmp_path / "told").read_text()) == (None, "told\n")
+    assert run_program(["/bin/sh", "-c", "exit 4"], {}, "/", 30.0, lifeline=True).code == 4
+
+
 def test_program_that_is_not_there() -> None:
     with pytest.raises(OSError):
         run_program(["/none"], {}, "/", 1.0)
     with pytest.raises(OSError):
         run_program([sys.executable], {}, "/none", 1.0)
+
+
+def test_program_ends_with_the_probe_that_started_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    probe = os.fork()
+    if probe == 0:
+        try:
+            run("echo $$ > %s.new; mv %s.new %s; exec sleep 77" % (pids, pids, pids), limit=60.0)
+        finally:
+            os._exit(1)
+    wait_for(pids.exists)
+    os.kill(probe, signal.SIGKILL)
+    os.waitpid(probe, 0)
+    assert_gone(pids)
 
 
 def assert_gone(pids: Path) -> None:

@@ -11,19 +11,20 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from worldsize.agent.posix.processes import signal_group
+from worldsize.agent.posix.processes import end_with_parent, signal_group
 from worldsize.common.named_tuple import NamedTuple
 
 _CHUNK = 65536
 _MOST_CHUNKS = 64
 """After so many, the clock is looked at again: what prints without end never leaves the pipe empty."""
 
-_LAST_WAIT = 0.5
-"""Seconds that a killed program has to end."""
-
 _PAUSE = 20
 """Milliseconds."""
+
+_GRACE = 2.0
+"""Seconds that a program has to end at the end of its lifeline, and that one which was killed is waited for."""
 
 
 class ProgramEnd(NamedTuple):
@@ -42,32 +43,51 @@ def run_program(
     limit: float,
     most: int = 1 << 20,
     clock: Callable[[], float] = time.monotonic,
+    lifeline: bool = False,
 ) -> ProgramEnd:
     """Start a program by its path, in a process group of its own, and wait for its end `limit` seconds at most. Nothing
-    of the group is left. Raises OSError where it cannot be started.
+    of the group is left, but what hangs in the kernel. Raises OSError where it cannot be started.
+
+    Its standard input is empty, and it ends with the thread that calls this: only this one may be there. Else it has a
+    `lifeline`, a standard input that is open until it is late; then it has two seconds to end.
 
     A child that the program leaves behind may hold its output open, so the program's end counts and not the output's.
     """
     process = subprocess.Popen(
-        list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=directory,
-        env=dict(environ), start_new_session=True,
-    )  # fmt: skip
+        list(argv),
+        stdin=subprocess.PIPE if lifeline else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=directory,
+        env=dict(environ),
+        start_new_session=True,
+        preexec_fn=None if lifeline else partial(end_with_parent, signal.SIGKILL),
+    )
     assert process.stdout is not None
     try:
         is_over, output = _read_until_end(process.pid, process.stdout.fileno(), clock() + limit, most, clock)
     finally:
+        if process.stdin is not None:
+            process.stdin.close()
+            _wait_for_end(process.pid, clock() + _GRACE, clock)
         signal_group(process.pid, signal.SIGKILL)  # before the leader is reaped, so that the group is still its own
-        code = _exit_code(process)
+        code = killed_code(process)
         process.stdout.close()
     return ProgramEnd(code if is_over else None, output.decode("utf-8", "replace"))
 
 
-def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Its code; None of one that the kernel holds, as by a driver that hangs: it ends when it is let go."""
+def killed_code(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that was sent SIGKILL; None where it hangs in the kernel: a file server or a driver
+    holds it, and it ends when that lets go."""
     try:
-        return process.wait(_LAST_WAIT)
+        return process.wait(_GRACE)
     except subprocess.TimeoutExpired:
         return None
+
+
+def _wait_for_end(pid: int, deadline: float, clock: Callable[[], float]) -> None:
+    while not _has_ended(pid) and clock() < deadline:
+        time.sleep(_PAUSE / 1000)
 
 
 def _read_until_end(

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from worldsize.wings.checks.agent.measure.rank_programs import RankProgram
-from worldsize.wings.checks.agent.measure.torch_programs import COLLECTIVE
+from worldsize.wings.checks.agent.programs.rank_program import RankProgram
+from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 SAY = "import json, os, sys, time\ndef say(**found): print('worldsize-check', json.dumps(found), flush=True)\n"
 

@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.posix.processes import find_program, signal_group
+from worldsize.agent.posix.processes import signal_group
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.checks.agent.programs.program_output import killed_code
 
 MARK = b"worldsize-check "
 MAX_LINE = 64 << 10
 MAX_OUTPUT = 1 << 20
+MAX_ERROR = 300
 _LAST_WORDS = 4096
 
 
@@ -28,14 +31,15 @@ class RankProgram:
     """One process. `report` is what it has said by now: later lines add to earlier ones."""
 
     def __init__(self, python: str, program: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start it, in `/`, so that no module of a user's directory is taken for one of a library; raises OSError."""
+        """Start the Python at this path, in `/`, so that no module of a user's directory is taken for one of a library.
+        Raises OSError."""
         self.report: dict[str, Any] = {}
         self._changed = threading.Condition()
         self._ended = False
         self._heard = time.monotonic()
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [find_program(python, environ), "-c", program, *arguments],
+            [python, "-c", program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -67,18 +71,22 @@ class RankProgram:
 
     def stop(self) -> dict[str, Any]:
         """End it and all that it has started; its report, with its last words as `error` where it failed by itself, or
-        the seconds since it was heard of, `silent`, where it had to be ended."""
+        the seconds since it was heard of, `silent`, where it had to be ended. An error is one line, without secrets."""
         silent = time.monotonic() - self._heard
         status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        code = killed_code(self._process)
         for each in (self._process.stdin, self._process.stdout):
             _close(each)
         report = dict(self.report)
-        if status is None:
+        if code is None:
+            report["error"] = "it hangs in the kernel, and cannot be ended: look at the node's GPUs and file systems"
+        elif status is None:
             report["silent"] = silent
         elif status != 0 and "error" not in report:
-            report["error"] = self._last_words() or f"ended with exit code {self._process.returncode}"
+            report["error"] = self._last_words() or f"ended with exit code {code}"
+        if "error" in report:
+            report["error"] = mask_text(printable_text(" ".join(str(report["error"]).split())))[:MAX_ERROR]
         self._errors.close()
         return report
 
@@ -118,7 +126,7 @@ class RankProgram:
         """The last line that it wrote to its standard error."""
         self._errors.seek(max(0, self._errors.seek(0, 2) - _LAST_WORDS))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return printable_text(lines[-1].strip())[:300] if lines else ""
+        return lines[-1].strip() if lines else ""
 
 
 def _close(pipe: Any) -> None:
