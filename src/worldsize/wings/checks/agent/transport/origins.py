@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.gpu.drivers import names_in
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in
 
 JOB = "the job"
 IMAGE = "the image"
