@@ -163,3 +163,11 @@ def test_file_system_that_knows_no_fsync(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr(disk_space.os, "fsync", refuse_to_sync)
     assert write_trial(str(tmp_path)) is None
+
+
+def test_directory_for_copies_that_is_missing_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    wanted = str(tmp_path / "disk" / "scratch" / "me")
+    refuse(monkeypatch, tmp_path / "disk", errno.EACCES)
+    found = row(probe(node(tmp_path, {"node_disk": wanted}, {"TMPDIR": str(tmp_path)})), "files.node_disk")
+    assert (found.verdict, found.value) == (BAD, "%s is missing, and cannot be made in %s/disk" % (wanted, tmp_path))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
@@ -85,10 +86,10 @@ def judge_inodes(space: Space) -> Finding:
 
 def _node_row(context: NodeContext) -> CheckRow:
     """The worst of the directory for temporary files and of the one for local copies."""
-    found = [(_temporary_directory(context), judge_temporary)]
+    found: list[tuple[str, Callable[[str, OSError], Finding]]] = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
-        found.append((_existing_parent(local), _refusal))
+        found.append((_existing_parent(local), partial(_refused_copies, local)))
     judged = [_judged(directory, judge) for directory, judge in dict(found).items()]
     worst = max(judged, key=lambda each: VERDICTS.index(each.verdict))
     return _row(context, "files.node_disk", "the node's own disk", worst)
@@ -109,6 +110,13 @@ def judge_temporary(directory: str, failed: OSError) -> Finding:
     if failed.errno in _FULL | _FAILING:
         return found
     return found._replace(verdict=WARNING, hint=f"{found.hint}; TMPDIR names the directory for temporary files")
+
+
+def _refused_copies(wanted: str, directory: str, failed: OSError) -> Finding:
+    """Judge an error of the directory where the one for local copies is, or is to be made."""
+    if directory == wanted or failed.errno in _FULL | _FAILING:
+        return _refusal(directory, failed)
+    return Finding(f"{wanted} is missing, and cannot be made in {directory}", BAD, _MENDS[errno.ENOENT])
 
 
 def _refusal(directory: str, failed: OSError) -> Finding:
