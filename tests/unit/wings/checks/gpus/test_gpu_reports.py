@@ -223,6 +223,7 @@ def test_nvml_tells_the_same_as_nvidia_smi() -> None:
         nvmlSystemGetProcessName="/usr/bin/python3",
         nvmlDeviceGetTotalEccErrors=3,
         nvmlDeviceGetRemappedRows=(0, 1, 1, 0),
+        nvmlDeviceGetRemappedRows_v2=TypeError("missing 1 required positional argument: 'info'"),
         nvmlDeviceGetFieldValues=[SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=4))],
         nvmlDeviceGetCurrentClocksThrottleReasons=0x41,
     )
@@ -239,6 +240,14 @@ def test_nvml_tells_the_same_as_nvidia_smi() -> None:
     )
     assert gpu.processes == (GpuProcess(7, "C", "python3", 512),)
     assert (gpu.uncorrected, gpu.pending, gpu.recovery, gpu.throttle) == (3, True, "Drain and Reset", 0x41)
+
+
+@pytest.mark.parametrize(("number", "word"), [(0, "None"), (6, "Bus Reset"), (7, "System Reboot"), (99, "")])
+def test_recovery_actions_of_nvml(number: int, word: str) -> None:
+    field = SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=number))
+    report = read_nvml(FakeNvml(1, nvmlDeviceGetFieldValues=[field]))
+    assert report is not None
+    assert report.gpus[0].recovery == word
 
 
 def test_nvml_that_knows_little_or_nothing() -> None:

@@ -16,7 +16,9 @@ from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess, GpuReport
 from worldsize.wings.checks.agent.gpu.xml_report import used_memory
 
 _RECOVERY_FIELD = 230
-_RECOVERY_ACTIONS = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
+_RECOVERY_ACTIONS = (
+    "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset", "Recover IMEX Domain", "Bus Reset", "System Reboot",
+)  # fmt: skip
 _UNCORRECTED, _VOLATILE = 1, 0
 _MIB = 1 << 20
 _MOST_GPUS = 256
@@ -54,13 +56,13 @@ def read_nvml(nvml: Any) -> GpuReport | None:
 
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    question: Callable[..., Any] | None = getattr(nvml, f"{name}_v2", None) or getattr(nvml, name, None)
-    if question is None:
-        return None
-    try:
-        return question(*words)
-    except Exception:  # noqa: BLE001  # not supported by this GPU, this driver or this version of the module
-        return None
+    """The answer of this function, else of its second version: drivers of before 510 may lack what the first one calls."""
+    for each in (name, f"{name}_v2"):
+        try:
+            return getattr(nvml, each)(*words)
+        except Exception:  # noqa: BLE001  # not known to this GPU, this driver or this version of the module
+            continue
+    return None
 
 
 def _gpu(nvml: Any, handle: Any, index: int) -> Gpu:
