@@ -56,7 +56,7 @@ def read_nvml(nvml: Any) -> GpuReport | None:
 
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    """The answer of this function, else of its second version: drivers of before 510 may lack what the first one calls."""
+    """The answer of this function, else of its second version: old drivers may lack what the first one calls."""
     for each in (name, f"{name}_v2"):
         try:
             return getattr(nvml, each)(*words)
