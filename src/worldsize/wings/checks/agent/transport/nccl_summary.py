@@ -33,7 +33,6 @@ class NcclSummary(NamedTuple):
     notes       of NO_DEVICE, NO_VERBS, NO_PLUGIN
     links       "switch" where each GPU has NVLink to a switch, "pairs" where NVLink leads from GPU to GPU
     nvls        whether NVSwitches reduce
-    nodes       how many nodes it counted; 0 where it did not say
     one_domain  whether NVLink connects the nodes, too
     """
 
@@ -50,7 +49,6 @@ class NcclSummary(NamedTuple):
     notes: tuple[str, ...] = ()
     links: str = ""
     nvls: bool = False
-    nodes: int = 0
     one_domain: bool = False
 
     @property
