@@ -82,7 +82,7 @@ class Coordinator:
             rows, facts = [row_of(row) for row in message["rows"]], dict(message["facts"])
             address = str(message.get("address", ""))
         except PARSE_ERRORS:
-            self._absent.add(node_rank)
+            self._leave_out(node_rank, "what it found by itself cannot be read")
             return
         self.rows += [row for row in rows if self._selection.wants(row.id)]
         self._change_node(node_rank, facts=facts, address=address)
@@ -101,11 +101,13 @@ class Coordinator:
         """Nodes that are late with their probes take part in nothing else."""
         if self._name == PROBES:
             for node_rank in sorted(self._waiting):
-                label = self.cluster.nodes[node_rank].label
-                what = "its own checks were not done in time"
-                self.rows.append(CheckRow(label, "node", "the node", what, UNKNOWN, "look at it: is it overloaded?"))
-            self._absent |= self._waiting
+                self._leave_out(node_rank, "its own checks were not done in time")
         self._waiting = set()
+
+    def _leave_out(self, node_rank: int, why: str) -> None:
+        label = self.cluster.nodes[node_rank].label
+        self.rows.append(CheckRow(label, "node", "the node", why, UNKNOWN, "look at it: is it overloaded?"))
+        self._absent.add(node_rank)
 
     # what comes next
 
@@ -156,8 +158,6 @@ class Coordinator:
     def _finish(self) -> None:
         for entry in self._due:
             self._add_unknown(entry, "the check's time was over")
-        for node in self._present().nodes:
-            self._send(node.node_rank, {"end": True})
         self.done = True
 
 
