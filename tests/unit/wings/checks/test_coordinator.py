@@ -97,6 +97,19 @@ def test_a_node_that_is_late_with_its_probes_takes_part_in_nothing_else():
     assert 1 not in [rank for rank, message in check.sent]
 
 
+def test_a_node_whose_program_is_gone_is_not_waited_for():
+    """Found: the run began only when the node was late with what it could not say any more."""
+    check = Check(3, ("files.share",), [StandInStage("share")])
+    check.it.hear(2, {"gone": "the check of this node ended by itself"}, 0.0)
+    check.hear_probes(0, 1)
+    assert [rank for rank, message in check.sent] == [0, 1]
+    check.hear("share", 0)
+    for _ in range(2):
+        check.it.hear(1, {"gone": "the check of this node ended by itself"}, 0.0)
+    assert check.it.done
+    assert [row[:2] for row in check.found()] == [("n2", "node"), ("n1", "node"), ("", "files.share")]
+
+
 def test_a_node_that_is_late_with_an_answer_has_none():
     check = Check(3, ("files.share",), [StandInStage("share")])
     check.hear_probes(0, 1, 2)

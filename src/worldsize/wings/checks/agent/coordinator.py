@@ -58,11 +58,15 @@ class Coordinator:
         return self._late_at
 
     def hear(self, node_rank: int, message: Mapping[str, Any], now: float) -> None:
-        """Take in what a node says; what it says too late, or of something else, is ignored."""
-        if self.done or node_rank not in self._waiting or message.get("stage") != self._name:
+        """Take in what a node says, or its agent of a program that is `gone`; what is said too late, or of something
+        else, is ignored."""
+        is_gone = "gone" in message and node_rank not in self._absent
+        if self.done or (not is_gone and (node_rank not in self._waiting or message.get("stage") != self._name)):
             return
         self._waiting.discard(node_rank)
-        if self._name == PROBES:
+        if is_gone:
+            self._leave_out(node_rank, str(message["gone"])[:200])
+        elif self._name == PROBES:
             self._take_probes(node_rank, message)
         else:
             self._take_answer(node_rank, message.get("answer"))

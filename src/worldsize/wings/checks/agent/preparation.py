@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from worldsize.agent.control.link import MAX_LINE
 from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.launchers.rank_process import NodeLaunch
-from worldsize.agent.outcome.node_record import NodeRecorder, note
+from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.plan import Plan
@@ -108,7 +108,10 @@ class Preparation:
         if self.ready:
             return
         if trouble:
-            note(f"worldsize: the check of this node {trouble}")
+            host = self._launch.world.hosts[self._launch.node.node_rank].name
+            self._notices = [f"{host}: the check of this node {trouble}"]
+            if not self._is_head:
+                self._peers.tell(0, _TOPIC, json.dumps({"gone": f"the check of this node {trouble}"}))
         self.ready = True
         for node_rank in range(1, len(self._launch.world.hosts)) if self._is_head else ():
             self._peers.tell(node_rank, _TOPIC, _END)

@@ -155,12 +155,14 @@ def test_a_member_goes_on_when_the_head_says_so_whatever_its_program_does(monkey
 
 
 @pytest.mark.parametrize("node_rank", [0, 1])
-def test_a_program_that_dies(monkeypatch, capsys, node_rank):
+def test_a_program_that_dies(monkeypatch, node_rank):
     check = Check(monkeypatch, lambda agent: os.kill(os.getpid(), signal.SIGKILL), node_rank)
     check.go_on()
     check.finish()
     assert check.ends_of_others() == ([1, 2] if node_rank == 0 else [])
-    assert "ended by itself" in capsys.readouterr().err
+    if node_rank:
+        assert check.peers.told == [(0, "check", '{"gone": "the check of this node ended by itself"}')]
+    assert check.recorder.notices == ["n%d: the check of this node ended by itself" % node_rank]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_a_program_that_dies(monkeypatch, capsys, node_rank):
         b'{"to": 1}\n', b'{"notices": 7}\n', b"[" * 50000 + b"\n", b'{"to": 1e999, "text": ""}\n',
     ],
 )  # fmt: skip
-def test_a_program_that_writes_rubbish(monkeypatch, capsys, rubbish):
+def test_a_program_that_writes_rubbish(monkeypatch, rubbish):
     """Found: the agent died of it, and the run with it."""
 
     def program(agent):
@@ -179,12 +181,12 @@ def test_a_program_that_writes_rubbish(monkeypatch, capsys, rubbish):
 
     check = Check(monkeypatch, program)
     check.go_on()
-    assert "no message" in capsys.readouterr().err
     check.finish()
+    assert "no message" in check.recorder.notices[0]
 
 
 @pytest.mark.parametrize("said", [b"x" * (1 << 16), b'{"to": 1, "text": "again"}\n' * 2000])
-def test_a_program_that_floods(monkeypatch, capsys, said):
+def test_a_program_that_floods(monkeypatch, said):
     """Found: the agent kept all of it in memory, until the deadline."""
 
     def program(agent):
@@ -193,8 +195,8 @@ def test_a_program_that_floods(monkeypatch, capsys, said):
 
     check = Check(monkeypatch, program)
     check.go_on()
-    assert "said too much" in capsys.readouterr().err
     check.finish()
+    assert "said too much" in check.recorder.notices[0]
     assert sum(len(text) for _, _, text in check.peers.told) < 1 << 23
 
 
@@ -207,15 +209,16 @@ def test_a_message_that_no_connection_between_agents_takes_is_lost(monkeypatch):
     check.finish()
 
 
-def test_a_program_that_hangs_is_ended_at_the_deadline(monkeypatch, capsys):
+def test_a_program_that_hangs_is_ended_at_the_deadline(monkeypatch):
     check = Check(monkeypatch, wait)
     deadline = check.it.deadline()
     assert deadline is not None and 30 < deadline - time.monotonic() <= 41
     check.it.tick(deadline - 0.1)
     assert not check.it.ready
     check.it.tick(deadline)
-    assert check.it.ready and check.ends_of_others() == [1, 2] and "took too long" in capsys.readouterr().err
+    assert check.it.ready and check.ends_of_others() == [1, 2]
     check.finish()
+    assert "took too long" in check.recorder.notices[0]
 
 
 def test_a_program_that_does_not_read_stops_nobody(monkeypatch):
@@ -248,7 +251,7 @@ def state(pid: int) -> bytes:
     return fields[0] if fields else b""
 
 
-def test_what_cannot_be_started_is_left_out(monkeypatch, capsys):
+def test_what_cannot_be_started_is_left_out(monkeypatch):
     """Found: the agent died of it, and the run with it."""
 
     def refuse(task):
@@ -257,5 +260,5 @@ def test_what_cannot_be_started_is_left_out(monkeypatch, capsys):
     monkeypatch.setattr(preparation, "start_program", refuse)
     check = Check(monkeypatch, wait)
     assert check.it.ready and check.ends_of_others() == [1, 2]
-    assert "could not be started" in capsys.readouterr().err
     check.finish()
+    assert "could not be started" in check.recorder.notices[0]
