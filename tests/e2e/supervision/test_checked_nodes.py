@@ -1,5 +1,5 @@
-"""Runs whose nodes are checked before their ranks start, in real processes: whatever happens to a check, the run goes on
-or ends in time, and nothing of the check is left.
+"""Runs whose nodes are checked before their ranks start, in real processes: whatever happens to a check, the run goes
+on or ends in time, and nothing of the check is left.
 
 What a node program can do to its agent: tests/unit/wings/checks/agent/test_preparation.py.
 """

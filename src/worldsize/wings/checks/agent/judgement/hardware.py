@@ -69,7 +69,7 @@ def _machine_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
     judged = [
         _name_fewer(nodes, less, _number("cores"), 1.0, lambda value: f"{value:g} cores"),
         _name_fewer(nodes, less, _number("memory_mib"), _MEMORY_SHARE, lambda value: f"{value / 1024:.0f} GiB"),
-        *(_name_fewer(nodes, less, _rate(layer), 1.0, _rate_text(name)) for layer, name in _LAYERS.items()),
+        *(_name_fewer(nodes, less, _rate(layer), 1.0, _rate_text(name)) for layer, name in _layers(nodes)),
     ]
     usual = [text for text in judged if text]
     if not usual:
@@ -110,6 +110,13 @@ def _positive(value: object) -> float | None:
     return (
         float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15 else None
     )
+
+
+def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
+    """The kinds of ports that ranks use: where there is InfiniBand or Omni-Path, Ethernet ports are for other things,
+    and some may have no cable."""
+    fast = [(layer, name) for layer, name in _LAYERS.items() if layer != "Ethernet"]
+    return fast if any(_rate(layer)(node) for layer, _ in fast for node in nodes) else list(_LAYERS.items())
 
 
 def _rate(layer: str) -> Callable[[CheckedNode], Any]:

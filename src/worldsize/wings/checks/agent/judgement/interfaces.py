@@ -83,12 +83,14 @@ def _different(
 def _slow(
     by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface], asked: Mapping[str, Any]
 ) -> Iterable[tuple[int, tuple[str, str, str]]]:
-    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead."""
+    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead. NCCL, other than
+    gloo, finds a faster interface by itself."""
     for rank, interface in known.items():
         node = by_rank[rank]
         if interface.mbps and interface.mbps <= _SLOW_MBPS and _gpus(node, asked) > 1 and not has_active_port(node):
-            faster = interface.faster[0] if interface.faster else ""
-            advice = f"set {_NCCL} and {_GLOO} to {faster}" if faster else "use faster nodes, or one"
+            if interface.faster and asked.get("backend") != "gloo":
+                continue
+            advice = f"set {_GLOO} to {interface.faster[0]}" if interface.faster else "use faster nodes, or one"
             yield rank, (WARNING, f"{interface.name}: {interface.mbps / 1000:g} Gb/s", _SLOW_HINT + advice)
 
 

@@ -72,8 +72,12 @@ def _complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
 def _kind_complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
     known = [each for each in seen if each.family]
     usual = _usual_family([each.family for each in known])
+    counts = {each.entries for each in known if each.family == usual}
     for each in known:
-        if usual and each.family != usual:
+        is_server = (
+            each.family in _LOCAL and usual not in _LOCAL and counts == {each.entries}
+        )  # whose disk others mount
+        if usual and each.family != usual and not is_server:
             yield Complaint(each.label, f"{key} is on {each.family} here, and on {usual} elsewhere", WARNING)
 
 

@@ -105,7 +105,9 @@ def _findings_of_own(
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
-    return asked.get("backend") in (None, "gloo") and asked.get("framework") in (None, "pytorch", "deepspeed")
+    """A job with GPUs that does not say its back end uses NCCL, most likely."""
+    backends = ("gloo",) if asked.get("gpus") else (None, "gloo")
+    return asked.get("backend") in backends and asked.get("framework") in (None, "pytorch", "deepspeed")
 
 
 def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:

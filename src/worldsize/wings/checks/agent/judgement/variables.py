@@ -44,6 +44,11 @@ OF_ONE_NODE = frozenset(
 )
 """Variables that are to differ, or that do no harm where they do: names of hosts and of files to write."""
 
+_OF_DEVICES = frozenset(
+    ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "NCCL_TOPO_FILE")
+)
+"""Variables that name a node's own devices: nodes may call them differently, so that only one that is missing counts."""
+
 _DISAGREEMENTS = frozenset(("NCCL_ALGO", "NCCL_PROTO"))
 """The variables by which NCCL's ranks disagree, even where a node does not set them."""
 
@@ -86,7 +91,8 @@ def _different(
     found: dict[int, list[tuple[bool, str]]] = {}
     has_fabric = any(map(has_active_port, nodes))
     for name in sorted({name for variables in known.values() for name in variables}):
-        difference = difference_of({rank: _compared(name, said) for rank, said in known.items()})
+        values = {rank: _compared(name, said) for rank, said in known.items()}
+        difference = difference_of(values) if name not in _OF_DEVICES or not all(values.values()) else None
         for rank in difference.others if difference else ():
             assert difference is not None
             bad = _may_use_nccl(asked) and _is_bad(name, difference.others[rank], difference.usual, has_fabric)
