@@ -183,3 +183,11 @@ def test_notices_are_what_a_person_should_know_worst_first():
         "n2: GPUs: 3 of 4 [gpu.count]",
         "n1: free space: 1 GB of 100 GB (remove old runs) [files.space]",
     ]
+
+
+def test_notices_of_many_nodes_are_few():
+    full = [CheckRow("n%d" % rank, "files.space", "free space", "none", BAD) for rank in range(64)]
+    assert notices_of(full) == ["n0, n1, n2 and 61 more: free space: none [files.space]"]
+    assert notices_of(full[:2]) == ["n0, n1: free space: none [files.space]"]
+    different = [row._replace(value=row.node) for row in full]
+    assert len(notices_of(different)) == 21 and notices_of(different)[-1].startswith("44 more")

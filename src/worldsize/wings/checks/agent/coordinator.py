@@ -19,6 +19,7 @@ from worldsize.wings.checks.agent.time_limits import TOLD_LATE
 Send: TypeAlias = "Callable[[int, Mapping[str, Any]], None]"
 
 PROBES = "probes"
+_MOST_NOTICES, _MOST_LABELS = 20, 4
 _STRANGE = (*PARSE_ERRORS, ArithmeticError, AssertionError)
 """What a judge may raise on an answer that nobody foresaw."""
 
@@ -166,14 +167,19 @@ class Coordinator:
 
 
 def notices_of(rows: Sequence[CheckRow]) -> list[str]:
-    """What a person should know before the ranks start: a line for each row that is bad or a warning, bad ones
-    first."""
-    found = [row for row in rows if row.verdict not in (OK, UNKNOWN)]
-    found.sort(key=lambda row: row.verdict != BAD)
-    return [notice_of(row) for row in found]
+    """What a person should know before the ranks start: a line for what is bad, then one for each warning; those that
+    say the same of several nodes are one, and of very many the first are told."""
+    nodes: dict[CheckRow, list[str]] = {}
+    for row in sorted(rows, key=lambda row: row.verdict != BAD):
+        if row.verdict not in (OK, UNKNOWN):
+            nodes.setdefault(row._replace(node=""), []).append(row.node)
+    lines = [_notice_of(row, [label for label in labels if label]) for row, labels in nodes.items()]
+    more = [f"{len(lines) - _MOST_NOTICES} more of the kind (attempt-N/check.json has all)"]
+    return lines if len(lines) <= _MOST_NOTICES else lines[:_MOST_NOTICES] + more
 
 
-def notice_of(row: CheckRow) -> str:
-    """A row as one line: `node2: the head's port: refused (a firewall?) [network.port]`."""
-    text = f"{row.node}: {row.what}: {row.value}" if row.node else f"{row.what}: {row.value}"
+def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
+    """A row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
+    where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"
+    text = ": ".join(word for word in (where, row.what, row.value) if word)
     return f"{text} ({row.hint}) [{row.id}]" if row.hint else f"{text} [{row.id}]"

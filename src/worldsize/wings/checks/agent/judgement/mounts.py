@@ -74,9 +74,8 @@ def _kind_complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
     usual = _usual_family([each.family for each in known])
     counts = {each.entries for each in known if each.family == usual}
     for each in known:
-        is_server = (
-            each.family in _LOCAL and usual not in _LOCAL and counts == {each.entries}
-        )  # whose disk others mount
+        # the server whose disk the others mount
+        is_server = each.family in _LOCAL and usual not in _LOCAL and counts == {each.entries}
         if usual and each.family != usual and not is_server:
             yield Complaint(each.label, f"{key} is on {each.family} here, and on {usual} elsewhere", WARNING)
 

@@ -47,7 +47,8 @@ OF_ONE_NODE = frozenset(
 _OF_DEVICES = frozenset(
     ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "NCCL_TOPO_FILE")
 )
-"""Variables that name a node's own devices: nodes may call them differently, so that only one that is missing counts."""
+"""Variables that name a node's own devices: nodes may call them differently, so that it counts only whether each node
+has it."""
 
 _DISAGREEMENTS = frozenset(("NCCL_ALGO", "NCCL_PROTO"))
 """The variables by which NCCL's ranks disagree, even where a node does not set them."""
