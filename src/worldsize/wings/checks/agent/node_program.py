@@ -167,7 +167,7 @@ class _NodeProgram:
 
     def _obey(self, message: Mapping[str, Any]) -> None:
         if "order" in message:
-            arguments = (str(message["stage"]), message["order"])
+            arguments = (str(message.get("stage")), message["order"])
             threading.Thread(target=self._measure, args=arguments, daemon=True).start()
 
     def _measure(self, stage: str, order: Mapping[str, Any]) -> None:

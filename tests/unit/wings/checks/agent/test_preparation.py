@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,14 +54,23 @@ class Recorder:
 class Check:
     """A preparation whose node program is `program`."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, program: Program, node_rank: int = 0, nodes: int = 3) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        program: Program | None,
+        node_rank: int = 0,
+        nodes: int = 3,
+        root: str = "/run",
+    ) -> None:
+        """Without a program, the real one, which looks at the space of `root`."""
         hosts = tuple(Host("n%d" % rank, 1) for rank in range(nodes))
         launch = SimpleNamespace(
             node=SimpleNamespace(node_rank=node_rank), world=SimpleNamespace(hosts=hosts), plan="plan", environ={}
         )
-        task = NodeTask(node_rank, tuple(host.name for host in hosts), "", "/run", 1, {}, {}, "cheap")
-        made = lambda task, agent: SimpleNamespace(run=lambda: program(agent))  # noqa: E731
-        monkeypatch.setattr(node_program, "_NodeProgram", made)
+        task = NodeTask(node_rank, tuple(host.name for host in hosts), "", root, 1, {}, {}, "cheap", ("files.space",))
+        if program is not None:
+            made = lambda task, agent: SimpleNamespace(run=lambda: program(agent))  # noqa: E731
+            monkeypatch.setattr(node_program, "_NodeProgram", made)
         monkeypatch.setattr(preparation, "_task", lambda launch, address: task)
         self.peers = RecordingPeers()
         self.recorder = Recorder()
@@ -80,6 +90,9 @@ class Check:
         left = self.it.stop()
         until(lambda: all(has_ended(pid) for pid in left))
         until(lambda: set(processes.children()) <= self.before)
+
+    def told(self) -> list[dict[str, Any]]:
+        return [json.loads(text) for _, _, text in self.peers.told]
 
     def ends_of_others(self) -> list[int]:
         return [rank for rank, _, text in self.peers.told if text == "end"]
@@ -185,7 +198,7 @@ def test_a_program_that_writes_rubbish(monkeypatch, rubbish):
     assert "no message" in check.recorder.notices[0]
 
 
-@pytest.mark.parametrize("said", [b"x" * (1 << 16), b'{"to": 1, "text": "again"}\n' * 2000])
+@pytest.mark.parametrize("said", [b"x" * (1 << 16), b'{"to": 1, "text": "%s"}\n' % (b"again" * 2000) * 10])
 def test_a_program_that_floods(monkeypatch, said):
     """Found: the agent kept all of it in memory, until the deadline."""
 
@@ -262,3 +275,35 @@ def test_what_cannot_be_started_is_left_out(monkeypatch):
     assert check.it.ready and check.ends_of_others() == [1, 2]
     check.finish()
     assert "could not be started" in check.recorder.notices[0]
+
+
+def probes_of(node_rank: int) -> str:
+    row = {"node": "n%d" % node_rank, "id": "files.space", "what": "space", "value": "none", "verdict": "bad"}
+    return json.dumps({"stage": "probes", "rows": [row], "facts": {}, "address": ""})
+
+
+def test_the_real_program_goes_on_whatever_other_nodes_say(monkeypatch, tmp_path):
+    """There is no directory for its record either, as when the run was removed."""
+    check = Check(monkeypatch, None, nodes=4, root=str(tmp_path))
+    for text in ("", "nonsense", "[1]", "7", "null", "[" * 5000, '{"order": 1}', '{"end": true}', '{"rows": 3}'):
+        check.peers.listeners["check"](1, text)
+    check.peers.listeners["check"](1, probes_of(1))
+    check.peers.listeners["check"](2, '{"stage": "probes", "rows": 7}')
+    check.peers.listeners["check"](3, '{"gone": ["it", "died"]}')
+    check.go_on()
+    check.finish()
+    assert check.ends_of_others() == [1, 2, 3]
+    assert check.recorder.notices == ["n1: space: none [files.space]"]
+
+
+def test_the_real_program_of_a_member_reports_and_waits_for_the_head(monkeypatch, tmp_path):
+    check = Check(monkeypatch, None, node_rank=1, root=str(tmp_path))
+    for text in ("nonsense", '{"stage": "no such stage", "order": {}}', '{"order": {}}'):
+        check.peers.listeners["check"](0, text)
+    until(lambda: select.select([check.it], [], [], 0.05)[0] and not check.it.acknowledge() and len(check.told()) > 2)
+    check.peers.listeners["check"](0, "end")
+    check.finish()
+    probes, answer, other = check.told()
+    assert probes["stage"] == "probes" and "files.space" in [row["id"] for row in probes["rows"]]
+    assert {answer["stage"], other["stage"]} == {"no such stage", "None"}
+    assert "ModuleNotFoundError" in answer["answer"]["error"]
