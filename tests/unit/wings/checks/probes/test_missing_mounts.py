@@ -72,10 +72,10 @@ def rows_of(seen: dict[str, Any]) -> Any:
 
 
 def test_several_paths_of_a_node_are_one_row() -> None:
-    (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY, "d": EMPTY, "e": FULL})
+    (row,) = rows_of({"a": OTHER, **dict.fromkeys("bcdf", EMPTY), "e": FULL})
     assert row.verdict == BAD
     assert row.value.startswith("b is empty here")
-    assert row.value.endswith("; and 1 more")
+    assert row.value.endswith("; 1 more")
     (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY})
     assert "more" not in row.value
 

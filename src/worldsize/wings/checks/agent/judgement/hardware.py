@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import value_text
+from worldsize.wings.checks.agent.judgement.numbers import positive_of
 from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
 
 _MEMORY_SHARE = 0.95
@@ -103,13 +104,7 @@ def _name_fewer(
 
 
 def _number(name: str) -> Callable[[CheckedNode], Any]:
-    return lambda node: _positive(node.facts.get(name))
-
-
-def _positive(value: object) -> float | None:
-    return (
-        float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15 else None
-    )
+    return lambda node: positive_of(node.facts.get(name))
 
 
 def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
@@ -127,7 +122,7 @@ def _rate(layer: str) -> Callable[[CheckedNode], Any]:
         if not isinstance(ports, (list, tuple)):
             return None
         active = [port for port in ports if isinstance(port, dict) and port.get("state") == "ACTIVE"]
-        return sum(_positive(port.get("rate_gbps")) or 0.0 for port in active if port.get("layer") == layer)
+        return sum(positive_of(port.get("rate_gbps")) or 0.0 for port in active if port.get("layer") == layer)
 
     return value_of
 
