@@ -51,6 +51,17 @@ def test_a_slow_clock_is_bad_below_two_fifths_and_a_warning_below_half(clock, ve
     assert (row.node, row.verdict) == ("" if verdict == OK else "node2", verdict)
 
 
+def test_figures_of_a_stopped_node_that_were_recorded_on_slurm():
+    """Stopped for 80 of 100 ms, by a busy machine less; of the others' counters, the one that was most wrong."""
+    computes = {
+        0: {"kernel": "md5", "rate": 418.5e6, "running": 587.4e6, "waited": 0.801, "throttled": 0.0, "stopped": 0.057},
+        1: {"kernel": "md5", "rate": 567.0e6, "running": 631.5e6, "waited": 0.825, "throttled": 0.0, "stopped": 0.018},
+        2: {"kernel": "md5", "rate": 297.9e6, "running": 633.3e6, "waited": 0.727, "throttled": 0.0, "stopped": 0.145},
+        3: {"kernel": "md5", "rate": 606.3e6, "running": 631.7e6, "waited": 0.821, "throttled": 0.0, "stopped": 0.007},
+    }
+    assert verdicts(cluster_of(4, computes)) == [("node2", WARNING)]
+
+
 def test_processors_of_another_model_are_a_warning():
     facts = {rank: {"cpu_model": "Old" if rank == 1 else "New"} for rank in range(4)}
     row = only_row(cluster_of(4, {1: compute(clock=0.3)}, facts=facts))

@@ -19,7 +19,7 @@ from worldsize.wings.checks.script.rules.loaders import workers_of
 _NOTHING: dict[str, Any] = {"modules": [], "workers": None, "backend": None, "hosts": []}
 
 
-def script_facts(request: ScriptRequest, clock: Callable[[], float] = time.monotonic) -> dict[str, Any]:
+def script_facts(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> dict[str, Any]:
     """modules: top-level modules of others that the script imports whatever happens; workers: of a loader, at most;
     backend: of its process group; hosts: "host:port". What is not known is None, or missing from the lists."""
     program = read_program(request, clock)

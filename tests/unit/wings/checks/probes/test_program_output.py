@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from driver import wait_for
 
 from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
 
@@ -60,6 +62,20 @@ def test_program_that_is_not_there() -> None:
         run_program(["/none"], {}, "/", 1.0)
     with pytest.raises(OSError):
         run_program([sys.executable], {}, "/none", 1.0)
+
+
+def test_program_ends_with_the_probe_that_started_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    probe = os.fork()
+    if probe == 0:
+        try:
+            run("echo $$ > %s.new; mv %s.new %s; exec sleep 77" % (pids, pids, pids), limit=60.0)
+        finally:
+            os._exit(1)
+    wait_for(pids.exists)
+    os.kill(probe, signal.SIGKILL)
+    os.waitpid(probe, 0)
+    assert_gone(pids)
 
 
 def assert_gone(pids: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from script_bundles import Script, parametrized, scripts
 
 from worldsize.wings.checks.script.findings import script_findings
@@ -19,6 +20,24 @@ def test_a_wrong_script_is_found_with_its_line(script: Script, tmp_path: Path) -
     assert script.expected(), "the script says what is wrong with it"
     assert sorted((each.id, each.file, each.line, each.verdict) for each in found) == script.expected()
     assert all(each.what and each.hint for each in found)
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [(None, "warning"), ("", "warning"), ("PyTorch", "bad"), ("jax", "bad")])
+def test_who_asks_for_a_distribution_means_one_training(kind: str, verdict: str, tmp_path: Path) -> None:
+    request = scripts("wrong")[0].write(tmp_path)._replace(distribution=kind)
+    assert [each.verdict for each in script_findings(request)] == [verdict]
+
+
+@pytest.mark.parametrize("code", ["", None, "/none"])
+def test_a_request_without_code_has_no_findings(code: str, tmp_path: Path) -> None:
+    assert script_findings(scripts("wrong")[0].write(tmp_path)._replace(code_dir=code)) == []
+
+
+def test_virtual_nodes_may_meet_at_the_loopback_address(tmp_path: Path) -> None:
+    script = next(each for each in scripts("wrong") if each.name == "the loopback address as an argument")
+    request = script.write(tmp_path)
+    assert [each.id for each in script_findings(request, still)] == ["script.address"]
+    assert script_findings(request._replace(virtual=True), still) == []
 
 
 def test_there_are_many_of_every_kind() -> None:

@@ -20,6 +20,9 @@ WHAT = "computing"
 SLOW, VERY_SLOW = 0.5, 0.4
 """Of the median of the others, in both rounds. Turbo clocks and a busy second thread of a core stay above it."""
 
+SLOW_IF_KEPT = 0.7
+"""The same where it is known that the node's threads were kept from running: no noise looks like that twice."""
+
 BUSY, QUIET = 0.5, 0.2
 """The share of the time in which others have a node's cores, where that is worth a word; and that of most other nodes
 then: where all are busy, nothing is said."""
@@ -100,7 +103,8 @@ def _paces(known: Sequence[CheckedNode]) -> list[_Pace]:
 
 def _row(pace: _Pace, count: int) -> list[CheckRow]:
     lost = min(each.lost for each in pace.rounds)
-    if pace.ratio < SLOW and (count > 2 or lost >= SLOW):
+    slow = SLOW_IF_KEPT if lost >= REAL_LOSS else SLOW
+    if pace.ratio < slow and (count > 2 or lost >= SLOW):
         return [CheckRow(pace.node.label, ID, WHAT, _slow_value(pace, lost), _slow_verdict(pace, count), _hint(pace))]
     waited = min(each.waited for each in pace.rounds)
     if waited >= BUSY and pace.others < QUIET:

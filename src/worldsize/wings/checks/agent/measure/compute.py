@@ -20,7 +20,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.measure.throttling import statistics_files, throttled_seconds
 
 MAX_THREADS = 4
-SECONDS = 0.6
+SECONDS = 0.8
 BUFFER_BYTES = 2 << 20
 """3 ms of work between two looks at the clock, for which threads need the interpreter's lock: it is free then."""
 

@@ -21,7 +21,7 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING
 
 _ID, _WHAT = "files.inputs", "the job's files"
-_MOST_PATHS, _MOST_ENTRIES, _MOST_SAID, _LONGEST = 500, 100, 3, 200
+_MOST_PATHS, _MOST_ENTRIES, _MOST_SAID, _LONGEST = 200, 100, 3, 200
 OUTPUT = "output"
 """How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
 

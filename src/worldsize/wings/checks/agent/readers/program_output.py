@@ -11,8 +11,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from worldsize.agent.posix.processes import signal_group
+from worldsize.agent.posix.processes import end_with_parent, signal_group
 from worldsize.common.named_tuple import NamedTuple
 
 _CHUNK = 65536
@@ -41,13 +42,14 @@ def run_program(
     clock: Callable[[], float] = time.monotonic,
 ) -> ProgramEnd:
     """Start a program by its path, in a process group of its own, and wait for its end `limit` seconds at most. Nothing
-    of the group is left. Raises OSError where it cannot be started.
+    of the group is left; the program also ends with the thread that calls this. Raises OSError where it cannot be
+    started.
 
     A child that the program leaves behind may hold its output open, so the program's end counts and not the output's.
     """
     process = subprocess.Popen(
         list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=directory,
-        env=dict(environ), start_new_session=True,
+        env=dict(environ), start_new_session=True, preexec_fn=partial(end_with_parent, signal.SIGKILL),
     )  # fmt: skip
     assert process.stdout is not None
     try:

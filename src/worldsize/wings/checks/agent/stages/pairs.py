@@ -15,7 +15,7 @@ from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 
 LIMIT = 45.0
-"""Most of it is for the GPUs of nodes whose environment loads slowly; without GPUs a round takes 1.2 s."""
+"""Most of it is for the GPUs of nodes whose environment loads slowly; without GPUs a round takes 1.4 s."""
 
 GPU_SECONDS, TOGETHER = 40, 25
 SIZE = 8192

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import time
 from collections.abc import Callable, Iterable
 
 from worldsize.wings.checks.script.reading.calls import text
@@ -103,14 +102,23 @@ def processes_of_torchrun(command: ScriptCommand) -> int | None:
     return int(value) if value.isdigit() and 0 < int(value[:6]) == int(value) else None
 
 
-def read_program(request: ScriptRequest, clock: Callable[[], float] = time.monotonic) -> Program | None:
+def read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program | None:
     """The script that a command starts; None where there is none that could be read within the bounds."""
+    try:
+        return _read_program(request, clock)
+    except Exception:  # noqa: BLE001  whatever a source holds, a check goes on without knowing the script
+        return None
+
+
+def _read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program | None:
     began = clock()
     command = script_command(request.argv)
-    if command is None or not os.path.isdir(request.code_dir):
+    if command is None or not request.code_dir or not os.path.isdir(request.code_dir):
         return None
     sources = read_sources(request.code_dir, command, clock)
     if not sources.complete:
         return None
     index = Index(sources.modules, lambda: clock() > began + MOST_SECONDS)
+    kind, launcher = (request.distribution or "none").lower(), (request.launcher or "").lower()
+    request = request._replace(distribution=kind, launcher=launcher)
     return Program(request, command, sources, index) if index.complete else None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from worldsize.wings.checks.agent.rows import BAD, WARNING
-from worldsize.wings.checks.script.reading.calls import argument
+from worldsize.wings.checks.script.reading.calls import argument, literal
 from worldsize.wings.checks.script.reading.program import ALONE, Program
 from worldsize.wings.checks.script.reading.words import plain_words
 from worldsize.wings.checks.script.request import ScriptFinding
@@ -146,9 +146,20 @@ def _tests_on_the_way(program: Program, call: ast.AST) -> list[ast.AST]:
     return tests
 
 
+def _chooses_mode(node: ast.AST) -> bool:
+    """Whether this is a comparison such as `args.task == "train"`."""
+    if not isinstance(node, ast.Compare):
+        return False
+    texts = [str(literal(part)) for part in (node.left, *node.comparators) if isinstance(part, ast.Constant)]
+    options = [part for part in (node.left, *node.comparators) if isinstance(part, ast.Attribute)]
+    return bool(options) and any(map(_MODE_WORD.search, texts))
+
+
 def _undecided(program: Program, test: ast.AST) -> bool:
     """Whether a test asks what the script is to do, and the command does not say."""
     for node in ast.walk(test):
+        if _chooses_mode(node):
+            return True
         option = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _NAMESPACES
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if (option or name.isupper() or name == "mode") and _MODE_WORD.search(name):

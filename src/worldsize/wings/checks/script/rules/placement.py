@@ -21,7 +21,7 @@ _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
     """A rank of the whole run as the number of a GPU: nodes count theirs from 0."""
     gpus = program.request.gpus_per_node
-    if program.request.nodes < 2 or not _may_have_too_few(program):
+    if program.nodes < 2 or not _may_have_too_few(program):
         return
     for node, number in _chosen_devices(program):
         if not program.flow.is_reached(node) or not is_global_rank(program, number) or _is_chosen(program, node):
