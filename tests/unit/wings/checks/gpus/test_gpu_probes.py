@@ -185,7 +185,7 @@ def test_another_program_is_named_with_its_memory(tmp_path: Path) -> None:
     row = memory(context, several(1, processes=process_xml(4711), free="5000 MiB"))
     assert (row.verdict, row.value) == (BAD, "GPU 0: pid 4711 (python3)")
     row = memory(context, several(8, processes="".join(process_xml(pid) for pid in range(90, 99))))
-    assert row.value.endswith("6 more; and 5 more")
+    assert row.value.endswith("6 more; 5 more")
     assert len(row.value) < 250
 
 

@@ -128,6 +128,11 @@ def test_back_end_mpi(tmp_path: Path) -> None:
     assert len(result_of(node(tmp_path), WHOLE).rows) == 1
 
 
+def code_of(tmp_path: Path) -> Path:
+    """The directory of the run's code."""
+    return Path(node(tmp_path).run_dir, "code")
+
+
 def own_python(tmp_path: Path, *modules: str, **asked: Any) -> Any:
     """The result of a real trial with this test's Python."""
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -135,8 +140,7 @@ def own_python(tmp_path: Path, *modules: str, **asked: Any) -> Any:
 
 
 def test_real_imports(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     (code / "loud.py").write_text("import sys\nprint('x' * 100000)\nprint('{', file=sys.stderr)\n")
     (code / "broken.py").write_text("import nowhere_at_all\n")
     (code / "exits.py").write_text("import sys\nsys.stdout = None\nsys.exit('bye')\n")
@@ -150,39 +154,35 @@ def test_real_imports(tmp_path: Path) -> None:
 
 
 def test_real_import_that_ends_python(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "crash.py").write_text("import os\nprint('last words', flush=True)\nos.kill(os.getpid(), 11)\n")
+    (code_of(tmp_path) / "crash.py").write_text(
+        "import os\nprint('last words', flush=True)\nos.kill(os.getpid(), 11)\n"
+    )
     found = row(own_python(tmp_path, "json", "crash", "os"), "python.imports")
     assert (found.verdict, found.value) == (BAD, "import crash ended Python: SIGSEGV (last words)")
 
 
 def test_real_import_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "LIMIT", 0.5)
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "slow.py").write_text("import time\ntime.sleep(99)\n")
+    (code_of(tmp_path) / "slow.py").write_text("import time\ntime.sleep(99)\n")
     assert row(own_python(tmp_path, "slow"), "python.imports").verdict == UNKNOWN
 
 
 def test_names_of_the_standard_library_in_the_code(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     (code / "json.py").write_text("raise SystemExit('not that one')\n")
     (code / "parses.py").write_text("import sys\nassert sys.argv[1:] == []\n")
     assert row(own_python(tmp_path, "parses"), "python.imports").verdict == OK
 
 
 def test_threads_that_an_import_starts_are_not_waited_for(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "thread.py").write_text("import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()\n")
+    (code_of(tmp_path) / "thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()\n"
+    )
     assert row(own_python(tmp_path, "thread"), "python.imports").verdict == OK
 
 
 def test_own_torch_stands_for_torch(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     classes = "class version:\n    cuda = None\nclass distributed:\n    is_mpi_available = lambda: True\n"
     (code / "torch.py").write_text("__version__ = '9.9'\n" + classes)
     result = own_python(tmp_path, framework="pytorch", backend="mpi")

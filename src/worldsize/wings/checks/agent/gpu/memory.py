@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.row_texts import first_few
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LEAST_UNEXPLAINED_MIB, NOT_JOBS
 
@@ -41,7 +41,7 @@ def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
         most = max((gpu.used_mib or 0 for gpu in known), default=0)
         return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
     verdict = BAD if any(use.share > _FULL for use in uses) else WARNING
-    value = first_few([use.words for use in uses])
+    value = joined([use.words for use in uses])
     return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
 
 
@@ -68,7 +68,7 @@ def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
         f"pid {job.pid}{f' ({job.name})' if job.name else ''}{'' if job.mib is None else f' {job.mib} MiB'}"
         for job in jobs
     ]
-    return f"GPU {gpu.number}: {first_few(words, separator=', ')}"
+    return f"GPU {gpu.number}: {joined(words, separator=', ')}"
 
 
 def _unexplained(gpu: Gpu) -> int:

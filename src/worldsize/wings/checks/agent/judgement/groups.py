@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import VERDICTS, CheckRow
 
 NOT_SET = ""
@@ -64,7 +65,7 @@ def finding_rows(
 
 def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) -> CheckRow:
     found.sort(key=lambda finding: -VERDICTS.index(finding.verdict))
-    return CheckRow(node.label, id, what, joined([each.words for each in found]), found[0].verdict, found[0].hint)
+    return CheckRow(node.label, id, what, joined([each.words for each in found], 4), found[0].verdict, found[0].hint)
 
 
 def value_text(value: Any) -> str:
@@ -77,14 +78,6 @@ def value_text(value: Any) -> str:
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """The value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
-
-
-def joined(texts: Sequence[str], most: int = 4, separator: str = "; ") -> str:
-    """The texts in one line; of more than `most` the first, and how many there are besides."""
-    shown = list(texts[:most])
-    if len(texts) > most:
-        shown.append(f"{len(texts) - most} more")
-    return separator.join(shown)
 
 
 def has_active_port(node: CheckedNode) -> bool:

@@ -15,9 +15,9 @@ from worldsize.wings.checks.agent.judgement.groups import (
     finding_rows,
     has_active_port,
     holders_text,
-    joined,
 )
 from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 
 ID = "network.interface"
@@ -47,7 +47,7 @@ def interface_rows(
 def _same(known: Mapping[int, Interface]) -> list[CheckRow]:
     if not known:
         return []
-    names = joined(sorted({interface.name for interface in known.values()}), separator=", ")
+    names = joined(sorted({interface.name for interface in known.values()}), 4, ", ")
     words = _words(next(iter(known.values())))
     return [CheckRow("", ID, _WHAT, f"{len(known)} nodes: {names}, {words}", OK)]
 

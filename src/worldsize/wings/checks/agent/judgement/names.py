@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.judgement.groups import Finding, finding_rows, joined
+from worldsize.wings.checks.agent.judgement.groups import Finding, finding_rows
 from worldsize.wings.checks.agent.judgement.reach_answers import NameResult, ReachAnswer
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "network.names"

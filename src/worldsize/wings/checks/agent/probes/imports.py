@@ -15,7 +15,7 @@ from worldsize.wings.checks.agent.readers.asked_values import asked_number, aske
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
-from worldsize.wings.checks.agent.readers.row_texts import error_words, first_few, safe_text
+from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 LIMIT = 55.0
@@ -67,7 +67,7 @@ def _imports_row(context: NodeContext, trial: ImportTrial) -> CheckRow:
     if not found:
         return context.row(_ID, _WHAT, _summary(trial, len(_modules(context))), OK)
     found.sort(key=lambda each: -VERDICTS.index(each[1]))
-    return context.row(_ID, _WHAT, first_few([value for value, _, _ in found]), found[0][1], found[0][2])
+    return context.row(_ID, _WHAT, joined([value for value, _, _ in found]), found[0][1], found[0][2])
 
 
 def _judged(failed: FailedImport) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
-from worldsize.wings.checks.agent.readers.row_texts import error_words, first_few
+from worldsize.wings.checks.agent.readers.row_texts import error_words, joined
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
 from worldsize.wings.checks.agent.rows import OK, WARNING
 
@@ -69,7 +69,7 @@ def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) ->
     if not failed:
         return ProbeResult((context.row(_ID, _WHAT, _reached(known), OK),))
     said = [_complaint(host, target, answers[target]) for host, target in failed.items()]
-    return ProbeResult((context.row(_ID, _WHAT, first_few(said), WARNING, _HINT),))
+    return ProbeResult((context.row(_ID, _WHAT, joined(said), WARNING, _HINT),))
 
 
 def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
@@ -149,4 +149,4 @@ def _complaint(host: str, target: Target, why: str) -> str:
 def _reached(known: Mapping[str, Target]) -> str:
     proxies = sorted({target.text() for target in known.values() if target.is_proxy})
     through = f" through the proxy {', '.join(proxies)}" if proxies else ""
-    return f"{first_few(list(known), separator=', ')} can be reached{through}"
+    return f"{joined(list(known), separator=', ')} can be reached{through}"

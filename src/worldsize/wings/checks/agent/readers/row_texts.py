@@ -14,10 +14,10 @@ from worldsize.trust.secrets import mask_text
 _LONGEST = 300
 
 
-def first_few(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
-    """The first of the texts, and how many more there are: "a; b; and 3 more"."""
-    more = len(texts) - most
-    return separator.join(texts[:most]) + (f"{separator}and {more} more" if more > 0 else "")
+def joined(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
+    """The texts in one line; of more than `most` the first, and how many there are besides: "a; b; c; 2 more"."""
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return separator.join([*texts[:most], *more])
 
 
 def safe_text(text: str, most: int = _LONGEST) -> str:
