@@ -43,6 +43,17 @@ def test_what_does_not_end_is_ended_with_all_that_it_has_started():
     assert _ends(child)
 
 
+def test_a_child_that_holds_the_output_is_not_waited_for():
+    text = "import subprocess\nsay(child=subprocess.Popen(['sleep', '30'], start_new_session=True).pid)\nos._exit(0)"
+    program = started(text)
+    child = program.wait_for("child", soon())
+    began = time.monotonic()
+    report = program.stop()
+    os.kill(child, 9)
+    assert report["child"] == child
+    assert time.monotonic() - began < 10
+
+
 def _ends(pid):
     """A killed process may be a zombie of another parent for a moment."""
     deadline = soon()

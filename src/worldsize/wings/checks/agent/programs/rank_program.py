@@ -25,6 +25,8 @@ MAX_LINE = 64 << 10
 MAX_OUTPUT = 1 << 20
 MAX_ERROR = 300
 _LAST_WORDS = 4096
+_MOMENT = 1.0
+"""Seconds for what takes milliseconds."""
 
 
 class RankProgram:
@@ -47,7 +49,8 @@ class RankProgram:
             cwd="/",
             start_new_session=True,
         )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def wait_for(self, key: str, deadline: float) -> Any:
         """What it reports under this key; None where it ends, or the time is over, before."""
@@ -76,8 +79,10 @@ class RankProgram:
         status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
         code = killed_code(self._process)
-        for each in (self._process.stdin, self._process.stdout):
-            _close(each)
+        _close(self._process.stdin)
+        self._reader.join(_MOMENT)
+        if not self._reader.is_alive():  # else something that it has started holds the output, and closing would wait
+            _close(self._process.stdout)
         report = dict(self.report)
         if code is None:
             report["error"] = "it hangs in the kernel, and cannot be ended: look at the node's GPUs and file systems"
@@ -93,7 +98,7 @@ class RankProgram:
     def _status(self) -> int | None:
         """How it has ended; None where it has not. One that has closed its output has a moment to end."""
         try:
-            return self._process.wait(1.0 if self._ended else 0.0)
+            return self._process.wait(_MOMENT if self._ended else 0.0)
         except subprocess.TimeoutExpired:
             return None
 
