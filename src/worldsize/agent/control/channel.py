@@ -4,9 +4,10 @@ Files are the record of a run, and no signals: a shared file system shows what i
 first line of each side is its nonce. The head sends its own first; the member's comes with all that it had to say. All
 other lines are one JSON object each, sealed (agent/control/message_proof.py), `kind` first:
 
-member → head   hello {node_rank, host: [name, cores, address, ports]} · ready · ended {ranks} ·
-                verdict {why, failure} · idle · done · ping
-head → member   welcome · start {hosts} · go · order {text} · verdict {why, failure} · end {verdict} · ping
+member → head   hello {node_rank, host: [name, cores, address, ports]} · ready {parts} · told {topic, text} ·
+                ended {ranks} · verdict {why, failure} · idle · done · ping
+head → member   welcome · start {hosts} · go {parts} · told {topic, text} · verdict {why, failure} ·
+                end {verdict} · ping
 
 Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` interprets them.
 """

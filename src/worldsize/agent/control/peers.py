@@ -48,8 +48,8 @@ class HeadPeers(Peers):
         self._address = endpoint_text(endpoint)
         self._endpoint = endpoint
         self._hosts: tuple[Host, ...] | None = None
-        self._ready: set[int] = set()
-        self._going = False
+        self._ready: dict[int, int] = {}
+        self._going = 0
         self._done: set[int] = set()
         self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
@@ -62,11 +62,12 @@ class HeadPeers(Peers):
             self._remove_socket()
         return self._hosts
 
-    def report_ready(self) -> bool:
-        if not self._going and len(self._ready) == self._nodes - 1:
-            self._going = True
-            self._channel.send("go")
-        return self._going
+    def report_ready(self, parts: int) -> bool:
+        others = [self._ready.get(node_rank, 0) for node_rank in range(1, self._nodes)]
+        if self._going < parts and min(others, default=parts) >= parts:
+            self._going = parts
+            self._channel.send("go", parts=parts)
+        return self._going >= parts
 
     def take_verdicts(self) -> list[PeerVerdict]:
         heard = [self._handle_message(node_rank, message) for node_rank, message in self._channel.take()]
@@ -80,7 +81,7 @@ class HeadPeers(Peers):
             self.check_standstill = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
         elif kind == "ready":
-            self._ready.add(node_rank)
+            self._ready[node_rank] = message["parts"]
         elif kind == "ended":
             self.report_ended(message["ranks"])
         elif kind == "told":
@@ -165,8 +166,8 @@ class MemberPeers(Peers):
         self._address = endpoint_text(endpoint)
         self._channel = MemberChannel(endpoint, rendezvous.token, selector, clock)
         self._hosts: tuple[Host, ...] | None = None
-        self._ready = False
-        self._going = False
+        self._ready = 0
+        self._going = 0
         self._ended = False
         self._head_gone = False
         self._refusals = 0
@@ -188,11 +189,11 @@ class MemberPeers(Peers):
             self._connect()
         return self._hosts
 
-    def report_ready(self) -> bool:
-        if not self._ready:
-            self._ready = True
-            self._channel.send("ready")
-        return self._going
+    def report_ready(self, parts: int) -> bool:
+        if self._ready < parts:
+            self._ready = parts
+            self._channel.send("ready", parts=parts)
+        return self._going >= parts
 
     def _connect(self) -> None:
         try:
@@ -218,7 +219,7 @@ class MemberPeers(Peers):
         if kind == "start":
             self._hosts = tuple(map(Host.of, message["hosts"]))
         elif kind == "go":
-            self._going = True
+            self._going = message["parts"]
         elif kind == "ping":
             self.check_standstill = self.check_standstill or message["watch"]
         elif kind == "told":

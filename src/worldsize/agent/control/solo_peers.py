@@ -66,8 +66,8 @@ class Peers:
         """Every node's host, in order, once all nodes have joined and the head has sent the list; None before."""
         return (self._own,)
 
-    def report_ready(self) -> bool:
-        """Report that this node is ready for its ranks; return whether all nodes are."""
+    def report_ready(self, parts: int) -> bool:
+        """Report that this node is done with so many parts of its preparation; return whether all nodes are."""
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:

@@ -1,5 +1,5 @@
 """What a node does before its ranks start: it gets its own disk ready, and is checked. Each preparation is a wing's,
-found by its name; they follow one another."""
+found by its name. They follow one another: the next one begins once all nodes are done with the one before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worldsize.state.records import Failure
 
 class NodePreparation(Protocol):
     """A preparation under way, for a selector: `acknowledge` is to be called whenever it is readable. It is over once
-    it is `ready`, or `failure` says why it never will be."""
+    it is `ready`, or `failure` says why it never will be. One that is `ready` from the start is never readable."""
 
     failure: Failure | None
     ready: bool
@@ -38,7 +38,7 @@ class NodePreparation(Protocol):
         """Return the plan and the environment as they are on this node, once it is ready."""
 
     def stop(self) -> Iterable[int]:
-        """End what is under way, without waiting for it; return the processes that may be left for a while."""
+        """End what is left of it, ready or not, without waiting; return the processes that may stay for a while."""
 
     def close(self) -> None:
         """Leave nothing behind, or only what others still need."""
@@ -65,46 +65,56 @@ class NodePreparations:
 
     launch   what the ranks are to be started from, as the preparations that are over have left it
     failure  why a preparation cannot be done, or None
-    ready    whether all are done
+    ready    whether all are done, on all nodes
     part     what is due by the clock
     """
 
     def __init__(
-        self, launch: NodeLaunch, peers: Peers, selector: selectors.BaseSelector, recorder: NodeRecorder
+        self,
+        launch: NodeLaunch,
+        peers: Peers,
+        selector: selectors.BaseSelector,
+        recorder: NodeRecorder,
+        spared: set[int],
     ) -> None:
+        """`spared`: gets the processes that may be left for a while, because they wait for a dead file server."""
         self.launch = launch
         self.failure: Failure | None = None
+        self.ready = False
         self._peers = peers
         self._selector = selector
         self._recorder = recorder
+        self._spared = spared
         self._due = [kind for kind in _KINDS if kind.applies(launch.plan)]
         self._begun: list[NodePreparation] = []
         self._current: NodePreparation | None = None
+        self._registered: int | None = None
         self.part = Part(self._deadline, self._tick)
-
-    @property
-    def ready(self) -> bool:
-        return not self._due and self._current is None
 
     def advance(self) -> None:
         """Begin what is due, and finish what is ready. ConfigError where this installation cannot do it."""
         while not self.ready:
-            if self._current is None:
-                self._begin(self._due.pop(0))
-            assert self._current is not None
-            self.failure = self._current.failure
-            if not self._current.ready:
+            if self._current is not None:
+                self.failure = self._current.failure
+                if not self._current.ready:
+                    return
+                plan, environ = self._current.finish(self._recorder)
+                self.launch = self.launch._replace(plan=plan, environ=environ)
+                self._end_current()
+            if self._begun and not self._peers.report_ready(len(self._begun)):
                 return
-            self._selector.unregister(self._current)
-            plan, environ = self._current.finish(self._recorder)
-            self.launch = self.launch._replace(plan=plan, environ=environ)
-            self._current = None
+            if self._due:
+                self._begin(self._due.pop(0))
+            else:
+                self.ready = True
 
     def _begin(self, kind: _Kind) -> None:
         made: NodePreparation = load_module(kind.module, kind.what).Preparation(self.launch, self._peers)
         self._begun.append(made)
         self._current = made
-        self._selector.register(made, selectors.EVENT_READ, made.acknowledge)
+        if not made.ready:
+            self._selector.register(made, selectors.EVENT_READ, made.acknowledge)
+            self._registered = made.fileno()
 
     def _deadline(self) -> float | None:
         return self._current.deadline() if self._current is not None else None
@@ -113,14 +123,19 @@ class NodePreparations:
         if self._current is not None:
             self._current.tick(now)
 
-    def stop(self) -> list[int]:
-        """End what is under way; return the processes that may be left of it for a while."""
+    def stop(self) -> None:
+        """End what is under way."""
         self._due = []
-        if self._current is None:
-            return []
-        self._selector.unregister(self._current)
-        left, self._current = list(self._current.stop()), None
-        return left
+        if self._current is not None:
+            self._end_current()
+
+    def _end_current(self) -> None:
+        assert self._current is not None
+        if self._registered is not None:
+            self._selector.unregister(self._registered)
+            self._registered = None
+        self._spared.update(self._current.stop())
+        self._current = None
 
     def close(self) -> None:
         for each in self._begun:

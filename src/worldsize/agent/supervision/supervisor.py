@@ -142,7 +142,7 @@ class Supervisor:
             return
         if self.end.verdict is not None:
             if self._preparations is not None:
-                self._ranks.spared.update(self._preparations.stop())
+                self._preparations.stop()
             return
         hosts = self._peers.gather_hosts()
         if hosts is None:
@@ -158,11 +158,13 @@ class Supervisor:
 
             self._joining.at = None
             launch = NodeLaunch(self.plan, world, self.node, self.paths, self.environ)
-            self._preparations = NodePreparations(launch, self._peers, self._selector, self._recorder)
+            self._preparations = NodePreparations(
+                launch, self._peers, self._selector, self._recorder, self._ranks.spared
+            )
             self._parts.append(self._preparations.part)
         self._preparations.advance()
         self.end.decide_failure(self._preparations.failure, time.monotonic())
-        return self._preparations.ready and self._peers.report_ready()
+        return self._preparations.ready
 
     def _launch(self, world: RendezvousResult) -> None:
         self._launched = True

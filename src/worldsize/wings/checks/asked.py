@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _PYTHON = re.compile(r"(?:[\w./+~-]*/)?python[0-9.]*")
 _STARTERS = re.compile(r"(?:[\w./+~-]*/)?(torchrun|accelerate|deepspeed|horovodrun)")
+_CHANGES = re.compile(
+    r"source|\.|eval|export|PATH=.*|module|ml|spack|conda|mamba|micromamba|pixi|uv|poetry|pipenv|hatch|nix|guix"
+    r"|(.*/)?(activate|docker|podman|apptainer|singularity|shifter|ch-run|enroot|sarus|chroot|sudo|ssh)"
+)
+"""Words of a command after which the same word may mean another Python."""
+
 _TRANSPORT = ("NCCL_", "UCX_", "OMPI_", "FI_", "PSM2_", "GLOO_", "RDMAV_", "SHARP_")
 """How the names of variables begin by which libraries choose how nodes talk to each other."""
 
@@ -62,8 +68,11 @@ def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:
 
 
 def program_of(command: str) -> str | None:
-    """The Python that a command executes: "python" for what finds it on the PATH; None where it names none."""
+    """The Python that a command executes: "python" for what finds it on the PATH; None where it names none,
+    or where something before it, as `source env/bin/activate`, decides which one that is."""
     for word in re.split(r"[\s;&|()'\"]+", command):
+        if _CHANGES.fullmatch(word):
+            return None
         if _PYTHON.fullmatch(word):
             return word
         starter = _STARTERS.fullmatch(word)

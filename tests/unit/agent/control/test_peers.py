@@ -96,6 +96,23 @@ def cluster(tmp_path) -> Iterator[Callable[[int], Cluster]]:
         each.selector.close()
 
 
+# preparation
+
+
+def test_nodes_go_on_to_each_part_of_their_preparation_together(cluster) -> None:
+    run = cluster(3)
+    for part in (1, 2):
+        for _ in range(2):
+            assert [each.report_ready(part) for each in run.all[:2]] == [False, False]
+            run.turn()
+        run.all[2].report_ready(part)
+        run.turn()
+        assert run.head.report_ready(part)
+        run.turn()
+        assert [each.report_ready(part) for each in run.all] == [True, True, True]
+        assert not run.head.report_ready(part + 1)
+
+
 # silence
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages.collective import STAGE
 
 LISTENS = {"port": 2000, "second_port": 30000, "token": "t"}
@@ -56,6 +56,11 @@ def test_a_wrong_result_is_bad_and_names_its_node():
     assert "20 instead of 21" in row.value
 
 
+def test_a_wrong_result_of_all_nodes_names_none():
+    row = row_of(all_ranks({**DONE, "wrong": "the sum of all ranks is 20 to 20 instead of 21"}))
+    assert (row.node, row.verdict) == ("", BAD)
+
+
 def test_an_environment_without_torch_is_unknown():
     row = row_of({4: {"stage": "started", "error": "ModuleNotFoundError: No module named 'torch'"},
                   0: {"stage": "connected", "port": 1, "silent": 25.0}})  # fmt: skip
@@ -75,6 +80,20 @@ def test_a_node_that_cannot_reach_the_head_is_bad():
     row = row_of({**waiting, 4: refused, 5: refused})
     assert (row.node, row.verdict) == ("node2", BAD)
     assert "port 41000: DistNetworkError" in row.value
+
+
+def test_a_rank_that_had_no_time_to_reach_the_head_is_unknown():
+    waiting = {rank: {"stage": "connected", "port": 41000, "silent": 20.0} for rank in range(6)}
+    assert judged({**waiting, 4: {"stage": "imported", "port": 41000, "silent": 0.4}}) == [("node2", UNKNOWN)]
+    assert judged({**waiting, 4: {"stage": "imported", "port": 41000, "silent": 16.0}}) == [("node2", BAD)]
+
+
+def test_a_head_that_failed_is_not_out_of_reach():
+    refused = {"stage": "imported", "port": 41000, "error": "DistNetworkError: connection refused"}
+    failed = {"stage": "gathered", "port": 41000, "error": NO_INTERFACE, "lasted": 0.1}
+    row = row_of({**all_ranks(refused), 0: failed, 1: {"stage": "connected", "port": 41000, "silent": 20.0}})
+    assert (row.node, row.verdict) == ("node0", BAD)
+    assert "gloo fails on rank 0" in row.value
 
 
 def test_a_head_that_nobody_reaches_is_named_itself():
@@ -110,6 +129,17 @@ def test_ranks_that_hang_are_bad_and_the_one_that_is_behind_is_named():
     assert (row.node, row.verdict) == ("", BAD)
 
 
+def test_a_gpu_whose_memory_others_have_is_unknown():
+    full = {"stage": "joined", "port": 1, "error": "OutOfMemoryError: CUDA out of memory. Tried …", "lasted": 1.0}
+    assert judged({1: full}) == [("node0", UNKNOWN)]
+
+
+def test_that_nccl_takes_long_is_no_proof():
+    gpus = {"gpus": [{"index": 0}, {"index": 1}], "torch": TORCH}
+    hanging = all_ranks({"stage": "joined", "port": 1, "silent": 16.0})
+    assert [row.verdict for row in STAGE.judge(cluster_of(3, None, gpus, hanging))] == [WARNING]
+
+
 def test_ranks_that_had_little_time_are_unknown():
     assert judged(all_ranks({"stage": "joined", "port": 1, "silent": 3.0})) == [("", UNKNOWN)]
 
@@ -142,7 +172,10 @@ def test_strange_reports_end_no_check(report):
     assert STAGE.judge(cluster_of(3, reports=all_ranks(report)))
 
 
-@pytest.mark.parametrize("asked", [{}, {"framework": "tensorflow"}, {**ASKED, "backend": "mpi"}, {"framework": "none"}])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"framework": "tensorflow"}, {**ASKED, "backend": "mpi"}, {"framework": "none"}, {**ASKED, "backend": "ucc"}],
+)
 def test_other_jobs_have_no_collective(asked):
     cluster = cluster_of(3, asked)
     assert not STAGE.orders(cluster)
@@ -174,7 +207,8 @@ def test_the_backend_is_nccl_where_all_nodes_have_gpus_that_torch_can_use():
     }  # fmt: skip
     for facts in ({**gpus, "torch": {"cuda": ""}}, {**gpus, "gpus": []}, {**gpus, "torch": None}, {"gpus": "x"}):
         assert STAGE.orders(cluster_of(2, None, facts))[0]["backend"] == "gloo"
-    assert STAGE.orders(cluster_of(2, {**ASKED, "backend": "gloo"}, gpus))[0]["backend"] == "gloo"
+    for asked in ({**ASKED, "backend": "gloo"}, {**ASKED, "virtual": True}):
+        assert STAGE.orders(cluster_of(2, asked, gpus))[0]["backend"] == "gloo"
 
 
 def test_many_ranks_on_cpus_are_one_of_each_node():

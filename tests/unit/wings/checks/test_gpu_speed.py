@@ -22,13 +22,13 @@ def gpu_cluster(count, gpus=8, model=H100, flops=None, gathering=None):
     for name in ("pairs", "second_pairs"):
         for rank in range(count):
             answer = dict(cluster.nodes[rank].answers[name])
-            answer["gpus"] = {str(i): _report(rank, i, flops or {}) for i in range(gpus)}
+            answer["gpus"] = {str(i): _report(rank, i, flops or {}, model) for i in range(gpus)}
             cluster = with_answer(cluster, rank, name, answer)
     return _with_gathering(cluster, gathering or {})
 
 
-def _report(rank, index, flops):
-    return {"stage": "done", "flops": flops.get((rank, index), 650e12), "gathering": 40e9}
+def _report(rank, index, flops, model):
+    return {"stage": "done", "model": model, "flops": flops.get((rank, index), 650e12), "gathering": 40e9}
 
 
 def _with_gathering(cluster, gathering):
@@ -71,13 +71,23 @@ def test_few_gpus_are_measured_by_the_data_sheet_unless_they_are_parts_of_one():
     assert [row.verdict for row in gpu_rows(gpu_cluster(2, 1, flops=slow))[:2]] == [WARNING, WARNING]
     assert verdicts(gpu_cluster(2, 1, flops={(1, 0): 300e12})) == FINE
     assert verdicts(gpu_cluster(2, 1, model=H100 + " MIG 1g.10gb", flops=slow)) == FINE
-    assert verdicts(gpu_cluster(2, 1, model="Unheard of", flops=slow)) == FINE
+
+    for model in ("Unheard of", "NVIDIA H100-20C", "NVIDIA RTX A1000", "NVIDIA T400 4GB", "NVIDIA GH100"):
+        assert verdicts(gpu_cluster(2, 1, model=model, flops=slow)) == FINE
 
 
 def test_models_are_not_compared_with_each_other():
     cluster = gpu_cluster(2, flops={(1, i): 100e12 for i in range(8)})
-    for gpu in cluster.nodes[1].facts["gpus"]:
-        gpu["model"] = "NVIDIA A10"
+    for name in ROUNDS:
+        for report in cluster.nodes[1].answers[name]["gpus"].values():
+            report["model"] = "NVIDIA A10"
+    assert verdicts(cluster) == FINE
+
+
+def test_a_rank_that_has_not_gathered_says_nothing_of_its_node():
+    cluster = gpu_cluster(4, 2)
+    for name in ROUNDS:
+        del cluster.nodes[2].answers[name]["gpus"]["1"]["gathering"]
     assert verdicts(cluster) == FINE
 
 

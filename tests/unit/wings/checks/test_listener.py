@@ -101,6 +101,21 @@ def test_who_waits_when_the_listener_is_closed_gets_a_timeout_at_once(opened):
     assert failed.is_set()
 
 
+def test_a_listener_goes_on_when_it_had_no_thread_for_a_connection(opened, monkeypatch):
+    start, refused = threading.Thread.start, []
+
+    def refuse_once(thread):
+        if refused:
+            return start(thread)
+        refused.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_once)
+    with pytest.raises(greeting.NoProof):
+        connected(opened, "echo")
+    connected(opened, "echo").close()
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from worldsize.wings.checks.agent.judgement.pairs import (
     against_others,
     first_groups,
-    median,
     next_of,
     previous_of,
     second_groups,
@@ -88,13 +87,6 @@ def test_a_single_value_has_no_others():
     assert against_others({5: 3.0}) == {5: 1.0}
     assert against_others({5: 0.0}) == {5: 1.0}
     assert against_others({}) == {}
-
-
-def test_nothing_has_no_median():
-    with pytest.raises(ValueError, match="nothing"):
-        median([])
-    assert median([3, 1, 2]) == 2
-    assert median([4, 1, 2, 3]) == 2.5
 
 
 def test_a_thousand_nodes_take_a_moment():

@@ -205,11 +205,12 @@ def test_an_own_name_on_the_loopback_is_a_warning_for_gloo():
     fine_ones = [
         own(["10.0.0.2", "127.0.1.1"]),
         own(["127.0.1.1"], backend="nccl"),
+        own(["127.0.1.1"], gpus=8),
         own(["127.0.1.1"], framework="mpi"),
         own(["127.0.1.1"], ifnames={"GLOO_SOCKET_IFNAME": "eth0"}),
         own([], "no answer from the name server"),
     ]
-    assert fine_ones == [[("", "ok")]] * 5
+    assert fine_ones == [[("", "ok")]] * 6
 
 
 def latencies(*seconds):
@@ -255,10 +256,12 @@ def test_another_name_and_an_unknown_speed_are_no_difference():
 
 
 def test_one_gigabit_for_several_gpus_is_a_warning_but_not_beside_infiniband():
-    slow = {None: {"mbps": 1000, "faster": ["ib0"]}}
+    slow = {None: {"mbps": 1000}}
     found = interfaces(slow, gpus=8)
     assert [(row.node, row.verdict) for row in found] == [("node%d" % rank, "warning") for rank in range(4)]
-    assert "NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to ib0" in found[0].hint
+    beside = {None: {"mbps": 1000, "faster": ["hsn0"]}}
+    assert [row.verdict for row in interfaces(beside, gpus=8)] == ["ok"]
+    assert "GLOO_SOCKET_IFNAME to hsn0" in interfaces(beside, gpus=8, backend="gloo")[0].hint
     active = {"fabric": [{"state": "ACTIVE"}]}
     quiet = [interfaces(slow), interfaces(slow, gpus=1), interfaces(slow, active, gpus=8)]
     assert [[row.verdict for row in rows] for rows in quiet] == [["ok"]] * 3

@@ -42,7 +42,9 @@ def test_a_node_with_another_algorithm_is_bad():
         ("NCCL_NET", None, "IB", "warning"),
         ("NCCL_IB_DISABLE", "1", None, "warning"),
         ("NCCL_IB_DISABLE", "0", None, "ok"),
-        ("NCCL_SOCKET_IFNAME", "eth1", "eth0", "warning"),
+        ("NCCL_SOCKET_IFNAME", "eth1", "eth0", "ok"),
+        ("NCCL_SOCKET_IFNAME", None, "eth0", "warning"),
+        ("NCCL_NTHREADS", "256", "512", "warning"),
         *((name, "a", "b", "ok") for name in sorted(OF_ONE_NODE)),
     ],
 )

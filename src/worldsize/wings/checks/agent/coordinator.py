@@ -19,6 +19,7 @@ from worldsize.wings.checks.agent.time_limits import TOLD_LATE
 Send: TypeAlias = "Callable[[int, Mapping[str, Any]], None]"
 
 PROBES = "probes"
+_MOST_NOTICES, _MOST_LABELS = 20, 4
 _STRANGE = (*PARSE_ERRORS, ArithmeticError, AssertionError)
 """What a judge may raise on an answer that nobody foresaw."""
 
@@ -58,11 +59,15 @@ class Coordinator:
         return self._late_at
 
     def hear(self, node_rank: int, message: Mapping[str, Any], now: float) -> None:
-        """Take in what a node says; what it says too late, or of something else, is ignored."""
-        if self.done or node_rank not in self._waiting or message.get("stage") != self._name:
+        """Take in what a node says, or its agent of a program that is `gone`; what is said too late, or of something
+        else, is ignored."""
+        is_gone = "gone" in message and node_rank not in self._absent
+        if self.done or (not is_gone and (node_rank not in self._waiting or message.get("stage") != self._name)):
             return
         self._waiting.discard(node_rank)
-        if self._name == PROBES:
+        if is_gone:
+            self._leave_out(node_rank, str(message["gone"])[:200])
+        elif self._name == PROBES:
             self._take_probes(node_rank, message)
         else:
             self._take_answer(node_rank, message.get("answer"))
@@ -82,7 +87,7 @@ class Coordinator:
             rows, facts = [row_of(row) for row in message["rows"]], dict(message["facts"])
             address = str(message.get("address", ""))
         except PARSE_ERRORS:
-            self._absent.add(node_rank)
+            self._leave_out(node_rank, "what it found by itself cannot be read")
             return
         self.rows += [row for row in rows if self._selection.wants(row.id)]
         self._change_node(node_rank, facts=facts, address=address)
@@ -101,11 +106,13 @@ class Coordinator:
         """Nodes that are late with their probes take part in nothing else."""
         if self._name == PROBES:
             for node_rank in sorted(self._waiting):
-                label = self.cluster.nodes[node_rank].label
-                what = "its own checks were not done in time"
-                self.rows.append(CheckRow(label, "node", "the node", what, UNKNOWN, "look at it: is it overloaded?"))
-            self._absent |= self._waiting
+                self._leave_out(node_rank, "its own checks were not done in time")
         self._waiting = set()
+
+    def _leave_out(self, node_rank: int, why: str) -> None:
+        label = self.cluster.nodes[node_rank].label
+        self.rows.append(CheckRow(label, "node", "the node", why, UNKNOWN, "look at it: is it overloaded?"))
+        self._absent.add(node_rank)
 
     # what comes next
 
@@ -156,20 +163,23 @@ class Coordinator:
     def _finish(self) -> None:
         for entry in self._due:
             self._add_unknown(entry, "the check's time was over")
-        for node in self._present().nodes:
-            self._send(node.node_rank, {"end": True})
         self.done = True
 
 
 def notices_of(rows: Sequence[CheckRow]) -> list[str]:
-    """What a person should know before the ranks start: a line for each row that is bad or a warning, bad ones
-    first."""
-    found = [row for row in rows if row.verdict not in (OK, UNKNOWN)]
-    found.sort(key=lambda row: row.verdict != BAD)
-    return [notice_of(row) for row in found]
+    """What a person should know before the ranks start: a line for what is bad, then one for each warning; those that
+    say the same of several nodes are one, and of very many the first are told."""
+    nodes: dict[CheckRow, list[str]] = {}
+    for row in sorted(rows, key=lambda row: row.verdict != BAD):
+        if row.verdict not in (OK, UNKNOWN):
+            nodes.setdefault(row._replace(node=""), []).append(row.node)
+    lines = [_notice_of(row, [label for label in labels if label]) for row, labels in nodes.items()]
+    more = [f"{len(lines) - _MOST_NOTICES} more of the kind (attempt-N/check.json has all)"]
+    return lines if len(lines) <= _MOST_NOTICES else lines[:_MOST_NOTICES] + more
 
 
-def notice_of(row: CheckRow) -> str:
-    """A row as one line: `node2: the head's port: refused (a firewall?) [network.port]`."""
-    text = f"{row.node}: {row.what}: {row.value}" if row.node else f"{row.what}: {row.value}"
+def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
+    """A row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
+    where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"
+    text = ": ".join(word for word in (where, row.what, row.value) if word)
     return f"{text} ({row.hint}) [{row.id}]" if row.hint else f"{text} [{row.id}]"

@@ -10,15 +10,20 @@ import re
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
-from worldsize.wings.checks.agent.gpu.drivers import first_text, names_in
+from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 ACTIVE = "ACTIVE"
 LINK_UP = "LinkUp"
 _WORD = 4
+_COUNT = re.compile(r"[0-9]{1,20}")
 _MOST = 256
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 _NO_FABRIC = re.compile(r"mlx5_an\d|mana|rxe|siw")
 """Devices that do not connect nodes by RDMA: Azure's accelerated networking, and RDMA in software."""
+_HYPER_V = "hv_netvsc"
+"""The driver of Azure's interfaces: a port whose interface is a part of one is accelerated networking, whatever the
+image calls its device."""
 
 
 class FabricPort(NamedTuple):
@@ -35,7 +40,7 @@ class FabricPort(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As NCCL and ibstat write it: mlx5_0/1."""
+        """The name as NCCL and ibstat write it: mlx5_0/1."""
         return f"{self.device}/{self.port}"
 
     def fact(self) -> dict[str, Any]:
@@ -43,22 +48,27 @@ class FabricPort(NamedTuple):
         return dict(zip(self._fields, self))
 
 
+def needs_fabric(context: NodeContext) -> bool:
+    """Whether the job may use RDMA: it has several nodes, and does not say that it takes the back end gloo, which knows
+    TCP alone."""
+    return context.nodes > 1 and context.asked.get("backend") != "gloo"
+
+
 def read_ports(root: str = "/") -> list[FabricPort]:
     """The ports of all devices that can connect nodes by RDMA, in the order of their names."""
-    return [_port(root, device, port) for device, port in _places(root) if not _NO_FABRIC.match(device)]
+    ports = [_port(root, device, port) for device, port in _places(root) if not _NO_FABRIC.match(device)]
+    return [port for port in ports if not (port.netdev and _master_driver(root, port.netdev) == _HYPER_V)]
 
 
-def read_port_counters(root: str = "/") -> dict[str, dict[str, int]]:
-    """Bytes that each port has sent and received since the node was booted: {"mlx5_0/1": {"xmit": …, "rcv": …}}.
-
-    The kernel counts words of four bytes. Omni-Path's hfi1 does so in hardware counters of its own, the same way.
-    """
+def read_sent_bytes(root: str = "/") -> dict[str, int]:
+    """Bytes that each port has sent since the node was booted, by names like "mlx5_0/1". The kernel counts words of
+    four bytes (Linux, Documentation/ABI/stable/sysfs-class-infiniband). A port that does not count (EFA's do not, nor
+    do virtual functions everywhere) is missing."""
     found = {}
     for device, port in _places(root):
-        at = os.path.join(_ports(root, device), str(port), "counters")
-        counts = [parse_digits(first_text(os.path.join(at, f"port_{way}_data"), 64)) for way in ("xmit", "rcv")]
-        if counts[0] is not None and counts[1] is not None:
-            found[f"{device}/{port}"] = {"xmit": counts[0] * _WORD, "rcv": counts[1] * _WORD}
+        text = text_of(os.path.join(_ports(root, device), str(port), "counters", "port_xmit_data"), 64)
+        if _COUNT.fullmatch(text):
+            found[f"{device}/{port}"] = int(text) * _WORD
     return found
 
 
@@ -74,8 +84,8 @@ def _places(root: str) -> list[tuple[str, int]]:
 
 def _port(root: str, device: str, port: int) -> FabricPort:
     at = os.path.join(_ports(root, device), str(port))
-    rate = _RATE.match(first_text(os.path.join(at, "rate")))
-    layer = first_text(os.path.join(at, "link_layer"))[:40]
+    rate = _RATE.match(text_of(os.path.join(at, "rate")))
+    layer = text_of(os.path.join(at, "link_layer"))[:40]
     return FabricPort(
         device=device,
         port=port,
@@ -89,11 +99,18 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 def _word(path: str) -> str:
     """The word that a number stands for: ACTIVE of "4: ACTIVE"."""
-    return first_text(path).rpartition(":")[2].strip()[:40]
+    return text_of(path).rpartition(":")[2].strip()[:40]
 
 
 def _netdev(root: str, device: str, port: int) -> str:
     """The interface of the port: by its first GID, else the only one of the device."""
-    first = first_text(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
+    first = text_of(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")
+
+
+def _master_driver(root: str, interface: str) -> str:
+    """The driver of the interface that this one is a part of; "" or another word where it is part of none."""
+    return os.path.basename(
+        os.path.realpath(os.path.join(root, "sys", "class", "net", interface, "master", "device", "driver"))
+    )

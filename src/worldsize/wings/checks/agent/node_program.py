@@ -2,7 +2,7 @@
 
 It is forked, since starting an interpreter from a file server may take as long as the whole check. It speaks with its
 agent by lines of JSON on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}` from
-one, and `{"notices": […]}` once its node is ready.
+one, and on the head `{"notices": […]}` once the check is over. It ends when its agent ends it, or has gone.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -34,8 +34,8 @@ from worldsize.wings.checks.agent.record import CheckRecord, write_record
 from worldsize.wings.checks.agent.selection import Selection
 from worldsize.wings.checks.agent.time_limits import overall_limit
 
-END = json.dumps({"end": True})
-"""What the head tells the other nodes once the check is over."""
+_LONGEST = 1 << 19
+"""Bytes of a report: twice as many are not more than a message between agents may have."""
 
 _AT_MOST = 1 << 16
 _FILES = 1 << 16
@@ -66,15 +66,18 @@ class NodeTask(NamedTuple):
         return len(self.hosts)
 
 
-def start_program(task: NodeTask) -> tuple[socket.socket, int]:
-    """Start the node program; return the agent's end of the socket between them, and the program's pid. Raises
+def start_program(task: NodeTask) -> socket.socket:
+    """Start the node program, a child of this process; return the agent's end of the socket between them. Raises
     OSError."""
     own, other = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        _become_program(other.detach(), task)
-    other.close()
-    return own, pid
+    with other:
+        try:
+            if os.fork() == 0:
+                _become_program(other.detach(), task)
+        except OSError:
+            own.close()
+            raise
+    return own
 
 
 def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
@@ -120,7 +123,6 @@ class _NodeProgram:
         self._began = time.monotonic()
         self._events: SimpleQueue[tuple[int, Mapping[str, Any]]] = SimpleQueue()
         self._writing = threading.Lock()
-        self._ended = False
         names = node_names(task.hosts)
         labels = task.hosts if len(set(task.hosts)) == len(names) else [f"node{rank}" for rank in range(len(names))]
         self._labels = tuple(labels)
@@ -143,8 +145,9 @@ class _NodeProgram:
         threading.Thread(target=self._listen, daemon=True).start()
         rows = [row._asdict() for row in found.rows]
         self._report({"stage": PROBES, "rows": rows, "facts": found.facts, "address": self._task.address})
-        while not self._ended:
+        while self._coordinator is None or not self._coordinator.done:
             self._handle_next()
+        self._conclude(self._coordinator)
 
     def _handle_next(self) -> None:
         """Handle what comes next: a message, or what is due at the head by the clock."""
@@ -154,21 +157,17 @@ class _NodeProgram:
             sender, message = self._events.get(timeout=pause)
         except Empty:
             sender, message = -1, {}
-        if coordinator is None or "order" in message or "end" in message:
+        if coordinator is None:
             self._obey(message)
             return
         coordinator.hear(sender, message, time.monotonic())
         coordinator.tick(time.monotonic())
-        if coordinator.done:
-            self._conclude(coordinator)
 
     # what the head orders
 
     def _obey(self, message: Mapping[str, Any]) -> None:
-        if "end" in message:
-            self._end([])
-        elif "order" in message:
-            arguments = (str(message["stage"]), message["order"])
+        if "order" in message:
+            arguments = (str(message.get("stage")), message["order"])
             threading.Thread(target=self._measure, args=arguments, daemon=True).start()
 
     def _measure(self, stage: str, order: Mapping[str, Any]) -> None:
@@ -181,35 +180,38 @@ class _NodeProgram:
         self._report({"stage": stage, "answer": answer})
 
     def _report(self, message: Mapping[str, Any]) -> None:
+        text = json.dumps(message)
+        if len(text) > _LONGEST:
+            text = json.dumps({"stage": message["stage"], "answer": {"error": "it found more than can be told"}})
         if self._coordinator is not None:
-            self._events.put((0, message))
+            self._events.put((0, json.loads(text)))
         else:
-            self._write({"to": 0, "text": json.dumps(message)})
+            self._write({"to": 0, "text": text})
 
     def _send_order(self, node_rank: int, message: Mapping[str, Any]) -> None:
         if node_rank != 0:
             self._write({"to": node_rank, "text": json.dumps(message)})
-        elif "order" in message:
+        else:
             self._obey(message)
 
     def _conclude(self, coordinator: Coordinator) -> None:
-        """Write the record, and let this node's agent go on."""
+        """Write the record, let the agents go on, and wait for the own one to end this program and what it started."""
         task, seconds = self._task, time.monotonic() - self._began
         rows = tuple(coordinator.rows)
         record = CheckRecord(task.mode, seconds, self._labels, rows)
         paths = RunPaths(task.root, task.attempt)
         write_or_note(lambda: write_record(paths, record), "worldsize: the record of the check cannot be written")
-        self._end(notices_of(rows))
-
-    def _end(self, notices: list[str]) -> None:
-        self._ended = True
-        self._write({"notices": notices})
+        self._write({"notices": notices_of(rows)})
+        threading.Event().wait()
 
     # the agent
 
     def _write(self, message: Mapping[str, Any]) -> None:
         with self._writing:
-            self._agent.sendall(json.dumps(message).encode() + b"\n")
+            try:
+                self._agent.sendall(json.dumps(message).encode() + b"\n")
+            except OSError:  # the agent has gone
+                os._exit(0)
 
     def _listen(self) -> None:
         """Take in, in a thread, what other nodes say; leave when the agent has gone."""
@@ -219,7 +221,7 @@ class _NodeProgram:
             for line in lines:
                 try:
                     message = json.loads(line)
-                    self._events.put((message["from"], json.loads(message["text"])))
+                    self._events.put((message["from"], dict(json.loads(message["text"]))))
                 except PARSE_ERRORS:  # of a node whose program is damaged: it counts as late
                     continue
         os._exit(0)

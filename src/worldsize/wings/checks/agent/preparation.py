@@ -14,24 +14,35 @@ import time
 from collections.abc import Mapping
 from queue import SimpleQueue
 
+from worldsize.agent.control.link import MAX_LINE
 from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.launchers.rank_process import NodeLaunch
-from worldsize.agent.outcome.node_record import NodeRecorder, note
+from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.posix import processes
-from worldsize.common.named_tuple import Any
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Failure
 from worldsize.wings.checks.agent.node_context import FULL
-from worldsize.wings.checks.agent.node_program import END, NodeTask, start_program
+from worldsize.wings.checks.agent.node_program import NodeTask, start_program
 from worldsize.wings.checks.agent.time_limits import AGENT_MARGIN, overall_limit
 
 _TOPIC = "check"
+_END = "end"
+"""What the head's agent tells the others once the check is over."""
+
 _AT_MOST = 1 << 16
+_LONGEST_LINE = MAX_LINE - (1 << 13)
+"""Bytes of a line that fits a message between agents: a longer one would cost its node the connection."""
+
+
+def _most_said(nodes: int) -> int:
+    """Bytes that a program may say in all: more is not a check, but a program that has gone mad."""
+    return (1 << 22) + (nodes << 16)
 
 
 class Preparation:
-    """The check of one node: it begins at once, never fails, and is `ready` when the head has said so, or when it takes
-    too long."""
+    """The check of one node: it begins at once, never fails, and is `ready` when the head has said so, when its program
+    has ended or says what it should not, or when it takes too long."""
 
     def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
         self.failure: Failure | None = None
@@ -40,45 +51,85 @@ class Preparation:
         self._peers = peers
         self._notices: list[str] = []
         self._rest = b""
-        task = _task(launch, peers.address)
-        self._deadline = time.monotonic() + overall_limit(task.mode, task.nodes) + AGENT_MARGIN
-        self._socket, self._pid = start_program(task)
+        self._said = 0
+        self._deadline: float | None = None
+        self._socket: socket.socket | None = None
         self._to_program: SimpleQueue[bytes | None] = SimpleQueue()
-        threading.Thread(target=self._write, args=(self._socket.dup(),), daemon=True).start()
+        self._children = set(processes.children())
         peers.listeners[_TOPIC] = self._hear
+        try:
+            self._start(_task(launch, peers.address))
+        except Exception as error:  # noqa: BLE001  (no free process or descriptor, perhaps: the run goes on without it)
+            self._go_on(f"could not be started: {type(error).__name__}: {error}")
+
+    def _start(self, task: NodeTask) -> None:
+        self._deadline = time.monotonic() + overall_limit(task.mode, task.nodes) + AGENT_MARGIN
+        self._socket = start_program(task)
+        threading.Thread(target=self._write, args=(self._socket.dup(),), daemon=True).start()
 
     def fileno(self) -> int:
+        assert self._socket is not None
         return self._socket.fileno()
 
+    # what the node program says
+
     def acknowledge(self) -> None:
-        """Pass on what the node program says. A program that has died leaves its node ready."""
+        """Pass on what the node program says. One that has died, or says what it should not, leaves its node ready."""
+        assert self._socket is not None
         try:
             data = self._socket.recv(_AT_MOST)
         except OSError:
             data = b""
-        if not data and not self.ready:
-            self._go_on("ended by itself")
+        if self.ready:
+            return
+        self._said += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._pass_on(json.loads(line))
+        try:
+            for line in lines:
+                self._take(line)
+        except PARSE_ERRORS as error:
+            self._go_on(f"said what is no message: {type(error).__name__}: {error}")
+        if not data:
+            self._go_on("ended by itself")
+        elif self._said > _most_said(len(self._launch.world.hosts)) or len(self._rest) > 2 * _LONGEST_LINE:
+            self._go_on("said too much, and was ended")
 
-    def _pass_on(self, message: Mapping[str, Any]) -> None:
-        if "to" in message:
-            self._peers.tell(message["to"], _TOPIC, message["text"])
-        else:
-            self.ready = True
-            self._notices = message["notices"]
+    def _take(self, line: bytes) -> None:
+        """Take a line of the program's: a message that is too long is lost, and its node late."""
+        message = json.loads(line)
+        if "to" not in message:
+            self._notices = list(map(str, message["notices"]))
+            self._go_on()
+        elif len(line) <= _LONGEST_LINE:
+            self._peers.tell(int(message["to"]), _TOPIC, str(message["text"]))
 
-    def _go_on(self, why: str) -> None:
-        """Have the run begin without the check; on the head, for all nodes."""
-        note(f"worldsize: the check of this node {why}")
+    def _go_on(self, trouble: str = "") -> None:
+        """Have the run begin, now that the check is over, or without it; on the head, for all nodes."""
+        if self.ready:
+            return
+        if trouble:
+            host = self._launch.world.hosts[self._launch.node.node_rank].name
+            self._notices = [f"{host}: the check of this node {trouble}"]
+            if not self._is_head:
+                self._peers.tell(0, _TOPIC, json.dumps({"gone": f"the check of this node {trouble}"}))
         self.ready = True
-        if self._launch.node.node_rank == 0:
-            for node_rank in range(1, len(self._launch.world.hosts)):
-                self._peers.tell(node_rank, _TOPIC, END)
+        for node_rank in range(1, len(self._launch.world.hosts)) if self._is_head else ():
+            self._peers.tell(node_rank, _TOPIC, _END)
+
+    @property
+    def _is_head(self) -> bool:
+        return self._launch.node.node_rank == 0
+
+    # what other nodes say
 
     def _hear(self, node_rank: int, text: str) -> None:
-        self._to_program.put(json.dumps({"from": node_rank, "text": text}).encode() + b"\n")
+        """Pass on what another node says. The head's agent tells a node that comes when all is over."""
+        if text == _END:
+            self._go_on()
+        elif not self.ready:
+            self._to_program.put(json.dumps({"from": node_rank, "text": text}).encode() + b"\n")
+        elif self._is_head:
+            self._peers.tell(node_rank, _TOPIC, _END)
 
     def _write(self, connection: socket.socket) -> None:
         """Write what other nodes have said, in a thread: a program that is busy must not stop the agent."""
@@ -89,34 +140,49 @@ class Preparation:
                 except OSError:  # the program has ended
                     return
 
+    # time, and the end
+
     def deadline(self) -> float | None:
         return self._deadline
 
     def tick(self, now: float) -> None:
         """Go on without the check, where its time is over."""
-        if now >= self._deadline and not self.ready:
+        if self._deadline is not None and now >= self._deadline:
             self._go_on("took too long, and was ended")
 
     def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
         """Leave plan and environment as they are; write what a person should know as events."""
         for text in self._notices:
             recorder.write_event("notice", text=text)
-        self.stop()
         return self._launch.plan, self._launch.environ
 
     def stop(self) -> list[int]:
-        """Kill the node program and all that it has started. A process that waits for a dead file server stays for as
-        long as that does."""
-        self._peers.listeners.pop(_TOPIC, None)
+        """Kill the node program and all that it has started, also where it has ended before: it is all that this agent
+        has started meanwhile. A process that waits for a dead file server stays for as long as that does."""
+        killed: list[int] = []
+        while found := [pid for pid in self._started_meanwhile() if pid not in killed]:
+            for pid in found:
+                processes.signal_process(pid, signal.SIGKILL)
+            killed += found  # a process that is killed starts no other, so that there is an end
         self._to_program.put(None)
-        killed = processes.trees([self._pid]) if processes.stat_fields(self._pid) is not None else []
-        for pid in killed:
-            processes.signal_process(pid, signal.SIGKILL)
-        self._socket.close()
+        if self._socket is not None:
+            shut_down(self._socket)
         return killed
+
+    def _started_meanwhile(self) -> list[int]:
+        return processes.trees(pid for pid in processes.children() if pid not in self._children)
 
     def close(self) -> None:
         """Leave nothing behind: `stop` was called before."""
+
+
+def shut_down(connection: socket.socket) -> None:
+    """Close it, and wake a thread that waits to write to it."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:  # the other side has done so
+        pass
+    connection.close()
 
 
 def _task(launch: NodeLaunch, address: str) -> NodeTask:

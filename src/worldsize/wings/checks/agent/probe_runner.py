@@ -20,8 +20,8 @@ from worldsize.wings.checks.agent.node_checks import NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.rows import UNKNOWN, row_of
 
-_AT_MOST = 1 << 19
-"""Bytes that a probe may say: half of what a message between agents may have."""
+_AT_MOST = 1 << 17
+"""Bytes that a probe may say: a node's report has those of all, in one message between agents."""
 
 Probe: TypeAlias = "Callable[[NodeContext], ProbeResult]"
 
@@ -48,7 +48,11 @@ def run_probes(
     found: dict[str, ProbeResult] = {}
     with selectors.DefaultSelector() as selector:
         for check in checks:
-            running = _start(context, check, load)
+            try:
+                running = _start(context, check, load)
+            except OSError as error:  # no free process or descriptor
+                found[check.module] = _unknown(context, check, f"cannot be started: {error.strerror}")
+                continue
             selector.register(running.pipe, selectors.EVENT_READ, running)
         while selector.get_map():
             left = [key.data for key in selector.get_map().values()]
@@ -68,12 +72,18 @@ def run_probes(
 
 
 def _start(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) -> _Running:
+    """Start a probe. Raises OSError."""
     reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    try:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _execute(context, check, load, writing)
+    except OSError:
         os.close(reading)
-        _execute(context, check, load, writing)
-    os.close(writing)
+        raise
+    finally:
+        os.close(writing)
     return _Running(check, pid, reading, time.monotonic() + check.limit, bytearray())
 
 
@@ -119,4 +129,5 @@ def _end(selector: selectors.BaseSelector, running: _Running) -> None:
     selector.unregister(running.pipe)
     os.close(running.pipe)
     processes.signal_group(running.pid, signal.SIGKILL)
+    processes.signal_process(running.pid, signal.SIGKILL)  # it may not lead a group yet
     os.waitpid(running.pid, os.WNOHANG)

@@ -78,7 +78,6 @@ def test_a_check_goes_from_the_probes_to_the_stages_and_ends():
     assert not check.it.done
     check.hear("share", 0)
     assert check.it.done
-    assert check.sent[-2:] == [(0, {"end": True}), (1, {"end": True})]
     assert check.found() == [
         ("n1", "files.space", "none", BAD),
         ("", "same.versions", "0 of 2", OK),
@@ -98,6 +97,19 @@ def test_a_node_that_is_late_with_its_probes_takes_part_in_nothing_else():
     assert 1 not in [rank for rank, message in check.sent]
 
 
+def test_a_node_whose_program_is_gone_is_not_waited_for():
+    """Found: the run began only when the node was late with what it could not say any more."""
+    check = Check(3, ("files.share",), [StandInStage("share")])
+    check.it.hear(2, {"gone": "the check of this node ended by itself"}, 0.0)
+    check.hear_probes(0, 1)
+    assert [rank for rank, message in check.sent] == [0, 1]
+    check.hear("share", 0)
+    for _ in range(2):
+        check.it.hear(1, {"gone": "the check of this node ended by itself"}, 0.0)
+    assert check.it.done
+    assert [row[:2] for row in check.found()] == [("n2", "node"), ("n1", "node"), ("", "files.share")]
+
+
 def test_a_node_that_is_late_with_an_answer_has_none():
     check = Check(3, ("files.share",), [StandInStage("share")])
     check.hear_probes(0, 1, 2)
@@ -114,6 +126,10 @@ def test_strange_messages_are_no_answers():
     check.it.hear(0, {"stage": PROBES, "rows": [{"id": 3}], "facts": {}}, 0.0)
     check.it.hear(1, {"stage": PROBES, "rows": 7}, 0.0)
     assert check.it.done and check.sent == []
+    assert [(row.node, row.id, row.verdict) for row in check.it.rows[:2]] == [
+        ("n0", "node", UNKNOWN),
+        ("n1", "node", UNKNOWN),
+    ]
 
 
 def test_a_message_of_another_stage_and_a_second_one_are_ignored():
@@ -167,3 +183,11 @@ def test_notices_are_what_a_person_should_know_worst_first():
         "n2: GPUs: 3 of 4 [gpu.count]",
         "n1: free space: 1 GB of 100 GB (remove old runs) [files.space]",
     ]
+
+
+def test_notices_of_many_nodes_are_few():
+    full = [CheckRow("n%d" % rank, "files.space", "free space", "none", BAD) for rank in range(64)]
+    assert notices_of(full) == ["n0, n1, n2 and 61 more: free space: none [files.space]"]
+    assert notices_of(full[:2]) == ["n0, n1: free space: none [files.space]"]
+    different = [row._replace(value=row.node) for row in full]
+    assert len(notices_of(different)) == 21 and notices_of(different)[-1].startswith("44 more")

@@ -75,6 +75,28 @@ def test_a_probe_that_hangs_is_late_alone_and_ended():
     assert time.monotonic() - before < 20
 
 
+def test_probes_for_which_there_is_no_process_are_unknown(monkeypatch):
+    """Found: the node program ended, and with it the whole check of its node."""
+    before = len(os.listdir("/proc/self/fd"))
+    fork, forks = os.fork, []
+
+    def fork_once():
+        forks.append(1)
+        if len(forks) > 1:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", fork_once)
+    found = run("find", "hang", "die")
+    assert [(row.id, row.verdict) for row in found.rows] == [
+        ("a.good", OK),
+        ("of.hang", UNKNOWN),
+        ("of.die", UNKNOWN),
+    ]
+    assert found.rows[1].hint == "cannot be started: Resource temporarily unavailable"
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_every_probe_of_the_table_can_be_loaded():
     for check in NODE_CHECKS:
         assert callable(load_probe(check.module))

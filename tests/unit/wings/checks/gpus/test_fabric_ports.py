@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_recordings import node, put, put_driver
 
-from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_port_counters, read_ports
+from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_ports, read_sent_bytes
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.probes.fabric import probe
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
@@ -79,7 +79,8 @@ def test_what_cannot_connect_nodes_is_left_out(tmp_path: Path) -> None:
 def test_a_port_with_a_cable_that_is_not_active(tmp_path: Path, state: str, physical: str, verdict: str) -> None:
     put_port(tmp_path, "mlx5_0")
     put_port(tmp_path, "mlx5_1", state=state, phys_state=physical)
-    row = rows(node(tmp_path))["fabric.ports"]
+    put_verbs(tmp_path)
+    row = rows(node(tmp_path, nodes=2))["fabric.ports"]
     assert row.verdict == verdict
     if verdict == WARNING:
         assert row.value == "mlx5_1/1: " + state[3:]
@@ -99,8 +100,21 @@ def test_ports_that_programs_cannot_open(tmp_path: Path) -> None:
 def test_counters_are_bytes(tmp_path: Path) -> None:
     put_port(tmp_path)
     put_port(tmp_path, "mlx5_1", **{"counters/port_xmit_data": "N/A"})
-    assert read_port_counters(str(tmp_path)) == {"mlx5_0/1": {"xmit": 4000, "rcv": 1000}}
-    assert read_port_counters(str(tmp_path / "none")) == {}
+    put_port(tmp_path, "mlx5_2", **{"counters/port_xmit_data": "1" + "0" * 18})
+    assert read_sent_bytes(str(tmp_path)) == {"mlx5_0/1": 4000, "mlx5_2/1": 4 * 10**18}
+    assert read_sent_bytes(str(tmp_path / "none")) == {}
+
+
+def test_azures_accelerated_networking_is_no_fabric_whatever_its_device_is_called(tmp_path: Path) -> None:
+    put_port(tmp_path, "mlx5_0", link_layer="Ethernet")
+    put(tmp_path, {"sys/class/infiniband/mlx5_0/device/net/enP1s1/x": "", "sys/bus/vmbus/drivers/hv_netvsc/x": ""})
+    put(tmp_path, {"sys/class/net/eth0/device/x": "", "sys/class/net/enP1s1/x": ""})
+    (tmp_path / "sys/class/net/enP1s1/master").symlink_to("../eth0")
+    driver = tmp_path / "sys/class/net/eth0/device/driver"
+    driver.symlink_to("../../../../bus/vmbus/drivers/hv_netvsc")
+    assert read_ports(str(tmp_path)) == []
+    driver.unlink()
+    assert [port.netdev for port in read_ports(str(tmp_path))] == ["enP1s1"]
 
 
 def test_junk_in_the_kernels_files(tmp_path: Path) -> None:
@@ -109,7 +123,7 @@ def test_junk_in_the_kernels_files(tmp_path: Path) -> None:
     put(tmp_path, {"sys/class/infiniband/mlx5_0/ports/two/state": "4: ACTIVE"})
     (port,) = read_ports(str(tmp_path))
     assert (port.state, port.rate_gbps, len(port.layer)) == ("", 0.0, 40)
-    assert read_port_counters(str(tmp_path)) == {}
+    assert read_sent_bytes(str(tmp_path)) == {}
     assert probe(node(tmp_path, nodes=2)).rows == ()
 
 
@@ -146,7 +160,7 @@ def test_gpudirect_is_not_asked_of_gpus_that_cannot(tmp_path: Path) -> None:
 
 
 def azure(root: Path, size: object, nodes: int = 2) -> CheckRow | None:
-    return rows(node(root, {"vm_size": size}, nodes)).get("fabric.azure_size")
+    return rows(node(root, {"vm_size": size, "gpus": 8}, nodes)).get("fabric.azure_size")
 
 
 def test_a_size_without_rdma_warns_where_there_are_several_nodes(tmp_path: Path) -> None:
@@ -188,3 +202,25 @@ def test_the_table_of_sizes_holds_together() -> None:
         assert size.memory_gib > 20
     assert azure_size("Standard_HB120-64rs_v3") == SIZES["standard_hb120rs_v3"]
     assert azure_size("Standard_HX176-24rs") == SIZES["standard_hx176rs"]
+
+
+def test_ports_of_an_ordinary_network_need_not_be_open(tmp_path: Path) -> None:
+    put_port(tmp_path, link_layer="Ethernet", rate="100 Gb/sec (4X EDR)")
+    assert rows(node(tmp_path, nodes=2))["fabric.ports"].verdict == OK
+
+
+@pytest.mark.parametrize(("asked", "nodes"), [({"backend": "gloo"}, 2), ({}, 1)])
+def test_a_fabric_that_the_job_does_not_use_is_not_complained_of(
+    tmp_path: Path, asked: dict[str, str], nodes: int
+) -> None:
+    put_port(tmp_path)
+    put_port(tmp_path, "mlx5_1", state="2: INIT")
+    put_driver(tmp_path, 8)
+    assert {row.verdict for row in probe(node(tmp_path, asked, nodes)).rows} == {OK}
+
+
+def test_a_container_with_some_of_the_gpus_has_lost_none(tmp_path: Path) -> None:
+    put_port(tmp_path, "mlx5_ib0")
+    put_driver(tmp_path, 4)
+    context = node(tmp_path, {"vm_size": "Standard_ND96isr_H100_v5", "gpus": 4}, nodes=2)
+    assert rows(context)["fabric.azure_size"].verdict == OK

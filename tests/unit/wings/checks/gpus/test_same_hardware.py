@@ -38,6 +38,12 @@ def test_nodes_that_are_the_same_have_one_row_each_kind() -> None:
     assert rows({}, {}) == []
 
 
+def test_ethernet_ports_count_where_there_is_nothing_faster() -> None:
+    one, two = (ports(count, layer="Ethernet") for count in (1, 2))
+    assert [row[3] for row in rows({"fabric": one}, {"fabric": two})] == [WARNING]
+    assert [row[3] for row in rows({"fabric": [*ports(8), *one]}, {"fabric": [*ports(8), *two]})] == [OK]
+
+
 def test_the_node_with_less_is_named() -> None:
     found = rows(FULL, {**FULL, "gpus": gpus(7), "fabric": ports(7, 1), "cores": 48}, FULL, FULL)
     assert found == [

@@ -10,7 +10,8 @@ from worldsize.wings.checks.agent.judgement.mounts import path_rows
 from worldsize.wings.checks.agent.rows import BAD, WARNING
 
 FULL, EMPTY = ["directory", 57, "server:/export", "nfs4"], ["directory", 0, "/dev/sda1", "ext4"]
-OTHER = ["directory", 57, "/dev/sda1", "ext4"]
+OTHER = ["directory", 12, "/dev/sda1", "ext4"]
+SERVER = ["directory", 57, "/dev/sda1", "ext4"]
 
 
 def nodes(*facts: Any, key: str = "inputs.data") -> list[CheckedNode]:
@@ -21,6 +22,7 @@ def test_alike() -> None:
     assert path_rows(nodes(FULL, FULL, FULL)) == []
     assert path_rows(nodes(EMPTY, EMPTY)) == []
     assert path_rows(nodes(FULL, ["directory", 100, "server2:/export", "nfs"])) == []
+    assert path_rows(nodes(SERVER, FULL, FULL)) == path_rows(nodes(SERVER, FULL)) == []
 
 
 def test_directory_that_is_empty_on_one_node() -> None:
@@ -70,10 +72,10 @@ def rows_of(seen: dict[str, Any]) -> Any:
 
 
 def test_several_paths_of_a_node_are_one_row() -> None:
-    (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY, "d": EMPTY, "e": FULL})
+    (row,) = rows_of({"a": OTHER, **dict.fromkeys("bcdf", EMPTY), "e": FULL})
     assert row.verdict == BAD
     assert row.value.startswith("b is empty here")
-    assert row.value.endswith("; and 1 more")
+    assert row.value.endswith("; 1 more")
     (row,) = rows_of({"a": OTHER, "b": EMPTY, "c": EMPTY})
     assert "more" not in row.value
 

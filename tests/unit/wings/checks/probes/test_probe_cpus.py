@@ -9,8 +9,9 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.probes import cpus
-from worldsize.wings.checks.agent.probes.cpus import Cores, judge_cores, probe
+from worldsize.wings.checks.agent.probes.cpus import judge_cores, probe
+from worldsize.wings.checks.agent.readers import cores as readers
+from worldsize.wings.checks.agent.readers.cores import Cores
 from worldsize.wings.checks.agent.rows import OK, WARNING
 
 
@@ -66,7 +67,7 @@ def test_quota_that_the_threads_keep(tmp_path: Path, threads: str, is_said: bool
 
 
 def test_cores_of_a_recorded_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus.os, "sched_getaffinity", lambda pid: set(range(16)))
+    monkeypatch.setattr(readers.os, "sched_getaffinity", lambda pid: set(range(16)))
     files = {
         "proc/self/cgroup": "0::/job_7/step_0\n",
         "proc/self/mountinfo": "30 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",

@@ -12,7 +12,8 @@ from recorded_node import node, row
 from worldsize.wings.checks.agent.probes import disk
 from worldsize.wings.checks.agent.probes.disk import judge_inodes, judge_space, probe
 from worldsize.wings.checks.agent.readers import disk_space
-from worldsize.wings.checks.agent.readers.disk_space import Space, size_text, space_of, write_trial
+from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
+from worldsize.wings.checks.agent.readers.row_texts import size_text
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 GIB = 1 << 30
@@ -144,3 +145,29 @@ def test_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path, monkeypat
 )
 def test_sizes_in_words(count: float, text: str) -> None:
     assert size_text(count) == text
+
+
+def test_file_system_that_counts_no_free_inodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """CephFS tells how many files there are, and -1 for those that there is room for; some NFS servers tell 0."""
+    for free in (2**64 - 1, 0):
+        said = os.statvfs_result((4096, 4096, 2**30, 2**29, 2**29, 20_000_000, free, free, 0, 255))
+        monkeypatch.setattr(disk_space.os, "statvfs", lambda path, said=said: said)
+        result = probe(node(tmp_path, environ={"TMPDIR": str(tmp_path)}))
+        assert [(each.id, each.verdict) for each in result.rows] == [("files.space", OK), ("files.node_disk", OK)]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_file_system_that_knows_no_fsync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int) -> None:
+    def refuse_to_sync(file: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(disk_space.os, "fsync", refuse_to_sync)
+    assert write_trial(str(tmp_path)) is None
+
+
+def test_directory_for_copies_that_is_missing_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    wanted = str(tmp_path / "disk" / "scratch" / "me")
+    refuse(monkeypatch, tmp_path / "disk", errno.EACCES)
+    found = row(probe(node(tmp_path, {"node_disk": wanted}, {"TMPDIR": str(tmp_path)})), "files.node_disk")
+    assert (found.verdict, found.value) == (BAD, "%s is missing, and cannot be made in %s/disk" % (wanted, tmp_path))

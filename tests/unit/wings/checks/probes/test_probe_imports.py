@@ -14,8 +14,8 @@ from recorded_node import node, row
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.probes import imports
 from worldsize.wings.checks.agent.probes.imports import probe, result_of
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, understand
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 
 MARK = "@mark@"
@@ -33,9 +33,9 @@ def test_answers_among_other_output() -> None:
 
 
 def test_failed_imports() -> None:
-    value = {"module": "a", "kind": "ImportError", "is_import": True, "missing": "b", "text": "no b"}
+    value = {"module": "a", "kind": "ImportError", "is_import": True, "text": "no b"}
     trial = understand(ProgramEnd(0, said({"python": "3.11.7"}, value, {"end": True})), MARK)
-    assert trial.failed == (FailedImport("a", "ImportError", True, "b", "no b"),)
+    assert trial.failed == (FailedImport("a", "ImportError", True, "no b"),)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_all_is_well(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_import, expected", [(True, BAD), (False, WARNING)])
 def test_error_of_an_import(tmp_path: Path, is_import: bool, expected: str) -> None:
-    failed = FailedImport("apex", "SomeError", is_import, "amp", "No module named 'amp'")
+    failed = FailedImport("apex", "SomeError", is_import, "No module named 'amp'")
     found = verdict(tmp_path, WHOLE._replace(failed=(failed,)))
     assert found == (expected, "import apex: SomeError: No module named 'amp'")
 
 
 def test_secrets_and_control_characters_of_errors(tmp_path: Path) -> None:
-    failed = FailedImport("apex", "E", True, "", "\x1b[31m password=geheim123456 at https://me:pass@host/")
+    failed = FailedImport("apex", "E", True, "\x1b[31m password=geheim123456 at https://me:pass@host/")
     value = verdict(tmp_path, WHOLE._replace(failed=(failed,)))[1]
     assert value.isprintable()
     assert "geheim" not in value and "pass@" not in value
@@ -92,6 +92,7 @@ def test_secrets_and_control_characters_of_errors(tmp_path: Path) -> None:
         ({"code": None, "python": "", "begun": ""}, (UNKNOWN, "Python was not over after 55 s")),
         ({"code": -11, "begun": "a"}, (BAD, "import a ended Python: SIGSEGV")),
         ({"code": -4, "begun": "a", "last": "bad"}, (BAD, "import a ended Python: SIGILL (bad)")),
+        ({"code": -9, "begun": "a"}, (WARNING, "import a ended Python: SIGKILL")),
         ({"code": 7, "begun": "a"}, (WARNING, "import a ended Python: exit code 7")),
         ({"code": 127, "python": "", "last": "no libpython"}, (BAD, "Python does not start: no libpython")),
         ({"code": -6, "python": ""}, (BAD, "Python does not start: SIGABRT")),
@@ -127,6 +128,11 @@ def test_back_end_mpi(tmp_path: Path) -> None:
     assert len(result_of(node(tmp_path), WHOLE).rows) == 1
 
 
+def code_of(tmp_path: Path) -> Path:
+    """The directory of the run's code."""
+    return Path(node(tmp_path).run_dir, "code")
+
+
 def own_python(tmp_path: Path, *modules: str, **asked: Any) -> Any:
     """The result of a real trial with this test's Python."""
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -134,8 +140,7 @@ def own_python(tmp_path: Path, *modules: str, **asked: Any) -> Any:
 
 
 def test_real_imports(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     (code / "loud.py").write_text("import sys\nprint('x' * 100000)\nprint('{', file=sys.stderr)\n")
     (code / "broken.py").write_text("import nowhere_at_all\n")
     (code / "exits.py").write_text("import sys\nsys.stdout = None\nsys.exit('bye')\n")
@@ -149,39 +154,35 @@ def test_real_imports(tmp_path: Path) -> None:
 
 
 def test_real_import_that_ends_python(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "crash.py").write_text("import os\nprint('last words', flush=True)\nos.kill(os.getpid(), 11)\n")
+    (code_of(tmp_path) / "crash.py").write_text(
+        "import os\nprint('last words', flush=True)\nos.kill(os.getpid(), 11)\n"
+    )
     found = row(own_python(tmp_path, "json", "crash", "os"), "python.imports")
     assert (found.verdict, found.value) == (BAD, "import crash ended Python: SIGSEGV (last words)")
 
 
 def test_real_import_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "LIMIT", 0.5)
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "slow.py").write_text("import time\ntime.sleep(99)\n")
+    (code_of(tmp_path) / "slow.py").write_text("import time\ntime.sleep(99)\n")
     assert row(own_python(tmp_path, "slow"), "python.imports").verdict == UNKNOWN
 
 
 def test_names_of_the_standard_library_in_the_code(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     (code / "json.py").write_text("raise SystemExit('not that one')\n")
     (code / "parses.py").write_text("import sys\nassert sys.argv[1:] == []\n")
     assert row(own_python(tmp_path, "parses"), "python.imports").verdict == OK
 
 
 def test_threads_that_an_import_starts_are_not_waited_for(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
-    (code / "thread.py").write_text("import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()\n")
+    (code_of(tmp_path) / "thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(99,)).start()\n"
+    )
     assert row(own_python(tmp_path, "thread"), "python.imports").verdict == OK
 
 
 def test_own_torch_stands_for_torch(tmp_path: Path) -> None:
-    code = tmp_path / "run" / "code"
-    code.mkdir(parents=True)
+    code = code_of(tmp_path)
     classes = "class version:\n    cuda = None\nclass distributed:\n    is_mpi_available = lambda: True\n"
     (code / "torch.py").write_text("__version__ = '9.9'\n" + classes)
     result = own_python(tmp_path, framework="pytorch", backend="mpi")

@@ -51,11 +51,11 @@ def test_missing_paths_are_named(tmp_path: Path) -> None:
 
 def test_many_missing_paths_are_counted(tmp_path: Path) -> None:
     paths = [["key%d" % number, "/none/%d" % number] for number in range(9)]
-    assert row(probe(node(tmp_path, {"paths": paths})), "files.inputs").value.endswith("; and 6 more")
+    assert row(probe(node(tmp_path, {"paths": paths})), "files.inputs").value.endswith("; 6 more")
 
 
 @pytest.mark.parametrize(
-    "number, words", [(errno.EACCES, "Permission denied"), (errno.ESTALE, "Stale"), (errno.ENOTCONN, "not connected")]
+    "number, words", [(errno.EIO, "Input/output"), (errno.ESTALE, "Stale"), (errno.ENOTCONN, "not connected")]
 )
 def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str) -> None:
     data = files(tmp_path)
@@ -146,3 +146,27 @@ def test_hostile_paths(tmp_path: Path, path: str) -> None:
 def test_secrets_in_paths_are_masked(tmp_path: Path) -> None:
     found = row(probe(node(tmp_path, {"paths": [["key", "/none/token=abcdefgh12345678"]]})), "files.inputs")
     assert "abcdefgh" not in found.value
+
+
+@pytest.mark.parametrize("key", ["inputs.data", "outputs.model"])
+def test_directory_that_may_be_entered_and_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    def refuse(path: str) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(inputs.os, "scandir", refuse)
+    found = row(probe(node(tmp_path, {"paths": [[key, str(files(tmp_path))]]})), "files.inputs")
+    assert found.verdict == OK
+
+
+def test_mount_of_fstab_by_another_spelling(tmp_path: Path) -> None:
+    data = files(tmp_path) / "empty"
+    (tmp_path / "link").symlink_to(data)
+    for spelling in (str(data) + "/", str(tmp_path / "link")):
+        table = {
+            "proc/self/mountinfo": "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 21 0:50 / %s rw - nfs4 s:/e rw\n" % data,
+            "etc/fstab": "server:/export %s nfs rw 0 0\n" % spelling,
+        }
+        context = node(tmp_path, {"paths": [["inputs.data", spelling]]}, files=table)
+        assert row(probe(context), "files.inputs").verdict == OK

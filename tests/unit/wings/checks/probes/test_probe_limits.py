@@ -50,7 +50,6 @@ def test_open_files(tmp_path: Path, files: int, nodes: int, ranks: int, verdict:
         (port("mlx5_an0", "Ethernet"), 2, OK),
         (port("hfi1_0"), 2, WARNING),
         ({**port("mlx5_0", "Ethernet"), **port("mlx5_1")}, 2, WARNING),
-        ({**port(), "proc/meminfo": "MemTotal: 16384 kB\n"}, 2, OK),
         (dict.fromkeys(port(), "\0\0"), 2, OK),
     ],
 )
@@ -98,3 +97,10 @@ def test_limit_of_the_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_on_this_machine(tmp_path: Path) -> None:
     assert len(probe(node(tmp_path)._replace(root="/")).rows) == 3
+
+
+def test_locked_memory_that_is_enough_or_not_needed(tmp_path: Path) -> None:
+    context = node(tmp_path, files=port())
+    assert judge_limits(context, Limits(None, 4096 * MIB, None))[1].verdict == OK, "of a node of 1 TiB"
+    over_tcp = context._replace(asked={"backend": "gloo"})
+    assert judge_limits(over_tcp, Limits(None, 65536, None))[1].verdict == OK

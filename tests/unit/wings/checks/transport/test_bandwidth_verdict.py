@@ -13,8 +13,7 @@ from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.bandwidth import STAGE
 from worldsize.wings.checks.agent.tables.bandwidth import PUBLISHED, published_bandwidth
-from worldsize.wings.checks.agent.transport import rates
-from worldsize.wings.checks.agent.transport.bandwidth_verdict import bandwidth_rows
+from worldsize.wings.checks.agent.transport.bandwidth_verdict import bandwidth_rows, share_of_rate
 from worldsize.wings.checks.agent.transport.nccl_log import parse_nccl_log
 
 SIZE = 512 << 20
@@ -23,7 +22,10 @@ NICS = [
     for n in range(8)
 ]
 ALL_NICS = "NET/IB : Using " + " ".join("[%d]mlx5_%d:1/IB" % (n, n) for n in range(8)) + " [RO]; OOB"
-IB_LOG = logs.IB.replace("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB", ALL_NICS)
+IB_LOG = logs.IB.replace("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB", ALL_NICS) + "".join(
+    "n1:1:1 [0] NCCL INFO Channel 00/0 : %d[%d] -> %d[%d] [send] via NET/IB/%d/GDRDMA\n" % (n, n, 8 + n, n, n)
+    for n in range(8)
+)
 GPUS = [{"index": n, "model": "NVIDIA H200", "memory_mib": 143771, "used_mib": 0} for n in range(8)]
 
 
@@ -49,10 +51,7 @@ def rows_of(bandwidth: float, count: int = 4, **rest: Any) -> list[CheckRow]:
 
 def test_the_published_example_is_73_percent() -> None:
     """4 × 8 GPUs, 377 GB/s, one adapter of 50 GB/s for each GPU: 36.5 GB/s of each (anchor: ml-engineering)."""
-    share = rates.share_of_rate(377, 4, 32, 8 * 400)
-
-    assert share == pytest.approx(0.73, abs=0.003)
-    assert rates.network_rate(377, 4, 32) == pytest.approx(8 * 36.5, abs=0.2)
+    assert share_of_rate(377, 4, 32, 8 * 400) == pytest.approx(0.73, abs=0.003)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,32 @@ def test_the_share_of_the_adapters_rate_is_judged(bandwidth: float, verdict: str
     assert "%g GB/s bus bandwidth at 512 MiB, %s of the adapters' rate" % (bandwidth, share) in row.value
 
 
-def test_only_adapters_that_nccl_used_count() -> None:
-    (row,) = rows_of(95, text=logs.IB)
+@pytest.mark.parametrize("text", [logs.IB, IB_LOG.rpartition("n1:1:1 [0] NCCL INFO Channel 00/0 : 2[2]")[0]])
+def test_only_adapters_that_nccl_used_count(text: str) -> None:
+    (row,) = rows_of(95, text=text)
 
     assert "73%" in row.value or "74%" in row.value
+
+
+def test_an_adapter_that_is_not_named_makes_the_rate_unknown() -> None:
+    """From 2.23 on NCCL joins adapters into others, which have numbers of their own."""
+    (row,) = rows_of(95, text=logs.IB.replace("NET/IB/1/", "NET/IB/2/"))
+
+    assert row.verdict == "unknown"
+
+
+@pytest.mark.parametrize(("gpus", "verdict"), [(8, "warning"), (1, "unknown")])
+def test_without_names_all_adapters_are_those_of_a_run_on_all_gpus(gpus: int, verdict: str) -> None:
+    ports = [{**NICS[0], "device": "efa_%d" % n, "layer": "Unspecified"} for n in range(8)]
+    said = answer(seconds_for(20, 2 * gpus), logs.EFA)
+
+    assert bandwidth_rows([node(0, said, ports), node(1, said, ports)], 2 * gpus)[0].verdict == verdict
+
+
+def test_what_goes_through_host_memory_may_be_slower() -> None:
+    text = IB_LOG.replace("/GDRDMA(PCI)", "").replace("/GDRDMA", "")
+
+    assert [rows_of(rate, text=text)[0].verdict for rate in (200, 60)] == ["ok", "warning"]
 
 
 def test_a_rate_that_is_missing_makes_it_unknown() -> None:
@@ -80,11 +101,14 @@ def test_a_rate_that_is_missing_makes_it_unknown() -> None:
     assert row.verdict == "unknown"
 
 
-@pytest.mark.parametrize(("speed", "verdict"), [(25.0, "ok"), (100.0, "warning"), (0, "unknown")])
-def test_tcp_is_compared_with_its_interface_and_only_the_worst_counts(speed: float, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("speed", "words"), [(25.0, "32% of the interfaces' rate, by TCP"), (100.0, ", 8% of"), (0, "MiB, by TCP")]
+)
+def test_tcp_is_compared_with_its_interface_and_not_judged(speed: float, words: str) -> None:
     (row,) = rows_of(1.3, text=logs.SOCKETS_DISABLED, speeds={"eth0": speed})
 
-    assert row.verdict == verdict
+    assert row.verdict == "ok"
+    assert words in row.value
 
 
 def test_less_than_512_mib_is_not_judged() -> None:
@@ -98,6 +122,12 @@ def test_a_wrong_result_names_its_nodes() -> None:
     (row,) = bandwidth_rows(nodes, 32)
 
     assert (row.node, row.verdict, row.value) == ("n2", "bad", "a wrong result")
+
+
+def test_a_wrong_result_of_all_names_none() -> None:
+    (row,) = bandwidth_rows([node(rank, answer(0.01, correct=False)) for rank in range(4)], 32)
+
+    assert (row.node, row.verdict) == ("", "bad")
 
 
 def test_the_first_cause_is_told_where_nothing_was_measured() -> None:
@@ -155,9 +185,11 @@ def test_orders_number_the_ranks_node_by_node() -> None:
 
     assert [orders[rank]["nccl"]["first"] for rank in (0, 1)] == [0, 4]
     assert orders[1]["nccl"] == {
-        "world": 8, "nodes": 2, "size": SIZE, "address": "10.0.0.0", "port": 5000, "token": "t", "ranks": 4, "first": 4,
-        "head": False,
+        "world": 8, "size": SIZE, "address": "10.0.0.0", "count": 4, "first": 4, "readers": 1, "seconds": 45,
+        "together": 40, "backend": "nccl",
+        "store": {"address": "10.0.0.0", "port": 5000, "second_port": 5001, "token": "t"},
     }  # fmt: skip
+    assert orders[0]["nccl"]["store"] is None
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,6 @@ def test_ucx_that_may_take_more_than_tcp_is_not_told_to_take_tcp(tls: str) -> No
     assert chosen_way(parse(logs.UCX_TOLD_TCP.replace("tcp,self,sm", tls)))[0] == "UCX"
 
 
-def test_who_sends_by_what() -> None:
-    assert parse(logs.OMPI_4_TCP)["used"] == {"vm": ["self", "vader"]}
-
-
 def test_tcp_where_infiniband_is_with_the_component_that_failed() -> None:
     row = row_of(logs.OMPI_5_TCP)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -41,88 +42,53 @@ def test_the_network_is_the_one_that_connections_go_through(text: str, network: 
 
 
 def test_infiniband_with_all_that_its_lines_prove() -> None:
-    summary = parse(logs.IB)
-
-    assert summary.version == "2.27.6"
-    assert summary.devices == ("mlx5_0:1/IB", "mlx5_1:1/IB")
-    assert summary.paths == {"NET/IB/GDRDMA": 2, "P2P": 1}
-    assert summary.gdr == "enabled"
-    assert summary.variables == {"NCCL_IB_HCA": "mlx5"}
-    assert summary.notes == ("no plugin",)
-    assert (summary.links, summary.nvls, summary.nodes, summary.one_domain) == ("switch", True, 2, False)
-
-
-def test_adapters_that_are_bonded_are_all_named() -> None:
-    assert parse(logs.ROCE_BONDED_PLUGIN).devices == (
-        "mlx5_2:1/RoCE", "mlx5_3:1/RoCE", "mlx5_0:1/RoCE", "mlx5_1:1/RoCE",
+    assert parse(logs.IB) == NcclSummary(
+        version="2.27.6", network="IB", devices=("mlx5_0:1/IB", "mlx5_1:1/IB"), used=("mlx5_0:1/IB", "mlx5_1:1/IB"),
+        paths={"NET/IB/GDRDMA": 2, "P2P": 1}, gdr="enabled", variables={"NCCL_IB_HCA": "mlx5"}, notes=("no plugin",),
+        links="switch", nvls=True,
     )  # fmt: skip
 
 
-def test_rails_and_planes_of_2_30_are_no_part_of_a_port() -> None:
-    summary = parse(logs.IB_2_30)
-
-    assert summary.devices == ("mlx5_0:1/IB", "mlx5_1:1/IB", "mlx5_2:1/IB")
-    assert summary.paths == {"NET/IB/GDRDMA": 1, "SHM": 1}
-    assert summary.links == "switch"
-
-
-def test_a_library_that_was_found_at_the_second_try_is_not_missing() -> None:
-    assert parse(logs.IB_2_30).notes == ()
-    assert parse(logs.SOCKETS_NO_VERBS_2_30).notes == ("no verbs",)
-
-
-def test_the_version_may_stand_alone() -> None:
-    assert parse(logs.ROCE).version == "2.19.3"
-
-
-def test_what_libfabrics_adapters_can() -> None:
-    line = "n1:1:1 [0] NCCL INFO NET/AWS Libfabric : GPU Direct RDMA Enabled for HCA 0 'rdmap16s27-rdm'"
-
-    assert parse(line).gdr == "enabled"
+LIBFABRIC_GDR = "n1:1:1 [0] NCCL INFO NET/AWS Libfabric : GPU Direct RDMA Enabled for HCA 0 'rdmap16s27-rdm'"
+TOO_FAR = "n1:1:1 [0] NCCL INFO GPU Direct RDMA Disabled for "
+BONDED = ("mlx5_2:1/RoCE", "mlx5_3:1/RoCE", "mlx5_0:1/RoCE", "mlx5_1:1/RoCE")
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["GPU ca000 / HCA 0 (distance 7 > 4)", "GPU 3 / HCA 1f (distance 9 > 5)", "GPU 3 / NET 0 (x, distance 7 > 5)"],
+    ("text", "field", "value"),
+    [
+        (logs.ROCE, "version", "2.19.3"),  # which stands alone in its line
+        (logs.ROCE_BONDED_PLUGIN, "devices", BONDED),
+        (logs.ROCE_BONDED_PLUGIN, "used", BONDED[2:]),
+        (logs.ROCE, "used", ("mlx5_10:1/RoCE",)),
+        (logs.IB.replace("NET/IB/1/", "NET/IB/2/"), "used", ("mlx5_0:1/IB", "?")),
+        (logs.IB_2_30, "devices", ("mlx5_0:1/IB", "mlx5_1:1/IB", "mlx5_2:1/IB")),  # without rails and planes
+        (logs.IB_2_30, "paths", {"NET/IB/GDRDMA": 1, "SHM": 1}),
+        (logs.IB_2_30, "links", "switch"),
+        (logs.IB_2_30, "notes", ()),  # a library that was found at the second try is not missing
+        (logs.SOCKETS_NO_VERBS_2_30, "notes", ("no verbs",)),
+        (logs.SOCKETS_NO_VERBS, "notes", ("no verbs",)),
+        (logs.SOCKETS_NO_PLUGIN, "notes", ("no plugin", "no device")),
+        (LIBFABRIC_GDR, "gdr", "enabled"),
+        (TOO_FAR + "GPU ca000 / HCA 0 (distance 7 > 4)", "distance", "distance 7 > 4"),  # 2.18
+        (TOO_FAR + "GPU 3 / HCA 1f (distance 9 > 5)", "distance", "distance 9 > 5"),
+        (TOO_FAR + "GPU 3 / NET 0 (x, distance 7 > 5)", "distance", "distance 7 > 5"),  # 2.29
+        (logs.SHARP, "paths", {"NET/IBext_v8/GDRDMA": 1, "COLLNET/SHARP/GDRDMA": 2}),
+        (logs.SHARP, "devices", ("ibp0:1/IB", "ibp1:1/IB")),
+        (logs.SOCKETS_DISABLED, "variables", {"NCCL_IB_DISABLE": "1"}),
+        (logs.SOCKETS_NO_MATCH, "variables", {"NCCL_IB_HCA": "mlx5_9"}),
+        (logs.SOCKETS_BY_NET, "variables", {"NCCL_NET": "Socket"}),
+        (logs.EFA, "provider", "efa"),
+        (logs.LIBFABRIC_TCP, "provider", "tcp;ofi_rxm"),
+        (logs.NVLINK, "nvls", True),
+        (logs.NVLS_SWITCHED_OFF, "nvls", False),
+        (logs.NVLINK.replace("is available", "is not available"), "nvls", False),
+        (logs.NVLINK, "one_domain", False),
+        (logs.ONE_DOMAIN, "one_domain", True),
+    ],
 )
-def test_the_distance_in_the_forms_of_2_18_to_2_29(text: str) -> None:
-    assert parse("n1:1:1 [0] NCCL INFO GPU Direct RDMA Disabled for " + text).distance.startswith("distance")
-
-
-def test_sharp_is_seen_in_the_connections() -> None:
-    summary = parse(logs.SHARP)
-
-    assert summary.paths == {"NET/IBext_v8/GDRDMA": 1, "COLLNET/SHARP/GDRDMA": 2}
-    assert summary.devices == ("ibp0:1/IB", "ibp1:1/IB")
-
-
-def test_what_the_variables_were() -> None:
-    assert parse(logs.SOCKETS_DISABLED).variables == {"NCCL_IB_DISABLE": "1"}
-    assert parse(logs.SOCKETS_NO_MATCH).variables == {"NCCL_IB_HCA": "mlx5_9"}
-    assert parse(logs.SOCKETS_BY_NET).variables == {"NCCL_NET": "Socket"}
-
-
-def test_notes_and_libfabrics_provider() -> None:
-    assert parse(logs.SOCKETS_NO_VERBS).notes == ("no verbs",)
-    assert parse(logs.SOCKETS_NO_PLUGIN).notes == ("no plugin", "no device")
-    assert parse(logs.EFA).provider == "efa"
-    assert parse(logs.LIBFABRIC_TCP).provider == "tcp;ofi_rxm"
-
-
-def test_reductions_of_switches_need_their_transport() -> None:
-    assert parse(logs.NVLINK).nvls
-    assert not parse(logs.NVLS_SWITCHED_OFF).nvls
-    assert not parse(logs.NVLINK.replace("is available", "is not available")).nvls
-
-
-def test_nodes_of_one_nvlink_domain() -> None:
-    assert parse(logs.ONE_DOMAIN).one_domain
-    assert parse(logs.ONE_DOMAIN).nodes == 2
-
-
-@pytest.mark.parametrize("version", ["2.18.1", "2.19.3", "2.21.5", "2.24.3", "2.26.2", "2.28.9", "2.30.7", "2.31.2"])
-def test_each_release_names_itself(version: str) -> None:
-    assert parse(logs.IB.replace("2.27.6", version)).version == version
+def test_what_single_lines_prove(text: str, field: str, value: object) -> None:
+    assert getattr(parse(text), field) == value
 
 
 def test_colours_dates_and_a_launchers_prefix_change_nothing() -> None:
@@ -168,28 +134,25 @@ def test_socket_once_named_is_not_forgotten() -> None:
 
 
 def test_a_summary_survives_json() -> None:
-    import json
-
     summary = parse(logs.IB)
 
     assert summary_of(json.loads(json.dumps(summary._asdict()))) == summary
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        7,
-        "IB",
-        [],
-        {"paths": 3},
-        {"paths": {"NET": []}},
-        {"devices": "mlx5"},
-        {"devices": [1]},
-        {"nvls": 1},
-        {"nodes": True},
-    ],
+NO_SUMMARIES = (
+    None,
+    7,
+    "IB",
+    [],
+    {"paths": 3},
+    {"paths": {"NET": []}},
+    {"devices": "mlx5"},
+    {"used": [1]},
+    {"nvls": 1},
 )
+
+
+@pytest.mark.parametrize("value", NO_SUMMARIES)
 def test_what_is_no_summary_is_none(value: object) -> None:
     assert summary_of(value) is None
 

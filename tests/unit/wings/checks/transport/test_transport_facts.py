@@ -1,4 +1,4 @@
-"""What a node reads for the judgement of its transport: counters, and where variables come from."""
+"""What a node reads for the judgement of its transport: its ports, and where variables come from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.transport.counters import read_sent_bytes, sent_between
 from worldsize.wings.checks.agent.transport.origins import variable_origins
 from worldsize.wings.checks.agent.transport.ports import active_ports, best_kind, rate_of
 
@@ -19,43 +18,6 @@ def write(root: Path, path: str, text: str | bytes) -> None:
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-
-
-def counter(root: Path, device: str, port: int, text: str | bytes) -> None:
-    write(root, "sys/class/infiniband/%s/ports/%d/counters/port_xmit_data" % (device, port), text)
-
-
-def test_counters_are_words_of_four_bytes(tmp_path: Path) -> None:
-    counter(tmp_path, "mlx5_0", 1, "1000\n")
-    counter(tmp_path, "mlx5_1", 2, "0\n")
-
-    assert read_sent_bytes(str(tmp_path)) == {"mlx5_0:1": 4000, "mlx5_1:2": 0}
-
-
-@pytest.mark.parametrize("text", ["", "N/A (no PMA)\n", b"\xff\xfe", "-", "1 2"])
-def test_ports_that_do_not_count_are_missing(tmp_path: Path, text: str | bytes) -> None:
-    counter(tmp_path, "mlx5_0", 1, text)
-
-    assert read_sent_bytes(str(tmp_path)) == {}
-
-
-def test_no_more_is_read_than_a_counter_is_long(tmp_path: Path) -> None:
-    counter(tmp_path, "mlx5_0", 1, "9" * 500_000)
-
-    assert len(str(read_sent_bytes(str(tmp_path))["mlx5_0:1"])) < 24
-
-
-def test_a_machine_without_adapters_counts_nothing(tmp_path: Path) -> None:
-    assert read_sent_bytes(str(tmp_path)) == {}
-    (tmp_path / "sys/class/infiniband/efa_0/ports/1").mkdir(parents=True)
-    assert read_sent_bytes(str(tmp_path)) == {}
-
-
-def test_what_was_sent_between_two_readings() -> None:
-    assert sent_between({"a:1": 10, "b:1": 5}, {"a:1": 14, "b:1": 5}) == 4
-    assert sent_between({"a:1": 10}, {"b:1": 14}) is None
-    assert sent_between({"a:1": 10}, {"a:1": 3}) is None
-    assert sent_between({}, {}) is None
 
 
 def origin(root: Path, environ: dict[str, str], **asked: Any) -> str | None:
@@ -84,7 +46,7 @@ def test_in_a_container_it_is_the_images_where_the_first_process_has_it(tmp_path
 
 
 def test_apptainers_image_must_say_it_itself(tmp_path: Path) -> None:
-    write(tmp_path, ".singularity.d/env/90-environment.sh", "export OTHER=1\n")
+    write(tmp_path, ".singularity.d/env/90-environment.sh", "export MY_%s=1\n" % NAME)
     assert origin(tmp_path, {NAME: "1"}) == "the node's environment"
 
     write(tmp_path, ".singularity.d/env/91-environment.sh", "export %s=1\n" % NAME)
@@ -115,9 +77,9 @@ def test_ports_with_their_rates() -> None:
     assert [(each.name, each.kind) for each in ports] == [("mlx5_0:1", "InfiniBand"), ("mlx5_1:1", "RoCE")]
     assert best_kind(ports) == "InfiniBand"
     assert best_kind([]) == ""
-    assert rate_of(ports) == 200
-    assert rate_of(ports, ["mlx5_1:1/RoCE"]) == 100
-    assert rate_of(ports, ["mlx5_7:1/IB"]) == 0
+    assert rate_of(ports, ["mlx5_0:1/IB", "mlx5_1:1/RoCE"]) == 200
+    assert rate_of(ports, ["mlx5_1:1/RoCE", "mlx5_7:1/IB"]) == 0
+    assert rate_of(ports, []) == 0
 
 
 def test_infiniband_devices_may_be_named_by_their_place() -> None:

@@ -5,6 +5,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+from collections import Counter
+
 from worldsize.common.named_tuple import NamedTuple
 
 
@@ -77,9 +79,7 @@ class GpuReport(NamedTuple):
 
 def models_text(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
     """The GPUs by their models: "8 × NVIDIA H100 80GB HBM3"."""
-    counts: dict[str, int] = {}
-    for gpu in gpus:
-        counts[gpu.model or "GPU"] = counts.get(gpu.model or "GPU", 0) + 1
+    counts = Counter(gpu.model or "GPU" for gpu in gpus)
     return ", ".join(f"{count} × {model}" for model, count in counts.items())
 
 

@@ -10,35 +10,15 @@ import re
 
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 _OTHERS = {
-    ("dev", "kfd"): "an AMD GPU",
-    ("dev", "dxg"): "a GPU under WSL",
-    ("dev", "nvhost-gpu"): "a GPU of NVIDIA Jetson",
-    ("dev", "nvmap"): "a GPU of NVIDIA Jetson",
-    ("dev", "nvgpu"): "a GPU of NVIDIA Jetson",
-    ("dev", "accel"): "an accelerator",
-    ("dev", "neuron0"): "an accelerator of AWS",
-    ("dev", "hl0"): "an accelerator of Intel",
-    ("dev", "davinci0"): "an accelerator of Huawei",
+    "kfd": "an AMD GPU",
+    "dxg": "a GPU under WSL",
+    **dict.fromkeys(("nvhost-gpu", "nvmap", "nvgpu"), "a GPU of NVIDIA Jetson"),
+    **dict.fromkeys(("accel", "neuron0", "hl0", "davinci0"), "an accelerator"),
 }
-
-
-def names_in(path: str) -> list[str]:
-    """The names in a folder, sorted; none where it cannot be read."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def first_text(path: str, most: int = 4096) -> str:
-    """What a small file begins with; "" where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace").strip("\0\n ")
-    except (OSError, ValueError):
-        return ""
+"""Device files, and what they stand for."""
 
 
 def nvidia_device_files(context: NodeContext) -> list[str]:
@@ -50,7 +30,7 @@ def nvidia_device_files(context: NodeContext) -> list[str]:
 def driver_models(context: NodeContext) -> list[str]:
     """The models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not use."""
     at = context.path("proc", "driver", "nvidia", "gpus")
-    return [_model(first_text(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
+    return [_model(text_of(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
 
 
 def has_nvidia(context: NodeContext) -> bool:
@@ -63,7 +43,7 @@ def count_amd_gpus(context: NodeContext) -> int:
     """AMD's GPUs that this process may use: the kernel hides those of other jobs' control groups. Processors stand in
     the same list, without SIMD units."""
     at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
-    texts = (first_text(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
+    texts = (text_of(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
     return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
 
 
@@ -74,7 +54,7 @@ def has_graphics(context: NodeContext) -> bool:
 
 def other_devices(context: NodeContext) -> str:
     """What there is besides, in words: GPUs and accelerators that are not counted here; "" without any."""
-    found = (words for names, words in _OTHERS.items() if os.path.exists(context.path(*names)))
+    found = (words for name, words in _OTHERS.items() if os.path.exists(context.path("dev", name)))
     return next(found, "")
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.checks.agent.gpu.drivers import first_text
 from worldsize.wings.checks.agent.node_context import NodeContext
 
 _RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;.*?NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})\b")
@@ -25,13 +25,13 @@ class Xid(NamedTuple):
     age: float
 
 
-def read_xids(context: NodeContext) -> list[Xid] | None:
-    """The Xids since the node was booted, as far as the kernel still has them; None where they cannot be read."""
+def read_xids(context: NodeContext, uptime: float | None = None) -> list[Xid] | None:
+    """The Xids since the node was booted, as far as the kernel still has them; None where they cannot be read.
+
+    The machine's uptime is the system's clock: in containers /proc/uptime may be that of the container (lxcfs).
+    """
     text = _records(context.path("dev", "kmsg"))
-    uptime = _uptime(first_text(context.path("proc", "uptime")))
-    if text is None or uptime is None:
-        return None
-    return parse_xids(text, uptime)
+    return None if text is None else parse_xids(text, time.monotonic() if uptime is None else uptime)
 
 
 def parse_xids(text: str, uptime: float) -> list[Xid]:
@@ -52,34 +52,21 @@ def _short_address(bus: str) -> str:
 
 
 def _records(path: str) -> str | None:
-    """All records that the kernel has, one a line: each read gives one, and EAGAIN after the last."""
+    """The records that the kernel has of NVIDIA's driver, one a line; None where this user may not read them."""
     found: list[bytes] = []
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
     except OSError:
         return None
-    try:
-        _read_all(file, found)
-    finally:
-        os.close(file)
+    with file:
+        for _ in range(_MOST_RECORDS):
+            try:
+                part = file.read(8192)
+            except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
+                continue
+            except OSError:  # no record can be read
+                break
+            if not part:  # each read gives one record, and None after the last
+                break
+            found += [part] if b"NVRM" in part else []
     return b"".join(found).decode("utf-8", "replace")
-
-
-def _read_all(file: int, found: list[bytes]) -> None:
-    for _ in range(_MOST_RECORDS):
-        try:
-            part = os.read(file, 8192)
-        except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next read
-            continue
-        except OSError:  # no more
-            return
-        if not part:
-            return
-        found.append(part if b"NVRM" in part else b"")
-
-
-def _uptime(text: str) -> float | None:
-    try:
-        return float(text.split()[0])
-    except (ValueError, IndexError):
-        return None

@@ -5,17 +5,21 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LEAST_UNEXPLAINED_MIB, NOT_JOBS
 
 _ID, _WHAT = "gpu.memory", "GPU memory in use by others"
 _INEXACT_MIB = 1024
-_MOST_WORDS = 3
+_FULL = 0.9
+_SHARED = re.compile(r"\bG[HB]\d")
+"""Models whose memory is the system's, too (Grace Hopper, Grace Blackwell): the kernel may keep files in it."""
 
 
 class _Use(NamedTuple):
@@ -26,7 +30,7 @@ class _Use(NamedTuple):
 
 
 def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """Warns of processes that compute and of memory that nobody accounts for; bad where they have more than half of a
+    """Warns of processes that compute and of memory that nobody accounts for; bad where they have nearly all of a
     GPU. Divided GPUs are left out, since their other parts are somebody else's by right; None where none is left."""
     gpus = [gpu for gpu in seen if not gpu.mig and not gpu.fault]
     known = [gpu for gpu in gpus if gpu.used_mib is not None or gpu.processes]
@@ -36,9 +40,8 @@ def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
     if not uses:
         most = max((gpu.used_mib or 0 for gpu in known), default=0)
         return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
-    value = "; ".join(use.words for use in uses[:_MOST_WORDS])
-    value += f"; {len(uses) - _MOST_WORDS} more" if len(uses) > _MOST_WORDS else ""
-    verdict = BAD if any(use.share > 0.5 for use in uses) else WARNING
+    verdict = BAD if any(use.share > _FULL for use in uses) else WARNING
+    value = joined([use.words for use in uses])
     return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
 
 
@@ -63,16 +66,16 @@ def _is_job(process: GpuProcess) -> bool:
 def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
     words = [
         f"pid {job.pid}{f' ({job.name})' if job.name else ''}{'' if job.mib is None else f' {job.mib} MiB'}"
-        for job in jobs[:_MOST_WORDS]
+        for job in jobs
     ]
-    more = f", {len(jobs) - _MOST_WORDS} more" if len(jobs) > _MOST_WORDS else ""
-    return f"GPU {gpu.number}: {', '.join(words)}{more}"
+    return f"GPU {gpu.number}: {joined(words, separator=', ')}"
 
 
 def _unexplained(gpu: Gpu) -> int:
     """Memory in use without a process that computes, as in a container, where the driver shows no processes; 0 where
-    a screen may account for it."""
-    return 0 if any("G" in process.kind for process in gpu.processes) else gpu.used_mib or 0
+    a screen or the kernel may account for it."""
+    has_screen = any("G" in process.kind for process in gpu.processes)
+    return 0 if has_screen or _SHARED.search(gpu.model) else gpu.used_mib or 0
 
 
 def _share(gpu: Gpu, used: int) -> float:

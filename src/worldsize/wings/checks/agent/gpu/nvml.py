@@ -10,16 +10,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import Any, TypeAlias
 from worldsize.wings.checks.agent.gpu import values
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess, GpuReport
 from worldsize.wings.checks.agent.gpu.xml_report import used_memory
 
 _RECOVERY_FIELD = 230
-_RECOVERY_ACTIONS = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
+_RECOVERY_ACTIONS = (
+    "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset", "Recover IMEX Domain", "Bus Reset", "System Reboot",
+)  # fmt: skip
 _UNCORRECTED, _VOLATILE = 1, 0
 _MIB = 1 << 20
 _MOST_GPUS = 256
+
+_Ask: TypeAlias = "Callable[..., Any]"
+"""What is asked of one GPU by the name of NVML's function; None for what is not answered."""
 
 
 def load_nvml() -> Any:
@@ -45,102 +50,95 @@ def read_nvml(nvml: Any) -> GpuReport | None:
             if "permission" not in str(error).lower():
                 missing.append(values.plain(f"GPU {index}: {error}"))
             continue
-        gpus.append(_gpu(_Questions(nvml, handle), index))
+        gpus.append(_gpu(nvml, handle, index))
     driver, cuda = _text(_ask(nvml, "nvmlSystemGetDriverVersion")), _cuda(_ask(nvml, "nvmlSystemGetCudaDriverVersion"))
     return GpuReport("NVML", driver, cuda, tuple(gpus), tuple(missing)) if gpus or missing else None
 
 
-class _Questions:
-    """What is asked of one GPU; None for what is not answered."""
-
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self.nvml = nvml
-        self._handle = handle
-
-    def ask(self, name: str, *words: Any) -> Any:
-        return _ask(self.nvml, name, self._handle, *words)
-
-    def fault(self) -> str:
-        """Why the GPU does not answer what every GPU can: "GPU is lost"; "" where it does."""
-        try:
-            self.nvml.nvmlDeviceGetMemoryInfo(self._handle)
-        except Exception as error:  # noqa: BLE001  # the errors are classes of the module's own
-            return values.fault_in(str(error))
-        return ""
-
-
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    question: Callable[..., Any] | None = getattr(nvml, f"{name}_v2", None) or getattr(nvml, name, None)
-    if question is None:
-        return None
-    try:
-        return question(*words)
-    except Exception:  # noqa: BLE001  # not supported by this GPU, this driver or this version of the module
-        return None
+    """The answer of this function, else of its second version: old drivers may lack what the first one calls."""
+    for each in (name, f"{name}_v2"):
+        try:
+            return getattr(nvml, each)(*words)
+        except Exception:  # noqa: BLE001  # not known to this GPU, this driver or this version of the module
+            continue
+    return None
 
 
-def _gpu(gpu: _Questions, index: int) -> Gpu:
-    total, used, is_exact = _memory(gpu)
-    mig = (gpu.ask("nvmlDeviceGetMigMode") or (0,))[0] == 1
-    remapped = gpu.ask("nvmlDeviceGetRemappedRows") or (0, 0, 0, 0)
+def _gpu(nvml: Any, handle: Any, index: int) -> Gpu:
+    def ask(name: str, *words: Any) -> Any:
+        return _ask(nvml, name, handle, *words)
+
+    total, used, is_exact = _memory(nvml, ask)
+    mig = (ask("nvmlDeviceGetMigMode") or (0,))[0] == 1
+    remapped = ask("nvmlDeviceGetRemappedRows") or (0, 0, 0, 0)
     return Gpu(
         number=index,
-        model=_text(gpu.ask("nvmlDeviceGetName")),
-        uuid=_text(gpu.ask("nvmlDeviceGetUUID")),
-        bus=_text(getattr(gpu.ask("nvmlDeviceGetPciInfo"), "busId", "")),
+        model=_text(ask("nvmlDeviceGetName")),
+        uuid=_text(ask("nvmlDeviceGetUUID")),
+        bus=_text(getattr(ask("nvmlDeviceGetPciInfo"), "busId", "")),
         memory_mib=total,
         used_mib=used,
         is_exact=is_exact,
         mig=mig,
-        mig_devices=_mig_devices(gpu) if mig else 0,
-        processes=_processes(gpu),
-        uncorrected=_whole(gpu.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
-        pending=bool(remapped[2] or gpu.ask("nvmlDeviceGetRetiredPagesPendingStatus")),
+        mig_devices=_mig_devices(ask) if mig else 0,
+        processes=_processes(nvml, ask),
+        uncorrected=_whole(ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
+        pending=bool(remapped[2] or ask("nvmlDeviceGetRetiredPagesPendingStatus")),
         remap_failed=bool(remapped[3]),
-        recovery=_recovery(gpu),
-        throttle=_throttle(gpu),
-        fault=gpu.fault(),
-        width=_whole(gpu.ask("nvmlDeviceGetCurrPcieLinkWidth")),
+        recovery=_recovery(ask),
+        throttle=_throttle(ask),
+        fault=_fault(nvml, handle),
+        width=_whole(ask("nvmlDeviceGetCurrPcieLinkWidth")),
     )
 
 
-def _memory(gpu: _Questions) -> tuple[int | None, int | None, bool]:
+def _fault(nvml: Any, handle: Any) -> str:
+    """Why the GPU does not answer what every GPU can: "GPU is lost"; "" where it does."""
+    try:
+        nvml.nvmlDeviceGetMemoryInfo(handle)
+    except Exception as error:  # noqa: BLE001  # the errors are classes of the module's own
+        return values.fault_in(str(error))
+    return ""
+
+
+def _memory(nvml: Any, ask: _Ask) -> tuple[int | None, int | None, bool]:
     """All of it, what is used, and whether the driver's own part is known; in MiB."""
-    version = getattr(gpu.nvml, "nvmlMemory_v2", None)
-    found = gpu.ask("nvmlDeviceGetMemoryInfo", version) if version is not None else None
-    found = found or gpu.ask("nvmlDeviceGetMemoryInfo")
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    found = ask("nvmlDeviceGetMemoryInfo", version) if version is not None else None
+    found = found or ask("nvmlDeviceGetMemoryInfo")
     sizes = [_whole(getattr(found, name, None)) for name in ("total", "used", "free", "reserved")]
     total, used, free, reserved = (None if size is None else size // _MIB for size in sizes)
     foreign, is_exact = used_memory(total, used, free, reserved)
     return total, foreign, is_exact
 
 
-def _mig_devices(gpu: _Questions) -> int:
-    most = min(_whole(gpu.ask("nvmlDeviceGetMaxMigDeviceCount")) or 0, 64)
-    return sum(gpu.ask("nvmlDeviceGetMigDeviceHandleByIndex", index) is not None for index in range(most))
+def _mig_devices(ask: _Ask) -> int:
+    most = min(_whole(ask("nvmlDeviceGetMaxMigDeviceCount")) or 0, 64)
+    return sum(ask("nvmlDeviceGetMigDeviceHandleByIndex", index) is not None for index in range(most))
 
 
-def _processes(gpu: _Questions) -> tuple[GpuProcess, ...]:
+def _processes(nvml: Any, ask: _Ask) -> tuple[GpuProcess, ...]:
     found = []
     for kind, name in (("C", "Compute"), ("G", "Graphics")):
-        for each in (gpu.ask(f"nvmlDeviceGet{name}RunningProcesses") or ())[:256]:
+        for each in (ask(f"nvmlDeviceGet{name}RunningProcesses") or ())[:256]:
             used = _whole(getattr(each, "usedGpuMemory", None))
-            program = values.program_name(_text(_ask(gpu.nvml, "nvmlSystemGetProcessName", each.pid)))
+            program = values.program_name(_text(_ask(nvml, "nvmlSystemGetProcessName", each.pid)))
             found.append(GpuProcess(each.pid, kind, program, None if used is None else used // _MIB))
     return tuple(found)
 
 
-def _recovery(gpu: _Questions) -> str:
-    found = (gpu.ask("nvmlDeviceGetFieldValues", [_RECOVERY_FIELD]) or [None])[0]
+def _recovery(ask: _Ask) -> str:
+    found = (ask("nvmlDeviceGetFieldValues", [_RECOVERY_FIELD]) or [None])[0]
     if found is None or getattr(found, "nvmlReturn", 1) != 0:
         return ""
     action = _whole(getattr(getattr(found, "value", None), "uiVal", None))
     return _RECOVERY_ACTIONS[action] if action is not None and action < len(_RECOVERY_ACTIONS) else ""
 
 
-def _throttle(gpu: _Questions) -> int | None:
+def _throttle(ask: _Ask) -> int | None:
     names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-    found = (_whole(gpu.ask(name)) for name in names)
+    found = (_whole(ask(name)) for name in names)
     return next((reasons for reasons in found if reasons is not None), None)
 
 

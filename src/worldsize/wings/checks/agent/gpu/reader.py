@@ -5,23 +5,19 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.agent.posix.processes import find_program
 from worldsize.common.named_tuple import TypeAlias
-from worldsize.wings.checks.agent.gpu import csv_report
 from worldsize.wings.checks.agent.gpu.device import GpuReport
 from worldsize.wings.checks.agent.gpu.drivers import has_nvidia, other_devices
 from worldsize.wings.checks.agent.gpu.nvml import load_nvml, read_nvml
-from worldsize.wings.checks.agent.gpu.program import (
-    MOST_BYTES,
-    Output,
-    environment_without_libraries,
-    execute,
-    find_nvidia_smi,
-)
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
+from worldsize.wings.checks.agent.readers.asked_values import asked_number
 
 LIMIT = 15.0
 """Seconds for all questions to nvidia-smi: less than a probe has, so that the row says what was late."""
@@ -30,24 +26,22 @@ NOT_FOUND = "nvidia-smi was not found"
 LATE = "nvidia-smi did not answer in time"
 CUT_OFF = "nvidia-smi ended in the middle of its answer"
 
-Execute: TypeAlias = "Callable[[str, Sequence[str], Mapping[str, str], float], Output]"
+Run: TypeAlias = "Callable[[Sequence[str], Mapping[str, str], str, float, int], ProgramEnd]"
 
-
-def asked_gpus(context: NodeContext) -> int | None:
-    """The GPUs that the job asks for on a node; None where that is not known."""
-    asked = context.asked.get("gpus")
-    return asked if isinstance(asked, int) and not isinstance(asked, bool) and asked >= 0 else None
+_MOST_BYTES = 4 << 20
+_LIBRARIES = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+_PLACES = (("usr", "bin", "nvidia-smi"), ("usr", "lib", "wsl", "lib", "nvidia-smi"))
 
 
 def is_looked_at(context: NodeContext) -> bool:
     """Whether GPUs matter here: the job asks for some, or does not say and there are some. Virtual GPUs do not."""
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
-    asked = asked_gpus(context)
+    asked = asked_number(context.asked, "gpus")
     return asked > 0 if asked is not None else has_nvidia(context) or other_devices(context) == "a GPU under WSL"
 
 
-def read_gpus(context: NodeContext, run: Execute = execute) -> GpuReport:
+def read_gpus(context: NodeContext, run: Run = run_program) -> GpuReport:
     """What can be read; a report with a failure, and no GPUs, where nothing can."""
     if has_nvidia(context):
         nvml = load_nvml()
@@ -60,44 +54,49 @@ def read_gpus(context: NodeContext, run: Execute = execute) -> GpuReport:
     return _read_program(program, context.environ, run)
 
 
-def _read_program(program: str, environ: Mapping[str, str], run: Execute) -> GpuReport:
-    """The long answer; where it is none, again without the ranks' paths of libraries, then the short question."""
-    deadline = time.monotonic() + LIMIT
-    report = _long_answer(program, environ, run, deadline)
-    if not report.gpus and (fewer := environment_without_libraries(environ)) is not None:
-        again = _long_answer(program, fewer, run, deadline)
-        report, environ = (again, fewer) if again.gpus or again.missing else (report, environ)
-    if report.gpus or report.missing or report.failure == LATE:
-        return report
-    return _short_answer(program, environ, run, deadline) or report
+def find_nvidia_smi(context: NodeContext) -> str | None:
+    """The program by the ranks' PATH, else where drivers install it; None where it is missing. What a PATH finds in the
+    working directory is passed over: that holds the job's files."""
+    try:
+        found = find_program("nvidia-smi", context.environ)
+    except OSError:
+        found = ""
+    places = (found, *(context.path(*names) for names in _PLACES))
+    return next((path for path in places if os.path.isabs(path) and os.access(path, os.X_OK)), None)
 
 
-def _long_answer(program: str, environ: Mapping[str, str], run: Execute, deadline: float) -> GpuReport:
-    output = _ask(program, ("-q", "-x"), environ, run, deadline)
-    if isinstance(output, str):
-        return GpuReport("nvidia-smi", failure=output)
-    report = parse_xml(output.text)
-    is_whole = "</nvidia_smi_log>" in output.text or len(output.text) >= MOST_BYTES
-    if is_whole or report.missing or (not report.gpus and output.code is not None):
-        return report
-    return GpuReport("nvidia-smi", failure=LATE if output.code is None else CUT_OFF)
-
-
-def _short_answer(program: str, environ: Mapping[str, str], run: Execute, deadline: float) -> GpuReport | None:
-    for fields in csv_report.QUESTIONS:
-        output = _ask(program, csv_report.question(fields), environ, run, deadline)
-        report = None if isinstance(output, str) else csv_report.parse_csv(output.text, fields)
-        if report is not None and report.gpus:
-            return report
-    return None
-
-
-def _ask(program: str, words: Sequence[str], environ: Mapping[str, str], run: Execute, deadline: float) -> Output | str:
-    """What it printed, or in words why it could not be asked."""
+def ask(
+    program: str, words: Sequence[str], environ: Mapping[str, str], run: Run, deadline: float
+) -> tuple[str, int | None, str]:
+    """What nvidia-smi printed and its exit code; the last text says why it could not be asked, else it is empty."""
     left = deadline - time.monotonic()
     if left <= 0:
-        return LATE
+        return "", None, LATE
     try:
-        return run(program, words, environ, left)
+        end = run((program, *words), {**environ, "LC_ALL": "C"}, os.sep, left, _MOST_BYTES)
     except OSError as error:
-        return f"nvidia-smi cannot be started: {error.strerror or error}"
+        return "", None, f"nvidia-smi cannot be started: {error.strerror or error}"
+    return end.output, end.code, ""
+
+
+def _read_program(program: str, environ: Mapping[str, str], run: Run) -> GpuReport:
+    """The answer; where it is none, that without the ranks' paths of libraries: a path to CUDA's stubs makes nvidia-smi
+    load a library that only pretends to be the driver's."""
+    deadline = time.monotonic() + LIMIT
+    report = _answer(program, environ, run, deadline)
+    if report.gpus or not any(name in environ for name in _LIBRARIES):
+        return report
+    fewer = {name: value for name, value in environ.items() if name not in _LIBRARIES}
+    again = _answer(program, fewer, run, deadline)
+    return again if again.gpus or again.missing else report
+
+
+def _answer(program: str, environ: Mapping[str, str], run: Run, deadline: float) -> GpuReport:
+    text, code, failure = ask(program, ("-q", "-x"), environ, run, deadline)
+    if failure:
+        return GpuReport("nvidia-smi", failure=failure)
+    report = parse_xml(text)
+    is_whole = "<nvidia_smi_log>" in text and "</nvidia_smi_log>" in text
+    if is_whole or report.missing or (not report.gpus and code is not None):
+        return report
+    return GpuReport("nvidia-smi", failure=LATE if code is None else CUT_OFF)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.judgement.numbers import number_of
 
 
 def are_real_nodes(cluster: Cluster) -> bool:
@@ -18,10 +19,8 @@ def are_real_nodes(cluster: Cluster) -> bool:
 
 def number_in(answer: Any, name: str) -> float | None:
     """The number of this name in a node's answer; None where it has none that is finite and not negative."""
-    value = answer.get(name) if isinstance(answer, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if 0 <= value < 1e18 else None
+    number = number_of(answer.get(name)) if isinstance(answer, Mapping) else None
+    return number if number is not None and number >= 0 else None
 
 
 def usable_gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.answers import number_in
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, CheckRow
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "collective.result"
 WHAT = "an all-reduce over all ranks"
@@ -29,6 +32,9 @@ _WRONG = "training would go wrong without a word: leave the node out (--exclude-
 _IMPORT = "the rows of the environment say more: is it the one that the job uses, and installed on this node?"
 _LATE = "the environment loads slowly here; nothing is known of the collective"
 _PORT = "ranks cannot join there: open the ports between the nodes, or see network.port"
+_ALONE = "it did not come so far that it could join the others: nothing is known of the collective"
+_FULL = "others use these GPUs, or their memory: see gpu.memory"
+_ALL_WRONG = "one GPU, card or memory spoils the result of all: check halves of the nodes until it is found"
 _TOGETHER = {
     "gloo": "see network.names and network.interface; GLOO_SOCKET_IFNAME says which interface gloo takes",
     "nccl": "NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME says which interface NCCL takes",
@@ -45,7 +51,12 @@ class _Rank(NamedTuple):
 
     @property
     def error(self) -> str:
-        return " ".join(str(self.report.get("error", "")).split())[:240]
+        return _line(self.report.get("error", ""))
+
+    @property
+    def silent(self) -> float:
+        """The seconds without a word of it until it was ended; 0 of one that ended by itself."""
+        return number_in(self.report, "silent") or 0.0
 
 
 def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow]:
@@ -58,87 +69,90 @@ def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow
 
 
 def _ranks(node: CheckedNode) -> list[_Rank]:
-    answer = node.answers.get("collective")
-    found = answer.get("ranks") if isinstance(answer, Mapping) else None
-    reports = found.items() if isinstance(found, Mapping) else ()
-    return [_rank(node, str(number), report) for number, report in reports if isinstance(report, Mapping)]
+    reports = mapping_of(mapping_of(node.answers.get("collective")).get("ranks"))
+    return [_rank(node, number, report) for number, report in reports.items() if isinstance(report, Mapping)]
 
 
 def _rank(node: CheckedNode, number: str, report: Mapping[str, Any]) -> _Rank:
     stage = report.get("stage", "")
-    return _Rank(node, int(number) if number.isdigit() else -1, STAGES.index(stage) if stage in STAGES else 0, report)
+    at = parse_digits(number)
+    return _Rank(node, -1 if at is None else at, STAGES.index(stage) if stage in STAGES else 0, report)
 
 
-def _rows(ranks: Sequence[_Rank], verdict: str, hint: str, words: Mapping[int, str]) -> list[CheckRow]:
+def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[CheckRow]:
     """A row of each node that has some of these ranks, with the words of the first."""
-    first: dict[str, CheckRow] = {}
-    for rank in ranks:
-        row = CheckRow(rank.node.label, ID, WHAT, f"rank {rank.number} {words[rank.number]}", verdict, hint)
-        first.setdefault(rank.node.label, row)
+    first: dict[int, CheckRow] = {}
+    for rank, words in found:
+        row = CheckRow(rank.node.label, ID, WHAT, f"rank {rank.number} {words}", verdict, hint)
+        first.setdefault(rank.node.node_rank, row)
     return list(first.values())
 
 
 def _wrong(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    found = [rank for rank in ranks if "wrong" in rank.report]
-    return _rows(
-        found, BAD, _WRONG, {rank.number: f"got a wrong result: {rank.report['wrong']!s:.200}" for rank in found}
-    )
+    """A wrong number spreads: where all nodes have it, none of them can be named."""
+    found = [(rank, f"got a wrong result: {_line(rank.report['wrong'])}") for rank in ranks if "wrong" in rank.report]
+    rows = _rows(found, BAD, _WRONG)
+    nodes = {rank.node.node_rank for rank in ranks}
+    return [rows[0]._replace(node="", hint=_ALL_WRONG)] if len(rows) == len(nodes) > 1 else rows
 
 
 def _silent(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    return [
-        CheckRow(node.label, ID, WHAT, _why_silent(node), UNKNOWN, "no rank was started there, so none could be joined")
-        for node in nodes
-        if not _ranks(node)
-    ]
+    hint = "no rank was started there, so none could be joined"
+    return [CheckRow(node.label, ID, WHAT, _why_silent(node), UNKNOWN, hint) for node in nodes if not _ranks(node)]
 
 
 def _why_silent(node: CheckedNode) -> str:
-    answer = node.answers.get("collective")
-    error = answer.get("error") if isinstance(answer, Mapping) else None
-    return " ".join(str(error or "no answer in time").split())[:200]
+    return _line(mapping_of(node.answers.get("collective")).get("error") or "no answer in time")
 
 
 def _not_imported(ranks: Sequence[_Rank]) -> list[CheckRow]:
     found = [rank for rank in ranks if rank.stage < STAGES.index("imported")]
-    failed = [rank for rank in found if rank.error]
+    failed = [(rank, f"cannot import torch: {rank.error}") for rank in found if rank.error]
     if failed:
-        return _rows(failed, UNKNOWN, _IMPORT, {rank.number: f"cannot import torch: {rank.error}" for rank in failed})
-    return _rows(found, UNKNOWN, _LATE, {rank.number: "was still importing torch" for rank in found})
+        return _rows(failed, UNKNOWN, _IMPORT)
+    return _rows([(rank, "was still importing torch") for rank in found], UNKNOWN, _LATE)
 
 
 def _not_connected(ranks: Sequence[_Rank]) -> list[CheckRow]:
     """Those that did not reach rank 0: a row of the head where nobody did."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("connected")]
     head = next((rank for rank in ranks if rank.number == 0), None)
-    if not found:
+    told = [rank for rank in found if "port" not in rank.report or rank is head]
+    if told:
+        return _rows([(rank, rank.error or "was not told where rank 0 is") for rank in told], UNKNOWN, _ALONE)
+    if not found or head is None or head.error:
         return []
-    if head is None or head in found or not all("port" in rank.report for rank in found):
-        return _rows(
-            found, UNKNOWN, _PORT, {rank.number: rank.error or "was told of no port of rank 0" for rank in found}
-        )
+    refused = [rank for rank in found if rank.error or rank.silent >= HANGS]
+    if not refused:
+        return _rows([(rank, "was still looking for rank 0") for rank in found], UNKNOWN, _LATE)
+    words = f"at port {number_in(head.report, 'port') or 0:.0f}"
     others = [rank for rank in ranks if rank.node is not head.node]
-    if len(found) == len(others) > 1:
-        value = f"no other node reaches rank 0 at port {head.report.get('port')}: {found[0].error}"
+    if len(refused) == len(others) > 1:
+        value = f"no other node reaches rank 0 {words}: {refused[0].error or 'no answer'}"
         return [CheckRow(head.node.label, ID, WHAT, value, BAD, _PORT)]
-    port = head.report.get("port")
     return _rows(
-        found, BAD, _PORT, {rank.number: f"does not reach rank 0 at port {port}: {rank.error}" for rank in found}
+        [(rank, f"does not reach rank 0 {words}: {rank.error or 'no answer'}") for rank in refused], BAD, _PORT
     )
 
 
 def _not_together(ranks: Sequence[_Rank], backend: str) -> list[CheckRow]:
-    """All ranks were there, and the collective failed, or did not end."""
+    """All ranks were there, and the collective failed, or did not end. That it takes long is no proof for NCCL, which
+    has much to load and to set up."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("done")]
     if not found:
         return []
-    early = [rank for rank in found if rank.error and (number_in(rank.report, "lasted") or 0.0) < EARLY]
+    joining = [rank for rank in found if rank.stage >= STAGES.index("connected")]
+    early = [rank for rank in joining if rank.error and (number_in(rank.report, "lasted") or 0.0) < EARLY]
     if early:
-        return [_broken(ranks, early, f"{backend} fails on {{}}: {_commonest(early)}", backend)]
-    if any(rank.error for rank in found) or min(number_in(rank.report, "silent") or 0.0 for rank in found) >= HANGS:
+        is_full = all("out of memory" in rank.error.lower() for rank in early)
+        value = f"{backend} fails on {{}}: {_commonest(early)}"
+        return [_broken(ranks, early, value, UNKNOWN if is_full else BAD, _FULL if is_full else _TOGETHER[backend])]
+    failed = any(rank.error for rank in found)
+    if failed or min(rank.silent for rank in found) >= HANGS:
         least = min(rank.stage for rank in found)
         behind = [rank for rank in found if rank.stage == least]
-        return [_broken(ranks, behind, f"{backend} hangs on {{}}: {_commonest(found)}", backend)]
+        verdict = BAD if failed or backend == "gloo" else WARNING
+        return [_broken(ranks, behind, f"{backend} hangs on {{}}: {_commonest(found)}", verdict, _TOGETHER[backend])]
     value = f"{len(found)} of {len(ranks)} ranks had no result in time"
     return [CheckRow("", ID, WHAT, value, UNKNOWN, "the ranks started late, so that there was not enough time")]
 
@@ -148,14 +162,18 @@ def _commonest(found: Sequence[_Rank]) -> str:
     return errors.most_common(1)[0][0] if errors else "no result"
 
 
-def _broken(ranks: Sequence[_Rank], found: Sequence[_Rank], words: str, backend: str) -> CheckRow:
+def _broken(ranks: Sequence[_Rank], found: Sequence[_Rank], words: str, verdict: str, hint: str) -> CheckRow:
     """The row of the only node that has these ranks, or of all."""
     labels = sorted({rank.node.label for rank in found})
-    value = words.format(f"rank {found[0].number}" if len(found) == 1 else f"{len(found)} of {len(ranks)} ranks")
-    return CheckRow(labels[0] if len(labels) == 1 else "", ID, WHAT, value, BAD, _TOGETHER.get(backend, ""))
+    value = words.replace("{}", f"rank {found[0].number}" if len(found) == 1 else f"{len(found)} of {len(ranks)} ranks")
+    return CheckRow(labels[0] if len(labels) == 1 else "", ID, WHAT, value, verdict, hint)
 
 
 def _right(nodes: Sequence[CheckedNode], ranks: Sequence[_Rank], backend: str) -> CheckRow:
     longest = max(number_in(rank.report, "seconds") or 0.0 for rank in ranks)
     where = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     return CheckRow("", ID, WHAT, f"right on {len(ranks)} ranks of {where} by {backend}, in {longest:.2f} s", OK)
+
+
+def _line(value: Any) -> str:
+    return printable_text(" ".join(str(value).split()))[:240]

@@ -5,6 +5,7 @@ Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
@@ -29,10 +30,14 @@ OF_PEAK = 0.25
 """Of the data sheet's figure, where there are fewer: products of 8192 rows reach 0.5 to 0.8 of it."""
 
 PEAKS = (
-    ("B200", 2250e12), ("H200", 989e12), ("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989e12),
-    ("A100", 312e12), ("L40S", 362e12), ("A10G", 70e12), ("A10", 125e12), ("V100", 112e12), ("T4", 65e12),
+    ("B200", 2250e12), ("H200 NVL", 835e12), ("H200", 989e12), ("H100 PCIe", 756e12), ("H100 NVL", 835e12),
+    ("H100", 989e12), ("A100", 312e12), ("L40S", 362e12), ("A10G", 70e12), ("A10", 125e12), ("V100", 112e12),
+    ("T4", 65e12),
 )  # fmt: skip
-"""16-bit operations per second without sparsity, by what a model's name contains (NVIDIA's data sheets)."""
+"""16-bit operations per second without sparsity, by the words of a model's name (NVIDIA's data sheets)."""
+
+_PART = re.compile(r"\bMIG\b|-[0-9]+[ABCQ]$")
+"""In the names of parts of a GPU: of MIG, or of a virtual machine ("NVIDIA A10-4Q")."""
 
 _GPU_HINT = "heat, a power limit or a failing GPU: see gpu.throttle and gpu.ecc, or leave the node out (--exclude-bad)"
 _NETWORK_HINT = "see fabric.ports and transport.nccl of this node, or leave it out (--exclude-bad)"
@@ -59,13 +64,10 @@ def gpu_rows(cluster: Cluster) -> list[CheckRow]:
 def _gpus(node: CheckedNode) -> list[_Gpu]:
     rounds = [gpu_reports(node, name) for name in ROUNDS]
     count = min(map(len, rounds))
-    return [_Gpu(node, i, _model(node, i), tuple(number_in(each[i], "flops") for each in rounds)) for i in range(count)]
-
-
-def _model(node: CheckedNode, index: int) -> str:
-    found = node.facts.get("gpus")
-    gpu = found[index] if isinstance(found, (list, tuple)) and index < len(found) else None
-    return str(gpu.get("model", "")) if isinstance(gpu, Mapping) else ""
+    return [
+        _Gpu(node, i, str(rounds[0][i].get("model", "")), tuple(number_in(each[i], "flops") for each in rounds))
+        for i in range(count)
+    ]
 
 
 def _unknown_rows(asked: Sequence[CheckedNode], known: Sequence[_Gpu]) -> list[CheckRow]:
@@ -115,8 +117,9 @@ def _rows_by_data_sheet(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
 
 def _of_peak(gpu: _Gpu) -> float:
     """Its share of the data sheet's figure; 1.0 where its model, or its part of a GPU, is in no table."""
-    peak = next((peak for name, peak in PEAKS if name in gpu.model), 0.0)
-    return max(each or 0.0 for each in gpu.flops) / peak if peak and "MIG" not in gpu.model else 1.0
+    words = set(gpu.model.replace("-", " ").split())
+    peak = next((peak for name, peak in PEAKS if words.issuperset(name.split())), 0.0)
+    return max(each or 0.0 for each in gpu.flops) / peak if peak and not _PART.search(gpu.model) else 1.0
 
 
 def _slow_row(gpu: _Gpu, words: str, verdict: str) -> CheckRow:

@@ -1,14 +1,16 @@
-"""Which nodes differ from the others in a value that is to be the same on all.
+"""Which nodes differ from the others in a value that is to be the same on all, and the rows of what was found of nodes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.rows import VERDICTS, CheckRow
 
 NOT_SET = ""
 """The value of a node that does not have what others have."""
@@ -43,6 +45,29 @@ def holders_text(nodes: Mapping[int, CheckedNode], ranks: Sequence[int]) -> str:
     return f"{nodes[ranks[0]].label} has" if len(ranks) == 1 else f"the other {len(ranks)} have"
 
 
+class Finding(NamedTuple):
+    """Something about a node that is not fine: its verdict, what was seen, and what mends it."""
+
+    verdict: str
+    words: str
+    hint: str
+
+
+def finding_rows(
+    nodes: Sequence[CheckedNode], id: str, what: str, found: Iterable[tuple[int, Finding]]
+) -> list[CheckRow]:
+    """A row of each node that something was found of, given by its rank: the worst before the rest."""
+    by_rank: dict[int, list[Finding]] = {}
+    for rank, finding in found:
+        by_rank.setdefault(rank, []).append(finding)
+    return [_finding_row(node, id, what, by_rank[node.node_rank]) for node in nodes if node.node_rank in by_rank]
+
+
+def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) -> CheckRow:
+    found.sort(key=lambda finding: -VERDICTS.index(finding.verdict))
+    return CheckRow(node.label, id, what, joined([each.words for each in found], 4), found[0].verdict, found[0].hint)
+
+
 def value_text(value: Any) -> str:
     """A fact as text of one line: 60 characters at most, without control characters."""
     text = value if isinstance(value, str) else str(value)
@@ -53,14 +78,6 @@ def value_text(value: Any) -> str:
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """The value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
-
-
-def joined(texts: Sequence[str], most: int = 4, separator: str = "; ") -> str:
-    """The texts in one line; of more than `most` the first, and how many there are besides."""
-    shown = list(texts[:most])
-    if len(texts) > most:
-        shown.append(f"{len(texts) - most} more")
-    return separator.join(shown)
 
 
 def has_active_port(node: CheckedNode) -> bool:

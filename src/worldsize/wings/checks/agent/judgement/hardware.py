@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import value_text
+from worldsize.wings.checks.agent.judgement.numbers import positive_of
 from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
 
 _MEMORY_SHARE = 0.95
@@ -69,7 +70,7 @@ def _machine_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
     judged = [
         _name_fewer(nodes, less, _number("cores"), 1.0, lambda value: f"{value:g} cores"),
         _name_fewer(nodes, less, _number("memory_mib"), _MEMORY_SHARE, lambda value: f"{value / 1024:.0f} GiB"),
-        *(_name_fewer(nodes, less, _rate(layer), 1.0, _rate_text(name)) for layer, name in _LAYERS.items()),
+        *(_name_fewer(nodes, less, _rate(layer), 1.0, _rate_text(name)) for layer, name in _layers(nodes)),
     ]
     usual = [text for text in judged if text]
     if not usual:
@@ -103,13 +104,14 @@ def _name_fewer(
 
 
 def _number(name: str) -> Callable[[CheckedNode], Any]:
-    return lambda node: _positive(node.facts.get(name))
+    return lambda node: positive_of(node.facts.get(name))
 
 
-def _positive(value: object) -> float | None:
-    return (
-        float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15 else None
-    )
+def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
+    """The kinds of ports that ranks use: where there is InfiniBand or Omni-Path, Ethernet ports are for other things,
+    and some may have no cable."""
+    fast = [(layer, name) for layer, name in _LAYERS.items() if layer != "Ethernet"]
+    return fast if any(_rate(layer)(node) for layer, _ in fast for node in nodes) else list(_LAYERS.items())
 
 
 def _rate(layer: str) -> Callable[[CheckedNode], Any]:
@@ -120,7 +122,7 @@ def _rate(layer: str) -> Callable[[CheckedNode], Any]:
         if not isinstance(ports, (list, tuple)):
             return None
         active = [port for port in ports if isinstance(port, dict) and port.get("state") == "ACTIVE"]
-        return sum(_positive(port.get("rate_gbps")) or 0.0 for port in active if port.get("layer") == layer)
+        return sum(positive_of(port.get("rate_gbps")) or 0.0 for port in active if port.get("layer") == layer)
 
     return value_of
 

@@ -5,13 +5,20 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.judgement.groups import difference_of, has_active_port, holders_text, joined
+from worldsize.wings.checks.agent.judgement.groups import (
+    Finding,
+    difference_of,
+    finding_rows,
+    has_active_port,
+    holders_text,
+)
 from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
-from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING, CheckRow
+from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 
 ID = "network.interface"
 
@@ -33,26 +40,14 @@ def interface_rows(
     by_rank = {node.node_rank: node for node in nodes}
     answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
     known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
-    found: dict[int, list[tuple[str, str, str]]] = {}
-    for rank, finding in (
-        *_unmatched(answered, asked),
-        *_different(by_rank, known),
-        *_slow(by_rank, known, asked),
-    ):
-        found.setdefault(rank, []).append(finding)
-    rows = [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
-    return rows or _same(known)
-
-
-def _row(node: CheckedNode, found: list[tuple[str, str, str]]) -> CheckRow:
-    found.sort(key=lambda finding: -VERDICTS.index(finding[0]))
-    return CheckRow(node.label, ID, _WHAT, joined([words for _, words, _ in found]), found[0][0], found[0][2])
+    found = (*_unmatched(answered, asked), *_different(by_rank, known), *_slow(by_rank, known, asked))
+    return finding_rows(nodes, ID, _WHAT, found) or _same(known)
 
 
 def _same(known: Mapping[int, Interface]) -> list[CheckRow]:
     if not known:
         return []
-    names = joined(sorted({interface.name for interface in known.values()}), separator=", ")
+    names = joined(sorted({interface.name for interface in known.values()}), 4, ", ")
     words = _words(next(iter(known.values())))
     return [CheckRow("", ID, _WHAT, f"{len(known)} nodes: {names}, {words}", OK)]
 
@@ -67,9 +62,7 @@ def _attributes(interface: Interface) -> dict[str, str]:
     return {"kind": interface.kind, "speed": speed, "mtu": f"MTU {interface.mtu:g}" if interface.mtu else ""}
 
 
-def _different(
-    by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface]
-) -> Iterable[tuple[int, tuple[str, str, str]]]:
+def _different(by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface]) -> Iterator[tuple[int, Finding]]:
     attributes = {rank: _attributes(interface) for rank, interface in known.items()}
     for name in ("kind", "speed", "mtu"):
         difference = difference_of({rank: each[name] for rank, each in attributes.items() if each[name]})
@@ -77,19 +70,21 @@ def _different(
             assert difference is not None
             words = f"{known[rank].name}: {value}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual}"
             hint = _DIFFERENT_HINT.format(name=known[rank].name, node=by_rank[rank].label)
-            yield rank, (WARNING, words, hint)
+            yield rank, Finding(WARNING, words, hint)
 
 
 def _slow(
     by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface], asked: Mapping[str, Any]
-) -> Iterable[tuple[int, tuple[str, str, str]]]:
-    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead."""
+) -> Iterator[tuple[int, Finding]]:
+    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead. NCCL, other than
+    gloo, finds a faster interface by itself."""
     for rank, interface in known.items():
         node = by_rank[rank]
         if interface.mbps and interface.mbps <= _SLOW_MBPS and _gpus(node, asked) > 1 and not has_active_port(node):
-            faster = interface.faster[0] if interface.faster else ""
-            advice = f"set {_NCCL} and {_GLOO} to {faster}" if faster else "use faster nodes, or one"
-            yield rank, (WARNING, f"{interface.name}: {interface.mbps / 1000:g} Gb/s", _SLOW_HINT + advice)
+            if interface.faster and asked.get("backend") != "gloo":
+                continue
+            advice = f"set {_GLOO} to {interface.faster[0]}" if interface.faster else "use faster nodes, or one"
+            yield rank, Finding(WARNING, f"{interface.name}: {interface.mbps / 1000:g} Gb/s", _SLOW_HINT + advice)
 
 
 def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
@@ -100,9 +95,7 @@ def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
     return len(seen) if isinstance(seen, (list, tuple)) else 0
 
 
-def _unmatched(
-    answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
-) -> Iterable[tuple[int, tuple[str, str, str]]]:
+def _unmatched(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
     """The nodes that have none of the interfaces which a variable names."""
     for rank, answer in answered.items():
         for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
@@ -110,7 +103,8 @@ def _unmatched(
             if value and answer.interfaces and not _matches(variable, value, answer.interfaces):
                 verdict = BAD if asked.get("backend") == backend else WARNING
                 words = f"{variable}={value} names none of its interfaces: {joined(answer.interfaces, 6, ', ')}"
-                yield rank, (verdict, words, f"{variable} is to name an interface that each node has, with an address")
+                hint = f"{variable} is to name an interface that each node has, with an address"
+                yield rank, Finding(verdict, words, hint)
 
 
 def _matches(variable: str, value: str, interfaces: Sequence[str]) -> bool:

@@ -7,34 +7,27 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import Finding, finding_rows, mapping_of
 from worldsize.wings.checks.agent.probes.inputs import OUTPUT
 from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
 
 _ID, _WHAT = "files.inputs", "the same files on all nodes"
 _LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "ramfs", "overlay", "rootfs", "squashfs"))
-_MOST_SAID = 3
 _HINT = "mount there what the other nodes have mounted, or leave the node out"
 
 
 class PathSeen(NamedTuple):
     """What a node says of one path: see the fact `paths` of `probes/inputs.py`."""
 
+    rank: int
     label: str
     kind: str
     entries: int
     family: str
-
-
-class Complaint(NamedTuple):
-    """What is wrong on a node."""
-
-    label: str
-    value: str
-    verdict: str
 
 
 def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
@@ -42,21 +35,10 @@ def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
     elsewhere; a warning where its file system is of another kind. Nothing is said of missing paths, which the node has
     said itself, and nothing where all are alike."""
     keys = dict.fromkeys(key for node in nodes for key in _paths(node))
-    found = [each for key in keys for each in _complaints(key, _seen(nodes, key))]
-    by_node: dict[str, list[Complaint]] = {}
-    for each in found:
-        by_node.setdefault(each.label, []).append(each)
-    return [_row(label, complaints) for label, complaints in by_node.items()]
+    return finding_rows(nodes, _ID, _WHAT, (each for key in keys for each in _findings(key, _seen(nodes, key))))
 
 
-def _row(label: str, complaints: Sequence[Complaint]) -> CheckRow:
-    verdict = BAD if any(each.verdict == BAD for each in complaints) else WARNING
-    said = sorted(complaints, key=lambda each: each.verdict != BAD)
-    more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
-    return CheckRow(label, _ID, _WHAT, "; ".join(each.value for each in said[:_MOST_SAID]) + more, verdict, _HINT)
-
-
-def _complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
+def _findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Finding]]:
     """Of one path. Outputs may be empty on some nodes, and on disks of their own."""
     if key.startswith(OUTPUT):
         return
@@ -65,16 +47,19 @@ def _complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
         if full and not each.entries:
             whole = "has files" if each.kind == "directory" else "is not empty"
             value = f"{key} is empty here, and {whole} on {_others(full)}"
-            yield Complaint(each.label, value, BAD)
-    yield from _kind_complaints(key, full or seen)
+            yield each.rank, Finding(BAD, value, _HINT)
+    yield from _kind_findings(key, full or seen)
 
 
-def _kind_complaints(key: str, seen: Sequence[PathSeen]) -> Iterator[Complaint]:
+def _kind_findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Finding]]:
     known = [each for each in seen if each.family]
     usual = _usual_family([each.family for each in known])
+    counts = {each.entries for each in known if each.family == usual}
     for each in known:
-        if usual and each.family != usual:
-            yield Complaint(each.label, f"{key} is on {each.family} here, and on {usual} elsewhere", WARNING)
+        # the server whose disk the others mount
+        is_server = each.family in _LOCAL and usual not in _LOCAL and counts == {each.entries}
+        if usual and each.family != usual and not is_server:
+            yield each.rank, Finding(WARNING, f"{key} is on {each.family} here, and on {usual} elsewhere", _HINT)
 
 
 def _usual_family(families: Sequence[str]) -> str:
@@ -104,7 +89,7 @@ def _path_seen(node: CheckedNode, key: str) -> PathSeen | None:
     kind, entries, _, system = fact[:4]
     if kind not in ("directory", "file") or type(entries) is not int or not isinstance(system, str):
         return None
-    return PathSeen(node.label, str(kind), entries, _family(system))
+    return PathSeen(node.node_rank, node.label, str(kind), entries, _family(system))
 
 
 def _family(system: str) -> str:
@@ -112,6 +97,5 @@ def _family(system: str) -> str:
     return {"nfs4": "nfs", "autofs": ""}.get(system, system)
 
 
-def _paths(node: CheckedNode) -> dict[str, object]:
-    paths = node.facts.get("paths")
-    return paths if isinstance(paths, dict) else {}
+def _paths(node: CheckedNode) -> Mapping[str, object]:
+    return mapping_of(node.facts.get("paths"))

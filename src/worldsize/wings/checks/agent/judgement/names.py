@@ -5,13 +5,14 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.judgement.groups import joined
+from worldsize.wings.checks.agent.judgement.groups import Finding, finding_rows
 from worldsize.wings.checks.agent.judgement.reach_answers import NameResult, ReachAnswer
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
+from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "network.names"
 
@@ -39,10 +40,17 @@ def name_rows(
         verdict = BAD if _uses_names(asked) else WARNING
         return [CheckRow("", ID, _WHAT, "no node resolves the name of another", verdict, _MISSING_HINT)]
     by_rank = {node.node_rank: node for node in nodes}
-    rows = [_row(by_rank[rank], answered[rank], by_rank, asked) for rank in sorted(answered) if rank in by_rank]
-    found = [row for row in rows if row is not None]
+    findings = [
+        (node.node_rank, finding)
+        for node in nodes
+        if node.node_rank in answered
+        for finders in (_findings_of_others, _findings_of_own)
+        for finding in finders(node, answered[node.node_rank], by_rank, asked)
+    ]
     count = sum(len(answer.names) for answer in answered.values())
-    return found or [CheckRow("", ID, _WHAT, f"{len(answered)} nodes, {count} names looked up", OK)]
+    return finding_rows(nodes, ID, _WHAT, findings) or [
+        CheckRow("", ID, _WHAT, f"{len(answered)} nodes, {count} names looked up", OK)
+    ]
 
 
 def _uses_names(asked: Mapping[str, Any]) -> bool:
@@ -55,33 +63,22 @@ def _no_name_resolves(answered: Mapping[int, ReachAnswer]) -> bool:
     return len(answered) > 2 and bool(names) and all(not name.addresses and name.error for name in names)
 
 
-def _row(
-    node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
-) -> CheckRow | None:
-    """One row of all that was found on the node: the worst first."""
-    found = [*_findings_of_others(node, answer, by_rank, asked), *_findings_of_own(node, answer, by_rank, asked)]
-    if not found:
-        return None
-    found.sort(key=lambda finding: -VERDICTS.index(finding[0]))
-    return CheckRow(node.label, ID, _WHAT, joined([words for _, words, _ in found]), found[0][0], found[0][2])
-
-
 def _findings_of_others(
     node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
-) -> Iterable[tuple[str, str, str]]:
+) -> Iterator[Finding]:
     for name in answer.names:
         other = by_rank.get(name.rank)
         if other is None:
             continue
         if name.error:
             verdict = BAD if _uses_names(asked) and "no answer" not in name.error else WARNING
-            yield verdict, f"{other.host}: {name.error}", _MISSING_HINT
+            yield Finding(verdict, f"{other.host}: {name.error}", _MISSING_HINT)
         elif name.reached is False:
             hint = _WRONG_HINT.format(node=node.label, name=other.host)
-            yield BAD, f"takes {other.host} for {_addresses(name)}, and it is {other.address}", hint
+            yield Finding(BAD, f"takes {other.host} for {_addresses(name)}, and it is {other.address}", hint)
         elif name.reached is None:
             words = f"takes {other.host} for {_addresses(name)}, which may be {other.address}"
-            yield UNKNOWN, words, f"{other.label} answered at neither address"
+            yield Finding(UNKNOWN, words, f"{other.label} answered at neither address")
 
 
 def _addresses(name: NameResult) -> str:
@@ -90,7 +87,7 @@ def _addresses(name: NameResult) -> str:
 
 def _findings_of_own(
     node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
-) -> Iterable[tuple[str, str, str]]:
+) -> Iterator[Finding]:
     """PyTorch lets gloo listen at the first address of the node's own name, and on the loopback where there is none:
     see `createDefaultDevice` in ProcessGroupGloo.cpp."""
     own = answer.own
@@ -99,13 +96,15 @@ def _findings_of_own(
     interface = answer.interface.name if answer.interface else "the interface to the other nodes"
     hint = _LOOPBACK_HINT.format(interface=interface)
     if own.error and "no answer" not in own.error:
-        yield WARNING, f"its own name {node.host}: {own.error}", hint
+        yield Finding(WARNING, f"its own name {node.host}: {own.error}", hint)
     elif own.addresses and own.addresses[0].startswith(_LOOPBACK) and not _share_a_machine(by_rank.values()):
-        yield WARNING, f"takes its own name {node.host} for {own.addresses[0]}", hint
+        yield Finding(WARNING, f"takes its own name {node.host} for {own.addresses[0]}", hint)
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
-    return asked.get("backend") in (None, "gloo") and asked.get("framework") in (None, "pytorch", "deepspeed")
+    """A job with GPUs that does not say its back end uses NCCL, most likely."""
+    backends = ("gloo",) if asked.get("gpus") else (None, "gloo")
+    return asked.get("backend") in backends and asked.get("framework") in (None, "pytorch", "deepspeed")
 
 
 def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:

@@ -47,14 +47,6 @@ def next_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
     return {before: node for node, before in previous_of(groups).items()}
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle one; the mean of the middle two. ValueError where there are none."""
-    ordered, middle = sorted(values), len(values) // 2
-    if not ordered:
-        raise ValueError("no median of nothing")
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def against_others(values: Mapping[int, float]) -> dict[int, float]:
     """Each value over the median of the others; 1.0 where there are no others, or they have nothing."""
     medians = others_medians(values)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.judgement.clocks import ClockOffset
 from worldsize.wings.checks.agent.judgement.groups import mapping_of, value_text
-from worldsize.wings.checks.agent.judgement.numbers import number_of
+from worldsize.wings.checks.agent.judgement.numbers import number_of, positive_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def reach_answer_of(value: Any) -> ReachAnswer | None:
         links=_all_of(said.get("links"), _link_of),
         names=_all_of(said.get("names"), _name_of),
         own=_name_of({"rank": -1, **mapping_of(said.get("own"))}) if said.get("own") else None,
-        latency=_positive(said.get("latency")),
+        latency=positive_of(said.get("latency")),
         clock=_clock_of(said.get("clock")),
         interface=_interface_of(mapping_of(said.get("interface"))),
         interfaces=_texts(said.get("interfaces")),
@@ -117,14 +117,9 @@ def _clock_of(value: Any) -> ClockOffset | None:
     return ClockOffset(numbers[0], numbers[1])
 
 
-def _positive(value: Any) -> float | None:
-    number = number_of(value)
-    return number if number is not None and number > 0 else None
-
-
 def _interface_of(value: Mapping[str, Any]) -> Interface | None:
     name, kind = value.get("name"), value.get("kind")
     if not isinstance(name, str) or not isinstance(kind, str):
         return None
-    mbps, mtu = _positive(value.get("mbps")), _positive(value.get("mtu"))
+    mbps, mtu = positive_of(value.get("mbps")), positive_of(value.get("mtu"))
     return Interface(value_text(name), value_text(kind), mbps, mtu, _texts(value.get("faster")))

@@ -81,7 +81,7 @@ def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
 def gathering_rates(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
     """The bytes per second that the slowest rank of each node received."""
     found = {node.node_rank: [number_in(each, "gathering") for each in gpu_reports(node, name)] for node in nodes}
-    return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if any(rates)}
+    return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if rates and all(rates)}
 
 
 def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

@@ -10,17 +10,18 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import (
     NOT_SET,
     Difference,
+    Finding,
     difference_of,
+    finding_rows,
     has_active_port,
     holders_text,
-    joined,
     mapping_of,
     value_text,
 )
@@ -44,6 +45,12 @@ OF_ONE_NODE = frozenset(
 )
 """Variables that are to differ, or that do no harm where they do: names of hosts and of files to write."""
 
+_OF_DEVICES = frozenset(
+    ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "NCCL_TOPO_FILE")
+)
+"""Variables that name a node's own devices: nodes may call them differently, so that it counts only whether each node
+has it."""
+
 _DISAGREEMENTS = frozenset(("NCCL_ALGO", "NCCL_PROTO"))
 """The variables by which NCCL's ranks disagree, even where a node does not set them."""
 
@@ -59,7 +66,7 @@ def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> lis
     known = {node.node_rank: _variables(node) for node in nodes if "nccl_variables" in node.facts}
     if len(nodes) < 2 or not known:
         return []
-    rows = _different(nodes, known, asked)
+    rows = finding_rows(nodes, ID, _WHAT, _different(nodes, known, asked))
     rows += [_unknown(node) for node in nodes if node.node_rank not in known]
     return rows or [_same(nodes, known)]
 
@@ -81,18 +88,17 @@ def _unknown(node: CheckedNode) -> CheckRow:
 
 def _different(
     nodes: Sequence[CheckedNode], known: Mapping[int, Mapping[str, str]], asked: Mapping[str, Any]
-) -> list[CheckRow]:
+) -> Iterator[tuple[int, Finding]]:
     by_rank = {node.node_rank: node for node in nodes}
-    found: dict[int, list[tuple[bool, str]]] = {}
     has_fabric = any(map(has_active_port, nodes))
     for name in sorted({name for variables in known.values() for name in variables}):
-        difference = difference_of({rank: _compared(name, said) for rank, said in known.items()})
-        for rank in difference.others if difference else ():
+        values = {rank: _compared(name, said) for rank, said in known.items()}
+        difference = difference_of(values) if name not in _OF_DEVICES or not all(values.values()) else None
+        for rank, value in difference.others.items() if difference else ():
             assert difference is not None
-            bad = _may_use_nccl(asked) and _is_bad(name, difference.others[rank], difference.usual, has_fabric)
             text = _text(by_rank, rank, name, difference)
-            found.setdefault(rank, []).append((bad, text))
-    return [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
+            bad = _may_use_nccl(asked) and _is_bad(name, value, difference.usual, has_fabric)
+            yield rank, Finding(BAD, text, _BAD_HINT) if bad else Finding(WARNING, text, _HINT)
 
 
 def _compared(name: str, variables: Mapping[str, str]) -> str:
@@ -123,11 +129,3 @@ def _is_bad(name: str, value: str, usual: str, has_fabric: bool) -> bool:
     if name == _NET:
         return NOT_SET not in (value, usual)  # without it NCCL chooses, perhaps the same
     return name in _DISAGREEMENTS or (name == _IB_DISABLE and has_fabric)
-
-
-def _row(node: CheckedNode, found: Sequence[tuple[bool, str]]) -> CheckRow:
-    """One row of all that differs on the node: what is bad before what is not."""
-    ordered = sorted(found, key=lambda each: not each[0])
-    bad = ordered[0][0]
-    value = joined([text for _, text in ordered])
-    return CheckRow(node.label, ID, _WHAT, value, BAD if bad else WARNING, _BAD_HINT if bad else _HINT)

@@ -8,16 +8,17 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import (
     NOT_SET,
     Difference,
+    Finding,
     difference_of,
+    finding_rows,
     holders_text,
-    joined,
     mapping_of,
     value_text,
 )
@@ -71,7 +72,7 @@ def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list
     subjects = [subject for subject in _subjects(nodes, asked) if subject.values]
     if len(nodes) < 2 or not subjects:
         return []
-    rows = [*_different(nodes, subjects), *_unknown(nodes, subjects)]
+    rows = [*finding_rows(nodes, ID, _WHAT, _different(nodes, subjects)), *_unknown(nodes, subjects)]
     found = {row.node: row for row in reversed(rows)}  # a difference goes before what is not known
     return [found[node.label] for node in nodes if node.label in found] or [_same(nodes, subjects)]
 
@@ -82,28 +83,19 @@ def _same(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> CheckRo
     return CheckRow("", ID, _WHAT, f"{len(nodes)} nodes" + (f": {shown}" if shown else ""), OK)
 
 
-def _different(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
-    found: dict[int, list[tuple[str, str, str]]] = {}
+def _different(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> Iterator[tuple[int, Finding]]:
     by_rank = {node.node_rank: node for node in nodes}
     for subject in subjects:
         difference = difference_of(subject.values)
         for rank, value in difference.others.items() if difference else ():
             assert difference is not None
             text = _difference_text(subject.name, value, difference, by_rank)
-            found.setdefault(rank, []).append((subject.verdict(value, difference.usual), text, subject.hint))
-    return [_row(by_rank[rank], found[rank]) for rank in sorted(found)]
+            yield rank, Finding(subject.verdict(value, difference.usual), text, subject.hint)
 
 
 def _difference_text(name: str, value: str, difference: Difference, by_rank: Mapping[int, CheckedNode]) -> str:
     own = f"{name} {value}" if value else f"no {name}"
     return f"{own}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual or 'none'}"
-
-
-def _row(node: CheckedNode, found: Sequence[tuple[str, str, str]]) -> CheckRow:
-    """One row of all that differs on the node: what is bad before what is not."""
-    ordered = sorted(found, key=lambda each: each[0] != BAD)
-    verdict, _, hint = ordered[0]
-    return CheckRow(node.label, ID, _WHAT, joined([text for _, text, _ in ordered]), verdict, hint)
 
 
 def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:

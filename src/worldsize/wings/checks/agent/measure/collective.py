@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.measure.torch_group import reports_of_ranks
-from worldsize.wings.checks.agent.measure.torch_programs import COLLECTIVE
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.rank_group import reports_of_ranks
+from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,11 @@ class Listener:
             if connection is None:
                 self._slots.release()
                 continue
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except RuntimeError:  # no free process: whoever connected is told nothing, as by a node that is too busy
+                connection.close()
+                self._slots.release()
 
     def _next_connection(self, listening: socket.socket) -> socket.socket | None:
         try:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.measure.compute import compute_speed
 from worldsize.wings.checks.agent.measure.ring import ring_speed
-from worldsize.wings.checks.agent.measure.torch_group import reports_of_ranks
-from worldsize.wings.checks.agent.measure.torch_programs import PAIR
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.rank_group import reports_of_ranks
+from worldsize.wings.checks.agent.programs.torch_programs import PAIR
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:

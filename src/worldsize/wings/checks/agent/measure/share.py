@@ -65,6 +65,7 @@ def content(nonce: str, rank: int, length: int) -> bytes:
 
 def _write(path: str, data: bytes) -> dict[str, Any]:
     try:
+        try_unlink(path)  # that of a check which was killed, before the run was started again
         began = time.monotonic()
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
             file.write(data)

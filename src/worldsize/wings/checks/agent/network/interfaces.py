@@ -10,10 +10,10 @@ import fcntl
 import socket
 import struct
 
-from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _SIOCGIFCONF = 0x8912
 _MOST = 256
@@ -58,7 +58,7 @@ def _interface_name(entry: bytes) -> str:
 
 def _ipv6_addresses(context: NodeContext) -> list[tuple[str, str]]:
     found = []
-    for line in _text(context.path("proc", "net", "if_inet6")).split("\n")[:_MOST]:
+    for line in text_of(context.path("proc", "net", "if_inet6")).split("\n")[:_MOST]:
         words = line.split()
         try:
             found.append((words[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))))
@@ -70,8 +70,8 @@ def _ipv6_addresses(context: NodeContext) -> list[tuple[str, str]]:
 def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
     """`name`, `kind`, `mbps` (Mb/s; None where the driver does not know, as of virtual ones) and `mtu` (bytes)."""
     folder = context.path("sys", "class", "net", name)
-    kind = parse_digits(_text(f"{folder}/type"))
-    speed, mtu = parse_digits(_text(f"{folder}/speed")), parse_digits(_text(f"{folder}/mtu"))
+    kind = parse_digits(text_of(f"{folder}/type"))
+    speed, mtu = parse_digits(text_of(f"{folder}/speed")), parse_digits(text_of(f"{folder}/mtu"))
     words = "unknown" if kind is None else _KINDS.get(kind, f"type {kind}")
     return {"name": name, "kind": words, "mbps": speed if speed and speed < 1 << 31 else None, "mtu": mtu}
 
@@ -88,7 +88,3 @@ def route_facts(context: NodeContext, address: str, port: int) -> dict[str, Any]
     others = [interface_facts(context, each) for each in dict.fromkeys(each for each, _ in addressed) if each != name]
     faster = [each["name"] for each in others if facts["mbps"] and (each["mbps"] or 0) > facts["mbps"]]
     return {**facts, "address": own, "faster": faster[:8]}
-
-
-def _text(path: str) -> str:
-    return read_if_possible(path, 1 << 16).decode("utf-8", "replace").strip()

@@ -5,15 +5,10 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-import os
-import re
-
-from worldsize.common.atomic_files import read_if_possible
-from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
-from worldsize.wings.checks.agent.readers.control_groups import cpu_quota
+from worldsize.wings.checks.agent.readers.cores import Cores, read_cores
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 _WHAT = "cores"
@@ -21,33 +16,12 @@ _NEARLY = 0.9
 """A quota of this share of the cores is none that anybody would notice."""
 
 
-class Cores(NamedTuple):
-    """allowed  how many the scheduler lets the process run on
-    online   how many the machine has, 0 where that is not known
-    quota    how many cores' time a control group gives; None for no limit
-    """
-
-    allowed: int
-    online: int = 0
-    quota: float | None = None
-
-    @property
-    def usable(self) -> float:
-        """As many cores' time as the process can get."""
-        return self.allowed if self.quota is None else min(self.allowed, self.quota)
-
-
 def probe(context: NodeContext) -> ProbeResult:
     """Its rows: cpu.count, cpu.binding; none of virtual nodes, which share one machine's cores. Its fact: usable_cores,
     the number that the affinity allows."""
-    cores = read_cores(context)
+    cores = read_cores(context.root)
     rows = () if context.asked.get("virtual") else judge_cores(context, cores)
     return ProbeResult(rows, {"usable_cores": cores.allowed})
-
-
-def read_cores(context: NodeContext) -> Cores:
-    """Of this process: the ranks inherit all of it."""
-    return Cores(len(os.sched_getaffinity(0)), _online(context), cpu_quota(context.root))
 
 
 def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
@@ -110,10 +84,3 @@ def _span(cores: Cores) -> str:
 
 def _number(count: float) -> str:
     return f"{count:.3g}" if count < 100 else f"{count:.0f}"
-
-
-def _online(context: NodeContext) -> int:
-    """The machine's own: `0-63,128-191`."""
-    text = read_if_possible(context.path("sys", "devices", "system", "cpu", "online"), 4096).decode("ascii", "replace")
-    spans = re.findall(r"(\d{1,6})(?:-(\d{1,6}))?", text)
-    return sum(int(last or first) - int(first) + 1 for first, last in spans)

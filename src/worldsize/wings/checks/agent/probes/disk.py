@@ -11,12 +11,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_text
-from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
+from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
+from worldsize.wings.checks.agent.readers.row_texts import error_words, size_text
+from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING, CheckRow
 
 _FULL_SHARE = 0.95
 _LITTLE, _TINY = 1 << 30, 64 << 20
@@ -45,39 +47,26 @@ class Finding(NamedTuple):
 
 def probe(context: NodeContext) -> ProbeResult:
     """Its rows: files.space, files.inodes of the run's directory, files.node_disk of the node's own."""
-    rows = [*_run_rows(context), _node_row(context)]
-    return ProbeResult(tuple(rows))
+    return ProbeResult((*_run_rows(context), _node_row(context)))
 
 
 def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
-    what = "room in the run's directory"
-    failed = write_trial(context.run_dir)
-    if failed is not None:
-        return (_refused_row(context, what, failed),)
-    try:
-        space = space_of(context.run_dir)
-    except OSError as error:
-        return (context.row("files.space", what, error_words(error), UNKNOWN, "its size cannot be read"),)
-    found = _row(context, "files.space", what, judge_space(space))
-    if not space.inodes:
-        return (found,)
-    return (found, _row(context, "files.inodes", _INODES, judge_inodes(space)))
-
-
-def _refused_row(context: NodeContext, what: str, failed: OSError) -> CheckRow:
-    """The system calls it the same where a disk has no space and where it has no inodes left."""
-    try:
-        space = space_of(context.run_dir) if failed.errno == errno.ENOSPC else Space(0, 0)
-    except OSError:  # what is known is said: that nothing can be written
-        space = Space(0, 0)
-    if space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL:
+    """The rows of the run's directory. The system calls it the same where a disk has no space and where it has no
+    inodes left."""
+    failed, space = write_trial(context.run_dir), space_of(context.run_dir)
+    has_no_inodes = space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL
+    if failed is not None and failed.errno == errno.ENOSPC and has_no_inodes:
         found = Finding(f"{context.run_dir}: 0 free of {space.inodes:,}", BAD, "remove files that are not needed")
-        return _row(context, "files.inodes", _INODES, found)
-    return _row(context, "files.space", what, _refusal(context.run_dir, failed))
+        return (_row(context, "files.inodes", _INODES, found),)
+    found = judge_space(space) if failed is None else _refusal(context.run_dir, failed)
+    rows = [_row(context, "files.space", "room in the run's directory", found)]
+    if failed is None and space.free_inodes:  # with none left, no file could have been made: the number means nothing
+        rows.append(_row(context, "files.inodes", _INODES, judge_inodes(space)))
+    return rows
 
 
 def judge_space(space: Space) -> Finding:
-    """Of a file system on which a small file could be written."""
+    """Judge the room of a file system on which a small file could be written."""
     if not space.total:
         return Finding("it can be written; the file system does not tell its size")
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
@@ -88,7 +77,7 @@ def judge_space(space: Space) -> Finding:
 
 
 def judge_inodes(space: Space) -> Finding:
-    """Of a file system that counts its inodes: there can be none left where there is space."""
+    """Judge the inodes of a file system that counts them: there can be few left where there is space."""
     value = f"{space.free_inodes:,} free of {space.inodes:,}"
     if space.free_inodes < _FEW_INODES and space.free_inodes <= space.inodes * (1 - _FULL_SHARE):
         return Finding(value, WARNING, "remove files that are not needed: each new file takes an inode")
@@ -97,10 +86,10 @@ def judge_inodes(space: Space) -> Finding:
 
 def _node_row(context: NodeContext) -> CheckRow:
     """The worst of the directory for temporary files and of the one for local copies."""
-    found = [(_temporary_directory(context), judge_temporary)]
+    found: list[tuple[str, Callable[[str, OSError], Finding]]] = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
-        found.append((_existing_parent(local), judge_required))
+        found.append((_existing_parent(local), partial(_refused_copies, local)))
     judged = [_judged(directory, judge) for directory, judge in dict(found).items()]
     worst = max(judged, key=lambda each: VERDICTS.index(each.verdict))
     return _row(context, "files.node_disk", "the node's own disk", worst)
@@ -110,28 +99,28 @@ def _judged(directory: str, judge: Callable[[str, OSError], Finding]) -> Finding
     failed = write_trial(directory)
     if failed is not None:
         return judge(directory, failed)
-    try:
-        found = judge_space(space_of(directory))
-    except OSError as error:
-        return Finding(f"{directory}: {error_words(error)}", UNKNOWN, "its size cannot be read")
+    found = judge_space(space_of(directory))
     return found._replace(value=f"{directory}: {found.value}")
 
 
-def judge_required(directory: str, failed: OSError) -> Finding:
-    """Of a directory that the run itself writes to."""
-    return _refusal(directory, failed)
-
-
 def judge_temporary(directory: str, failed: OSError) -> Finding:
-    """Of the directory for temporary files. A full or failing disk is bad. One that is missing or read-only may be
-    meant, as in images: Python takes another directory then (tempfile.gettempdir)."""
+    """Judge an error of the directory for temporary files. A full or failing disk is bad. A directory that is missing
+    or read-only may be meant so, as in images: Python takes another one then (tempfile.gettempdir)."""
     found = _refusal(directory, failed)
     if failed.errno in _FULL | _FAILING:
         return found
     return found._replace(verdict=WARNING, hint=f"{found.hint}; TMPDIR names the directory for temporary files")
 
 
+def _refused_copies(wanted: str, directory: str, failed: OSError) -> Finding:
+    """Judge an error of the directory where the one for local copies is, or is to be made."""
+    if directory == wanted or failed.errno in _FULL | _FAILING:
+        return _refusal(directory, failed)
+    return Finding(f"{wanted} is missing, and cannot be made in {directory}", BAD, _MENDS[errno.ENOENT])
+
+
 def _refusal(directory: str, failed: OSError) -> Finding:
+    """Judge an error of a directory that the run itself writes to."""
     mend = _MENDS.get(failed.errno or 0, "ask the site's administrators about this file system")
     return Finding(f"{directory}: {error_words(failed)}", BAD, mend)
 

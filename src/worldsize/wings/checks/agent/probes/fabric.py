@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, read_ports
-from worldsize.wings.checks.agent.gpu.drivers import driver_models, first_text, names_in
+from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, needs_fabric, read_ports
+from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_number
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
 
@@ -37,14 +41,14 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
     """Warns of ports with a cable that are not active, and of active ones that programs cannot open."""
     what = "ports of the fabric"
     waiting = [port for port in ports if port.physical == LINK_UP and port.state in _WHY]
-    if waiting:
+    if waiting and needs_fabric(context):
         first = waiting[0]
-        value = ", ".join(f"{port.name}: {port.state}" for port in waiting[:8])
+        value = joined([f"{port.name}: {port.state}" for port in waiting], 8, ", ")
         return context.row("fabric.ports", what, value, WARNING, f"{first.name}: {_WHY[first.state]}")
     active = [port for port in ports if port.state == ACTIVE]
     if not active:
         return None
-    if context.nodes > 1 and _are_closed(context, active):
+    if needs_fabric(context) and _are_closed(context, active):
         hint = "start the container with --device=/dev/infiniband, or have the module ib_uverbs loaded"
         value = f"{_ports_text(active)}, but /dev/infiniband cannot be opened"
         return context.row("fabric.ports", what, value, WARNING, hint)
@@ -52,8 +56,9 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
-    """Whether no program of this user can use verbs. Omni-Path has device files of its own."""
-    if all(port.layer not in ("InfiniBand", "Ethernet") for port in active):
+    """Whether no program of this user can use InfiniBand's verbs. Omni-Path has device files of its own, and ports of
+    Ethernet may be those of an ordinary network."""
+    if all(port.layer != "InfiniBand" for port in active):
         return False
     at = context.path("dev", "infiniband")
     files = [os.path.join(at, name) for name in names_in(at) if name.startswith("uverbs")]
@@ -62,10 +67,7 @@ def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
 
 def _ports_text(ports: Sequence[FabricPort]) -> str:
     """The ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
-    counts: dict[str, int] = {}
-    for port in ports:
-        kind = f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s"
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter(f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s" for port in ports)
     return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
 
 
@@ -74,7 +76,7 @@ def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRo
     it does not matter, or where the GPUs, like those for games, cannot do it at all."""
     models = driver_models(context)
     is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
-    if context.nodes < 2 or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
+    if not needs_fabric(context) or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
         return None
     what = "GPUDirect RDMA"
     loaded = [name for name in _PEER_MODULES if os.path.isdir(context.path("sys", "module", name))]
@@ -95,9 +97,9 @@ def _is_fast(port: FabricPort) -> bool:
 
 def _has_dmabuf(context: NodeContext) -> bool:
     """NVIDIA's open kernel modules on Linux 5.12 or later: what NCCL asks for (its dmaBufSupport)."""
-    kernel = re.match(r"(\d{1,4})\.(\d{1,4})", first_text(context.path("proc", "sys", "kernel", "osrelease")))
+    kernel = re.match(r"(\d{1,4})\.(\d{1,4})", text_of(context.path("proc", "sys", "kernel", "osrelease")))
     is_new = kernel is not None and (int(kernel[1]), int(kernel[2])) >= _KERNEL_OF_DMABUF
-    return is_new and "Open Kernel Module" in first_text(context.path("proc", "driver", "nvidia", "version"))
+    return is_new and "Open Kernel Module" in text_of(context.path("proc", "driver", "nvidia", "version"))
 
 
 def _azure_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
@@ -112,7 +114,7 @@ def _azure_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[FabricPort]) -> tuple[str, str]:
     """What is wrong, and what mends it; two empty texts where nothing is."""
-    seen = len(driver_models(context))
+    seen = len(driver_models(context))  # in a container, only those that it was given
     if context.nodes > 1 and not size.ports:
         return "no RDMA", "its nodes exchange gradients by TCP: choose a size with an r after its cores (ND96isr…)"
     if context.nodes > 1 and not any(port.layer == "InfiniBand" for port in ports):
@@ -120,7 +122,7 @@ def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[Fabric
             "no InfiniBand port",
             "the size has it: use an image with its driver (Ubuntu-HPC), or mount /dev/infiniband",
         )
-    if seen and seen < size.gpus:
+    if seen and seen < size.gpus <= (asked_number(context.asked, "gpus") or 0):
         return f"{seen} of {size.gpus} GPUs", "the machine has lost GPUs: have it redeployed"
     return "", ""
 

@@ -13,55 +13,42 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.named_tuple import TypeAlias
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
-from worldsize.wings.checks.agent.gpu.program import execute, find_nvidia_smi
-from worldsize.wings.checks.agent.gpu.reader import Execute, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.reader import Run, ask, find_nvidia_smi, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.programs.program_output import run_program
+from worldsize.wings.checks.agent.readers.row_texts import joined
 from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 _ID, _WHAT = "gpu.topology", "connections between GPUs"
 _LIMIT = 4.0
-_MOST_WORDS = 4
 
 Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
-def probe(context: NodeContext, run: Execute = execute) -> ProbeResult:
-    """The row gpu.topology and the fact `topology`; nothing on a node with fewer than two GPUs."""
+def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
+    """The row gpu.topology; nothing on a node with fewer than two GPUs."""
     program = find_nvidia_smi(context) if is_looked_at(context) else None
     report = GpuReport() if program is None else read_gpus(context, run)
     if program is None or len(report.gpus) < 2:
         return ProbeResult()
     deadline = time.monotonic() + _LIMIT
-    topology = _answer(program, ("topo", "-m"), context, run, deadline)
-    links = _answer(program, ("nvlink", "-s"), context, run, deadline)
+    topology, _, _ = ask(program, ("topo", "-m"), context.environ, run, deadline)
+    links, _, _ = ask(program, ("nvlink", "-s"), context.environ, run, deadline)
     return topology_result(context, report.gpus, parse_topology(topology), parse_nvlinks(links))
 
 
 def topology_result(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs, links: Sequence[NvLinks]) -> ProbeResult:
     """What the connections mean, for the GPUs that the ranks see. Divided GPUs have no NVLink by design, so there
     nothing is judged."""
-    facts = {
-        "topology": {
-            "pairs": {f"{first}-{second}": kind for (first, second), kind in pairs.items()},
-            "nvlinks": {str(each.gpu): [each.up, each.all] for each in links},
-        }
-    }
     gpus = visible_gpus(gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
     numbers = {gpu.number for gpu in gpus}
     pairs = {pair: kind for pair, kind in pairs.items() if numbers.issuperset(pair)}
     links = [each for each in links if each.gpu in numbers]
     if any(gpu.mig for gpu in gpus) or (not pairs and not links):
-        return ProbeResult((), facts)
+        return ProbeResult()
     row = _links_row(context, links) or _pairs_row(context, gpus, pairs) or _width_row(context, gpus)
-    return ProbeResult((row or context.row(_ID, _WHAT, _text(pairs, len(gpus)), OK),), facts)
-
-
-def _answer(program: str, words: Sequence[str], context: NodeContext, run: Execute, deadline: float) -> str:
-    try:
-        return run(program, words, context.environ, max(0.1, deadline - time.monotonic())).text
-    except OSError:  # the program has answered before; without this answer there is less to judge
-        return ""
+    return ProbeResult((row or context.row(_ID, _WHAT, _text(pairs, len(gpus)), OK),))
 
 
 def _links_row(context: NodeContext, links: Sequence[NvLinks]) -> CheckRow | None:
@@ -73,7 +60,7 @@ def _links_row(context: NodeContext, links: Sequence[NvLinks]) -> CheckRow | Non
         return None
     words = [f"GPU {each.gpu}: {each.up} of {most[each.model]} NVLinks" for each in fewer]
     hint = "NVLinks are down: ask for another node, and have its GPUs reset"
-    return context.row(_ID, _WHAT, _short(words), WARNING, hint)
+    return context.row(_ID, _WHAT, joined(words, 4, ", "), WARNING, hint)
 
 
 def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> CheckRow | None:
@@ -83,7 +70,7 @@ def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> Check
     if not slow:
         return None
     hint = "boards with these GPUs connect all of them by NVLink: have the Fabric Manager looked at"
-    return context.row(_ID, _WHAT, _short(slow), WARNING, hint)
+    return context.row(_ID, _WHAT, joined(slow, 4, ", "), WARNING, hint)
 
 
 def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
@@ -95,13 +82,8 @@ def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
         narrow = [f"GPU {index}: {width} lanes of PCIe" for index, width in widths if usual and width < usual[0]]
         if narrow and len(widths) > 2 and len(narrow) * 2 < len(widths):
             hint = f"the others have {usual[0]}: loading data is slower there; have the node looked at"
-            return context.row(_ID, _WHAT, _short(narrow), WARNING, hint)
+            return context.row(_ID, _WHAT, joined(narrow, 4, ", "), WARNING, hint)
     return None
-
-
-def _short(words: Sequence[str]) -> str:
-    more = f", {len(words) - _MOST_WORDS} more" if len(words) > _MOST_WORDS else ""
-    return ", ".join(words[:_MOST_WORDS]) + more
 
 
 def _text(pairs: Pairs, count: int) -> str:

@@ -1,4 +1,4 @@
-"""How many GPUs the ranks of this node see, which, and whether somebody else uses them.
+"""How many GPUs the ranks of this node see, which, whether somebody else uses them, and their health.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -6,7 +6,8 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
@@ -17,10 +18,13 @@ from worldsize.wings.checks.agent.gpu.drivers import (
     has_nvidia,
     other_devices,
 )
+from worldsize.wings.checks.agent.gpu.health import health_rows
+from worldsize.wings.checks.agent.gpu.kernel_log import Xid, read_xids
 from worldsize.wings.checks.agent.gpu.memory import memory_row
-from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
+from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 _SAYS_NONE = {
@@ -35,19 +39,41 @@ _SAYS_NONE = {
 """What nvidia-smi says where CUDA programs find no GPU either, and what mends it."""
 
 _WHAT = "GPUs"
+_PAUSE = 2.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """The rows gpu.count and gpu.memory; nothing where GPUs do not matter."""
-    return gpus_result(context, read_gpus(context)) if is_looked_at(context) else ProbeResult()
+    """The rows gpu.count and gpu.memory, and those of the GPUs' health; nothing where GPUs do not matter."""
+    if not is_looked_at(context):
+        return ProbeResult()
+    report = read_settled(context, lambda: read_gpus(context))
+    return gpus_result(context, report, read_xids(context))
 
 
-def gpus_result(context: NodeContext, report: GpuReport) -> ProbeResult:
-    """What the report means for this node's ranks."""
-    variable = context.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = visible_gpus(report.gpus, variable)
-    rows = (_count_row(context, report, seen), memory_row(context, seen))
+def read_settled(
+    context: NodeContext, read: Callable[[], GpuReport], sleep: Callable[[float], None] = time.sleep
+) -> GpuReport:
+    """What is read of the GPUs. Where others use them, they are read once more: programs of a job that has ended may
+    take seconds to free their memory (Meta's gcm looks three times)."""
+    begun = time.monotonic()
+    report = read()
+    row = memory_row(context, _seen(context, report))
+    if row is None or row.verdict == OK or time.monotonic() - begun > _PAUSE:
+        return report
+    sleep(_PAUSE)
+    again = read()
+    return again if again.gpus else report
+
+
+def gpus_result(context: NodeContext, report: GpuReport, xids: Sequence[Xid] | None = None) -> ProbeResult:
+    """What the report and the Xids mean for this node's ranks."""
+    seen = _seen(context, report)
+    rows = (_count_row(context, report, seen), memory_row(context, seen), *health_rows(context, seen, xids))
     return ProbeResult(tuple(row for row in rows if row is not None), _facts(report, seen))
+
+
+def _seen(context: NodeContext, report: GpuReport) -> list[Gpu]:
+    return visible_gpus(report.gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _facts(report: GpuReport, seen: Sequence[Gpu]) -> dict[str, Any]:
@@ -60,7 +86,7 @@ def _facts(report: GpuReport, seen: Sequence[Gpu]) -> dict[str, Any]:
 
 
 def _count_row(context: NodeContext, report: GpuReport, seen: Sequence[Gpu]) -> CheckRow | None:
-    asked = asked_gpus(context)
+    asked = asked_number(context.asked, "gpus")
     if report.failure:
         return _unread_row(context, report.failure, asked)
     units = visible_units([gpu for gpu in seen if not gpu.fault], context.environ.get("CUDA_VISIBLE_DEVICES"))

@@ -6,17 +6,16 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping, Sequence
 
-from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
-from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text, asked_texts
-from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
+from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 LIMIT = 55.0
@@ -24,7 +23,7 @@ LIMIT = 55.0
 
 _ID, _WHAT = "python.imports", "the environment's imports"
 _WITH_TORCH = frozenset(("pytorch", "deepspeed"))
-_MOST_MODULES, _MOST_SAID = 200, 3
+_MOST_MODULES = 200
 _HINT = "install it in the environment that `environment:` names, or name another one"
 
 
@@ -34,23 +33,15 @@ def probe(context: NodeContext) -> ProbeResult:
     program = asked_text(context.asked, "python")
     if program is None:
         return ProbeResult()
+    directory = rank_directory(context)
     try:
-        python = find_python(program, context.environ, rank_directory(context))
+        python = find_python(program, context.environ, directory)
+        if python is None:
+            return ProbeResult()
+        trial = try_imports(python, context.environ, directory, _modules(context), _asks_torch(context), LIMIT)
     except OSError as error:
         return ProbeResult((_missing_row(context, program, error),))
-    if python is None:
-        return ProbeResult()
-    try:
-        trial = try_imports(
-            python, context.environ, rank_directory(context), _modules(context), _asks_torch(context), LIMIT
-        )
-    except OSError as error:
-        return ProbeResult((_missing_row(context, python, error),))
     return result_of(context, trial)
-
-
-def _tried(context: NodeContext, python: str) -> ImportTrial:
-    return try_imports(python, context.environ, rank_directory(context), _modules(context), _asks_torch(context), LIMIT)
 
 
 def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
@@ -65,47 +56,43 @@ def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
 
 
 def _missing_row(context: NodeContext, program: str, error: OSError) -> CheckRow:
-    value = f"{mask_text(printable_text(program))}: {error_words(error)}"
+    value = f"{safe_text(program)}: {error_words(error)}"
     hint = "name the environment on this node's disks or on a shared one: `environment:`"
     return context.row(_ID, _WHAT, value, BAD, hint)
 
 
 def _imports_row(context: NodeContext, trial: ImportTrial) -> CheckRow:
     found = [_judged(failed) for failed in trial.failed]
-    early = _early_end(trial)
-    build = _build_complaint(context, trial.torch)
-    found += [each for each in (early, build) if each is not None]
+    found += filter(None, (_early_end(trial), _build_complaint(context, trial.torch)))
     if not found:
         return context.row(_ID, _WHAT, _summary(trial, len(_modules(context))), OK)
     found.sort(key=lambda each: -VERDICTS.index(each[1]))
-    more = f"; and {len(found) - _MOST_SAID} more" if len(found) > _MOST_SAID else ""
-    value = "; ".join(value for value, _, _ in found[:_MOST_SAID]) + more
-    return context.row(_ID, _WHAT, value, found[0][1], found[0][2])
+    return context.row(_ID, _WHAT, joined([value for value, _, _ in found]), found[0][1], found[0][2])
 
 
 def _judged(failed: FailedImport) -> tuple[str, str, str]:
     """Value, verdict and hint. Another error than ImportError may come from the machine's state at this moment."""
     said = f"{failed.kind}: {failed.text}" if failed.text else failed.kind
-    value = mask_text(printable_text(f"import {failed.module}: {said}"))
+    value = safe_text(f"import {failed.module}: {said}")
     return value, BAD if failed.is_import else WARNING, _HINT
 
 
 def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
-    """Of a Python that ended before all was tried."""
+    """Judge a Python that ended before all was tried. SIGKILL comes from elsewhere, as where memory is short."""
     if trial.is_over:
         return None
     if trial.code is None:
         what = f"import {trial.begun}" if trial.begun else "Python"
         return f"{what} was not over after {LIMIT:.0f} s", UNKNOWN, "is the environment on a slow file system?"
-    last = mask_text(printable_text(trial.last))
+    last = safe_text(trial.last)
     if not trial.python:
         return f"Python does not start: {last or trial.ending}", BAD, "mend the environment that `environment:` names"
     value = f"import {trial.begun} ended Python: {trial.ending}" + (f" ({last})" if last else "")
-    return value, BAD if (trial.code or 0) < 0 else WARNING, _HINT
+    return value, BAD if trial.code < 0 and trial.code != -signal.SIGKILL else WARNING, _HINT
 
 
 def _build_complaint(context: NodeContext, torch: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Of a torch that is built for CPUs, where the job has GPUs."""
+    """Judge a torch that is built for CPUs, where the job has GPUs."""
     gpus = asked_number(context.asked, "gpus") or 0
     if not gpus or not torch.get("version") or torch.get("cuda") or torch.get("hip"):
         return None
@@ -128,7 +115,7 @@ def _summary(trial: ImportTrial, count: int) -> str:
         words.append(f"torch {trial.torch['version']}")
     if count:
         words.append("1 module" if count == 1 else f"{count} modules")
-    return mask_text(printable_text(", ".join(words)))
+    return safe_text(", ".join(words))
 
 
 def _modules(context: NodeContext) -> Sequence[str]:

@@ -10,18 +10,18 @@ import os
 import stat
 from collections.abc import Sequence
 
-from worldsize.common.atomic_files import open_regular_file, printable_text
+from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_paths
-from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
+from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
 from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING
 
 _ID, _WHAT = "files.inputs", "the job's files"
-_MOST_PATHS, _MOST_ENTRIES, _MOST_SAID, _LONGEST = 200, 100, 3, 200
+_MOST_PATHS, _MOST_ENTRIES, _LONGEST = 200, 100, 200
 OUTPUT = "output"
 """How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
 
@@ -87,8 +87,15 @@ def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
 
 
 def _count_entries(directory: str) -> int:
-    with os.scandir(directory) as entries:
-        return sum(1 for _ in zip(range(_MOST_ENTRIES), entries))
+    """Its entries. One that may be entered and not listed counts as full: who knows the names can use them. Raises
+    OSError."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(1 for _ in zip(range(_MOST_ENTRIES), entries))
+    except PermissionError:
+        if not os.access(directory, os.X_OK):
+            raise
+        return 1
 
 
 def _open_and_measure(path: str) -> int:
@@ -107,13 +114,12 @@ def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str
     wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
     if not wrong:
         return ("1 path can be read" if len(found) == 1 else f"{len(found)} paths can be read"), OK, ""
-    more = f"; and {len(wrong) - _MOST_SAID} more" if len(wrong) > _MOST_SAID else ""
-    return "; ".join(value for value, _, _ in wrong[:_MOST_SAID]) + more, wrong[0][1], wrong[0][2]
+    return joined([value for value, _, _ in wrong]), wrong[0][1], wrong[0][2]
 
 
 def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
-    named = f"{key}: {mask_text(printable_text(path))[:_LONGEST]}"
-    mount = f"mount {printable_text(state.lacking)[:_LONGEST]} on this node: it stands in /etc/fstab"
+    named = f"{key}: {safe_text(path, _LONGEST)}"
+    mount = f"mount {safe_text(state.lacking, _LONGEST)} on this node: it stands in /etc/fstab"
     if state.kind == "missing":
         verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may make the directory itself
         return f"{named} is missing", verdict, mount if state.lacking else _MISSING_HINT
@@ -123,7 +129,7 @@ def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
     if state.refused:
         return f"{named} cannot be written", WARNING, "let this user write there, or name another directory"
     if state.lacking:
-        return f"{named} is empty, and {state.lacking[:_LONGEST]} is not mounted", WARNING, mount
+        return f"{named} is empty, and {safe_text(state.lacking, _LONGEST)} is not mounted", WARNING, mount
     return "", OK, ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_text
+from worldsize.wings.checks.agent.readers.node_files import names_in
 from worldsize.wings.checks.agent.readers.python_files import (
     PythonFiles,
     find_python,
@@ -27,7 +28,6 @@ _COMPARED = frozenset((
 ))  # fmt: skip
 _BEGINNINGS = ("nvidia-nccl-", "nvidia-cudnn-", "nvidia-cuda-runtime", "jax-cuda")
 _OF_CONDA = frozenset(("nccl", "cudatoolkit", "cuda-version", "openmpi", "mpich", "ucx", "libfabric"))
-_MOST_NAMES = 20_000
 
 
 def probe(context: NodeContext) -> ProbeResult:
@@ -50,7 +50,7 @@ def installed_versions(python: PythonFiles, environ: Mapping[str, str]) -> dict[
     """The versions of the packages that are compared, by their names in the form of an index (PEP 503)."""
     found = conda_versions(python.prefix)
     for directory in reversed(package_directories(python, environ)):
-        found.update(distribution_versions(_names(directory)))
+        found.update(distribution_versions(names_in(directory)))
     return dict(sorted(found.items()))
 
 
@@ -68,14 +68,7 @@ def distribution_versions(names: Iterable[str]) -> dict[str, str]:
 
 def conda_versions(prefix: str) -> dict[str, str]:
     """Libraries that conda brings, by the names of its records: `nccl-2.21.5.1-h3a97aeb_0.json`."""
-    parts = [name[:-5].rsplit("-", 2) for name in _names(os.path.join(prefix, "conda-meta")) if name.endswith(".json")]
+    parts = [
+        name[:-5].rsplit("-", 2) for name in names_in(os.path.join(prefix, "conda-meta")) if name.endswith(".json")
+    ]
     return {part[0]: part[1] for part in parts if len(part) == 3 and part[0] in _OF_CONDA}
-
-
-def _names(directory: str) -> list[str]:
-    """The names in a directory; none of one that is not there, cannot be read, or has no end."""
-    try:
-        with os.scandir(directory) as entries:
-            return [entry.name for entry, _ in zip(entries, range(_MOST_NAMES))]
-    except OSError:
-        return []

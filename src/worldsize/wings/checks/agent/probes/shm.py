@@ -12,8 +12,9 @@ import os
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text
-from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
+from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
+from worldsize.wings.checks.agent.readers.row_texts import error_words, size_text
+from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 
 _ID, _WHAT = "memory.shm", "/dev/shm"
 _PER_WORKER = 64 << 20
@@ -37,13 +38,8 @@ def probe(context: NodeContext) -> ProbeResult:
     directory = context.path("dev", "shm")
     use = use_of(context)
     failed = write_trial(directory) if os.path.isdir(directory) else FileNotFoundError(2, "it is missing")
-    if failed is not None:
-        return ProbeResult((refused_row(context, failed, use),))
-    try:
-        space = space_of(directory)
-    except OSError as error:
-        return ProbeResult((context.row(_ID, _WHAT, error_words(error), UNKNOWN, "its size cannot be read"),))
-    return ProbeResult((space_row(context, space, use),))
+    found = space_row(context, space_of(directory), use) if failed is None else refused_row(context, failed, use)
+    return ProbeResult((found,))
 
 
 def use_of(context: NodeContext) -> Use:

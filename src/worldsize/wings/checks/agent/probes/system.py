@@ -9,11 +9,12 @@ import os
 import re
 from collections.abc import Mapping
 
-from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import Any
 from worldsize.trust.secret_names import is_secret_name
 from worldsize.trust.secrets import is_secret
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.readers.cores import online_cores
+from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _OF_INTEREST = (
     "UCX_", "OMPI_MCA_", "FI_", "PSM2_", "I_MPI_", "GLOO_", "TORCH_NCCL_", "HOROVOD_", "OMP_NUM_THREADS",
@@ -27,7 +28,7 @@ _OF_ONE_PROCESS = re.compile(
 )
 """Variables that a launcher sets for each node or process, and that are to differ."""
 
-_MOST_VARIABLES, _LONGEST, _MOST_BYTES = 200, 200, 1 << 20
+_MOST_VARIABLES, _LONGEST = 200, 200
 
 
 def probe(context: NodeContext) -> ProbeResult:
@@ -42,7 +43,7 @@ def probe(context: NodeContext) -> ProbeResult:
         "nccl_variables": _shown(variables),
         "nccl_files": {name: path for name, (_, path) in in_files.items() if name not in own},
         "variables": _shown({name: context.environ[name] for name in context.environ if _is_of_interest(name)}),
-        "cores": _cores(context),
+        "cores": online_cores(context.root) or None,
         "cpu_model": _cpu_model(context),
         "memory_mib": _memory_mib(context),
         "boot_id": _first_line(context, "proc", "sys", "kernel", "random", "boot_id"),
@@ -76,26 +77,16 @@ def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
     first = named or (os.path.join(home, ".nccl.conf") if home else "")
     found: dict[str, tuple[str, str]] = {}
     for shown, path in ((first, first), ("/etc/nccl.conf", context.path("etc", "nccl.conf"))):
-        for line in _text(path).split("\n") if path else ():
+        for line in text_of(path).split("\n") if path else ():
             name, sign, value = line.strip().partition("=")
             if sign and re.fullmatch(r"NCCL_\w+", name):
                 found.setdefault(name, (value, shown))
     return found
 
 
-def _cores(context: NodeContext) -> int | None:
-    """The processors of the machine that are online, whoever may use them."""
-    listed = _first_line(context, "sys", "devices", "system", "cpu", "online")
-    spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
-    count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)
-    if count < 1 or not all(spans):
-        count = len(re.findall(r"(?m)^processor\s*:", _text(context.path("proc", "cpuinfo"))))
-    return count if count > 0 else None
-
-
 def _cpu_model(context: NodeContext) -> str | None:
     """The name on x86; of others what tells the models apart."""
-    text = _text(context.path("proc", "cpuinfo"))
+    text = text_of(context.path("proc", "cpuinfo"))
     for key in ("model name", "cpu", "CPU part"):
         found = re.search(rf"(?m)^{key}\s*:\s*(\S.*?)\s*$", text)
         if found:
@@ -104,13 +95,9 @@ def _cpu_model(context: NodeContext) -> str | None:
 
 
 def _memory_mib(context: NodeContext) -> int | None:
-    found = re.search(r"(?m)^MemTotal:\s*(\d{1,15}) kB", _text(context.path("proc", "meminfo")))
+    found = re.search(r"(?m)^MemTotal:\s*(\d{1,15}) kB", text_of(context.path("proc", "meminfo")))
     return int(found[1]) // 1024 if found else None
 
 
 def _first_line(context: NodeContext, *names: str) -> str:
-    return _text(context.path(*names)).partition("\n")[0].strip()[:_LONGEST]
-
-
-def _text(path: str) -> str:
-    return read_if_possible(path, _MOST_BYTES).decode("utf-8", "replace")
+    return text_of(context.path(*names)).partition("\n")[0].strip()[:_LONGEST]

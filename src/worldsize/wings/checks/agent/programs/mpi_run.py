@@ -11,9 +11,12 @@ import os
 from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import find_program
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
+from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.programs.child_programs import Program, last_words, read_output, run_programs
+from worldsize.wings.checks.agent.programs.program_output import run_program
+from worldsize.wings.checks.agent.readers.rank_directory import rank_python
 from worldsize.wings.checks.agent.transport.mpi_log import VERBOSE, parse_mpi_log
 from worldsize.wings.checks.agent.transport.origins import variable_origins
 
@@ -63,24 +66,28 @@ def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
     Never raises OSError: this is a small part of an answer."""
     try:
         mpirun = find_program("mpirun", context.environ)
-        python = find_program(str(context.asked.get("python") or "python3"), context.environ)
-        output = _run(context, folder, mpirun, python)
+        output = _run(context, folder, mpirun, rank_python(context))
     except OSError as error:
         return {"mpi_failure": f"{error.strerror or error}"}
     said = parse_mpi_log(output.splitlines())
     if not said.get("pml"):
-        return {"mpi_failure": last_words(output) or "Open MPI said nothing"}
+        return {"mpi_failure": _last_words(output) or "Open MPI said nothing"}
     settings = {name: context.environ[name] for name in _SETTINGS if name in context.environ}
     return {"mpi": {**said, "settings": settings, "origins": variable_origins(settings, context)}}
 
 
 def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
-    argv = [mpirun, "-np", "2", "--oversubscribe", python, "-c", PROGRAM, *_libraries(mpirun)]
-    program = Program(
-        ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv], _environ(context.environ), os.path.join(folder, "output-mpi")
-    )
-    run_programs([program], _LIMIT)
-    return read_output(program.output)
+    """Both processes may be on one core: of a job that has no other."""
+    argv = [mpirun, "-np", "2", "--oversubscribe", "--bind-to", "none", python, "-c", PROGRAM, *_libraries(mpirun)]
+    words = ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv]
+    return run_program(words, _environ(context.environ), folder, _LIMIT, lifeline=True).output
+
+
+def _last_words(text: str) -> str:
+    """The last line that names an exception, else the last one that says something."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
+    errors = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("[")]
+    return mask_text(printable_text((errors or lines or [""])[-1]))[:300]
 
 
 def _environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,48 +11,46 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.readers.mount_table import Mount, read_mounts
+from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _DEEPEST = 64
 
 
 def cpu_quota(root: str = "/") -> float | None:
     """How many processors' time the process may use, by the tightest of its groups; None for no limit."""
-    found = [_quota_v2(directory) for directory in _directories(root, "cpu", 2)]
-    found += [_quota_v1(directory) for directory in _directories(root, "cpu", 1)]
-    limits = [quota for quota in found if quota is not None]
-    return min(limits) if limits else None
+    limits = map(_quota, _directories(root, "cpu"))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def processes_left(root: str = "/") -> int | None:
     """How many processes and threads may still be started, by the tightest of its groups; None for no limit."""
-    directories = [*_directories(root, "pids", 2), *_directories(root, "pids", 1)]
-    found = [_pids_left(directory) for directory in directories]
-    limits = [left for left in found if left is not None]
-    return min(limits) if limits else None
+    limits = map(_pids_left, _directories(root, "pids"))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _directories(root: str, controller: str, version: int) -> Iterator[str]:
-    """The directories of the process's groups with this controller, its own first."""
-    for mount in read_mounts(root):
-        if mount.kind == ("cgroup2" if version == 2 else "cgroup") and (version == 2 or controller in mount.options):
-            path = _own_group(root, "" if version == 2 else controller)
-            if path is not None:
-                yield from _upwards(os.path.join(root, mount.point.lstrip("/")), _below(mount, path))
-            return
+def _directories(root: str, controller: str) -> Iterator[str]:
+    """The directories of the process's groups with this controller, of both versions, and of all that they are in."""
+    mounts, groups = read_mounts(root), _own_groups(root)
+    version_1 = (mount for mount in mounts if mount.kind == "cgroup" and controller in mount.options)
+    version_2 = (mount for mount in mounts if mount.kind == "cgroup2")
+    for mount, path in ((next(version_1, None), groups.get(controller)), (next(version_2, None), groups.get(""))):
+        if mount is not None and path is not None:
+            names = _below(mount, path)
+            for count in range(len(names) + 1):
+                yield os.path.join(root, mount.point.lstrip("/"), *names[:count])
 
 
-def _own_group(root: str, controller: str) -> str | None:
-    """The path in a line of /proc/self/cgroup: `4:cpu,cpuacct:/a/b`; version 2 has `0::/a/b`."""
-    text = read_if_possible(os.path.join(root, "proc/self/cgroup"), 1 << 16).decode("utf-8", "surrogateescape")
-    for line in text.split("\n"):
+def _own_groups(root: str) -> dict[str, str]:
+    """The paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`; version 2 has none: `0::/a/b`."""
+    found: dict[str, str] = {}
+    for line in text_of(os.path.join(root, "proc/self/cgroup")).split("\n"):
         number, _, rest = line.partition(":")
         controllers, colon, path = rest.partition(":")
-        if colon and (controller in controllers.split(",") if controller else number == "0" and not controllers):
-            return path
-    return None
+        if colon and (controllers or number == "0"):
+            found.update(dict.fromkeys(controllers.split(","), path))
+    return found
 
 
 def _below(mount: Mount, path: str) -> Sequence[str]:
@@ -64,33 +62,21 @@ def _below(mount: Mount, path: str) -> Sequence[str]:
     return () if ".." in names else names[:_DEEPEST]
 
 
-def _upwards(top: str, names: Sequence[str]) -> Iterator[str]:
-    for count in range(len(names), -1, -1):
-        yield os.path.join(top, *names[:count])
-
-
-def _quota_v2(directory: str) -> float | None:
-    """`cpu.max` holds `200000 100000`, or `max 100000`."""
-    words = _words(directory, "cpu.max")
-    return _share(words[0], words[1]) if len(words) == 2 else None
-
-
-def _quota_v1(directory: str) -> float | None:
-    quota, period = _words(directory, "cpu.cfs_quota_us"), _words(directory, "cpu.cfs_period_us")
-    return _share(quota[0], period[0]) if quota and period else None
-
-
-def _share(quota: str, period: str) -> float | None:
-    """The quota in processors; None where it is `max`, or -1."""
-    allowed, of = parse_digits(quota), parse_digits(period)
-    return allowed / of if allowed and of else None
+def _quota(directory: str) -> float | None:
+    """How many processors' time: `cpu.max` holds `200000 100000`, or `max 100000`; version 1 has a file for each of the
+    numbers, and -1 for no limit."""
+    words = _words(directory, "cpu.max") or [
+        *_words(directory, "cpu.cfs_quota_us"),
+        *_words(directory, "cpu.cfs_period_us"),
+    ]
+    quota, period = map(parse_digits, words) if len(words) == 2 else (None, None)
+    return quota / period if quota and period else None
 
 
 def _pids_left(directory: str) -> int | None:
-    most, now = _words(directory, "pids.max"), _words(directory, "pids.current")
-    limit, count = parse_digits(most[0] if most else None), parse_digits(now[0] if now else None)
+    limit, count = (parse_digits("".join(_words(directory, name))) for name in ("pids.max", "pids.current"))
     return None if limit is None else max(0, limit - (count or 0))
 
 
 def _words(directory: str, name: str) -> list[str]:
-    return read_if_possible(os.path.join(directory, name), 4096).decode("ascii", "replace").split()
+    return text_of(os.path.join(directory, name), 4096).split()

@@ -5,6 +5,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import errno
 import os
 
 from worldsize.common.atomic_files import try_unlink, write_all
@@ -17,8 +18,12 @@ _UNLIMITED = 1 << 60
 """Counts from here on are no counts: network file systems without a limit report such numbers."""
 
 
+_NO_FSYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What fsync fails with on file systems without it, such as object stores that are mounted; writing never does."""
+
+
 class Space(NamedTuple):
-    """Of a file system, for an ordinary user: bytes and inodes. A total of 0: it does not tell."""
+    """Bytes and inodes of a file system, for an ordinary user. A total of 0: it does not tell."""
 
     total: int
     free: int
@@ -27,12 +32,14 @@ class Space(NamedTuple):
 
 
 def space_of(directory: str) -> Space:
-    """The room of the file system that the directory is on. Raises OSError."""
-    found = os.statvfs(directory)
+    """The room of the file system that the directory is on."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:  # it tells nothing: whether it can be written is found out by writing
+        return Space(0, 0)
     block = found.f_frsize or found.f_bsize
-    return Space(
-        _count(found.f_blocks * block), _count(found.f_bavail * block), _count(found.f_files), _count(found.f_favail)
-    )
+    size = _counts(found.f_blocks * block, found.f_bavail * block)
+    return Space(*size, *_counts(found.f_files, found.f_favail))
 
 
 def write_trial(directory: str) -> OSError | None:
@@ -57,7 +64,7 @@ def _write_and_close(file: int) -> OSError | None:
         write_all(file, b"\0" * _TRIAL_SIZE)
         os.fsync(file)
     except OSError as error:
-        failed = error
+        failed = None if error.errno in _NO_FSYNC else error
     try:
         os.close(file)
     except OSError as error:
@@ -65,19 +72,6 @@ def _write_and_close(file: int) -> OSError | None:
     return failed
 
 
-def error_words(error: OSError) -> str:
-    """What the system calls the error: "No space left on device"."""
-    return os.strerror(error.errno) if error.errno else (str(error) or type(error).__name__)
-
-
-def size_text(count: float) -> str:
-    """The bytes in words such as `64 MiB`, `1.5 GiB`; three digits."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}" if count >= 1000 else f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:.4g} TiB"
-
-
-def _count(number: int) -> int:
-    return number if 0 <= number < _UNLIMITED else 0
+def _counts(total: int, free: int) -> tuple[int, int]:
+    """Both numbers, or two zeros where one is no count: of inodes, CephFS tells a total, and -1 for the free ones."""
+    return (total, free) if 0 <= total < _UNLIMITED and 0 <= free < _UNLIMITED else (0, 0)

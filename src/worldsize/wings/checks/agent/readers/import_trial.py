@@ -13,7 +13,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
 
 _PROGRAM = r"""
 import os, sys
@@ -41,9 +41,8 @@ for name in names:
         __import__(name)
     except BaseException as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        missing = getattr(error, "name", None)
         say(module=name, kind=type(error).__name__, is_import=isinstance(error, ImportError),
-            missing=missing if isinstance(missing, str) else "", text=(lines[-1] if lines else "")[-300:])
+            text=(lines[-1] if lines else "")[-300:])
 if asked == "torch":
     say(begun="torch")
     torch = attempt(lambda: __import__("torch"))
@@ -69,14 +68,12 @@ class FailedImport(NamedTuple):
     """module     as the script imports it
     kind       the error's class
     is_import  whether it is an ImportError: another may have to do with how it is started here
-    missing    the module that was not found, often another one than `module`; "" where the error names none
     text       the last line of the error
     """
 
     module: str
     kind: str
     is_import: bool
-    missing: str
     text: str
 
 
@@ -124,12 +121,9 @@ def understand(end: ProgramEnd, mark: str) -> ImportTrial:
     trial = ImportTrial(code=end.code, last=_last_line(end.output, mark))
     failed: list[FailedImport] = []
     for value in _said(end.output, mark):
-        if isinstance(value.get("python"), str):
-            trial = trial._replace(python=value["python"])
-        if isinstance(value.get("begun"), str):
-            trial = trial._replace(begun=value["begun"])
-        if isinstance(value.get("torch"), dict):
-            trial = trial._replace(torch=value["torch"])
+        for name, kind in (("python", str), ("begun", str), ("torch", dict)):
+            if isinstance(value.get(name), kind):
+                trial = trial._replace(**{name: value[name]})
         if isinstance(value.get("module"), str):
             failed.append(_failed_import(value))
         if value.get("end") is True:
@@ -138,8 +132,8 @@ def understand(end: ProgramEnd, mark: str) -> ImportTrial:
 
 
 def _failed_import(value: Mapping[str, Any]) -> FailedImport:
-    kind, missing, text = (str(value.get(key, ""))[:_LONGEST] for key in ("kind", "missing", "text"))
-    return FailedImport(value["module"][:_LONGEST], kind, value.get("is_import") is True, missing, text)
+    module, kind, text = (str(value.get(key, ""))[:_LONGEST] for key in ("module", "kind", "text"))
+    return FailedImport(module, kind, value.get("is_import") is True, text)
 
 
 def _said(output: str, mark: str) -> list[dict[str, Any]]:

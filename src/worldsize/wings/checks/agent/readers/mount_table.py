@@ -51,9 +51,9 @@ def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
     text = read_if_possible(os.path.join(root, "etc/fstab"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     lines = [line.split() for line in text.split("\n") if not line.lstrip().startswith("#")]
     points = [_plain(words[1]) for words in lines if len(words) > 3 and "noauto" not in words[3].split(",")]
+    above = [os.path.normpath(point) for point in points if point.startswith("/") and _holds(point, path)]
     mounted = {mount.point for mount in mounts}
-    holding = [point for point in points if point.startswith("/") and point not in mounted and _holds(point, path)]
-    return max(holding, key=len, default="")
+    return max((point for point in above if os.path.realpath(point) not in mounted), key=len, default="")
 
 
 def _mount_of(line: str) -> Mount | None:
@@ -71,4 +71,4 @@ def _plain(text: str) -> str:
 
 
 def _holds(point: str, path: str) -> bool:
-    return path == point or path.startswith(point.rstrip("/") + "/")
+    return path.rstrip("/") == point.rstrip("/") or path.startswith(point.rstrip("/") + "/")

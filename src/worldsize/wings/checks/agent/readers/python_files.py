@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.readers.node_files import names_in
 
 _NAME = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)?)?t?")
 _LIBRARY = re.compile(r"python(\d+\.\d+)t?")
@@ -53,7 +54,7 @@ def find_python(program: str, environ: Mapping[str, str], directory: str = "/") 
 
 
 def _interpreter(head: bytes) -> str | None:
-    """Of `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long paths:
+    """The program in `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long paths:
     `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`."""
     lines = head.decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("#!"):
@@ -85,8 +86,8 @@ def read_python(program: str) -> PythonFiles:
 
 
 def package_directories(python: PythonFiles, environ: Mapping[str, str]) -> Sequence[str]:
-    """Where it looks for packages, in its order: PYTHONPATH, the user's, its own, the distribution's (site.py; Debian
-    names them dist-packages)."""
+    """The directories where it looks for packages, in its order: PYTHONPATH, the user's, its own, the distribution's
+    (site.py; Debian names them dist-packages)."""
     own = [directory for directory in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(directory)]
     if not python.minor:
         return own
@@ -121,29 +122,22 @@ def _venv_settings(prefix: str) -> dict[str, str] | None:
 
 
 def _minor(program: str, prefix: str) -> str:
-    """From the name that the program's links lead to, else from the one directory of libraries."""
+    """The version in the name that the program's links lead to, else from the one directory of libraries."""
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
-    found = {match[1] for match in map(_LIBRARY.fullmatch, _names(os.path.join(prefix, "lib"))) if match}
+    found = {match[1] for match in map(_LIBRARY.fullmatch, names_in(os.path.join(prefix, "lib"))) if match}
     return found.pop() if len(found) == 1 else ""
 
 
 def _full_version(prefix: str, minor: str) -> str:
-    """From conda's record of its Python, else from the header of the C API, which not every installation has."""
+    """The version in conda's record of its Python, else in the header of the C API, which not all have."""
     if not minor:
         return ""
-    for name in _names(os.path.join(prefix, "conda-meta")):
+    for name in names_in(os.path.join(prefix, "conda-meta")):
         conda = re.fullmatch(r"python-(\d+\.\d+\.\d+)-[^-]+\.json", name)
         if conda and conda[1].startswith(minor + "."):
             return conda[1]
     header = read_if_possible(os.path.join(prefix, "include", f"python{minor}", "patchlevel.h"), 1 << 16)
     said = re.search(rb'#define\s+PY_VERSION\s+"(\d+\.\d+\.\d+)"', header)
     return said[1].decode() if said and said[1].decode().startswith(minor + ".") else ""
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []

@@ -1,4 +1,4 @@
-"""Where ranks start, and what their relative paths are relative to.
+"""Where ranks start, and which Python they execute.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from worldsize.agent.posix.processes import find_program
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.checks.agent.node_context import NodeContext
 
@@ -15,3 +16,12 @@ def rank_directory(context: NodeContext) -> str:
     """The run's code, or the run's directory where there is none."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
+
+
+def rank_python(context: NodeContext) -> str:
+    """The path of the Python of the ranks: the one that the job names, else `python`. Raises OSError where there is
+    none."""
+    program = str(context.asked.get("python") or "python")
+    if os.sep in program:
+        program = os.path.join(rank_directory(context), program)
+    return find_program(program, context.environ)

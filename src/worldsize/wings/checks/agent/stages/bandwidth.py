@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.cluster import Cluster
+from worldsize.wings.checks.agent.judgement.answers import usable_gpus
 from worldsize.wings.checks.agent.rows import UNKNOWN, CheckRow
-from worldsize.wings.checks.agent.stages.listen import listener_of
-from worldsize.wings.checks.agent.transport.answers import STAGE_NAME
-from worldsize.wings.checks.agent.transport.bandwidth_verdict import ROW_ID, bandwidth_rows
+from worldsize.wings.checks.agent.stages.rank_orders import rank_orders
+from worldsize.wings.checks.agent.transport.bandwidth_verdict import ROW_ID, SMALLEST, WHAT, bandwidth_rows
 from worldsize.wings.checks.agent.transport.mpi_verdict import mpi_rows
 from worldsize.wings.checks.agent.transport.nccl_verdict import nccl_rows
-from worldsize.wings.checks.agent.transport.rates import SMALLEST
+from worldsize.wings.checks.agent.transport.node_answer import STAGE_NAME
+
+SECONDS, TOGETHER = 45, 40
+"""For NCCL: with those of Open MPI, less than the stage has, so that there is an answer."""
 
 
 class BandwidthStage:
@@ -25,7 +28,7 @@ class BandwidthStage:
     limit = 60.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """`nccl`, the ranks of each node and where they meet; `mpi`, whether Open MPI is asked, too."""
+        """`nccl`, the order of the node's ranks; `mpi`, whether Open MPI is asked, too."""
         orders: dict[int, dict[str, Any]] = {}
         for rank, order in _nccl_orders(cluster).items():
             orders.setdefault(rank, {})["nccl"] = order
@@ -35,53 +38,31 @@ class BandwidthStage:
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
         """Rows of what was asked; and an unknown one where some nodes have GPUs and others' lack was in the way."""
-        ranks = sum(order["ranks"] for order in _nccl_orders(cluster).values())
-        rows: list[CheckRow] = []
+        ranks = sum(order["count"] for order in _nccl_orders(cluster).values())
         if ranks:
-            rows += [*bandwidth_rows(cluster.nodes, ranks), *nccl_rows(cluster.nodes, len(cluster.nodes))]
+            rows = [*bandwidth_rows(cluster.nodes, ranks), *nccl_rows(cluster.nodes, len(cluster.nodes))]
         else:
-            rows += _why_not(cluster)
+            rows = _why_not(cluster)
         return [*rows, *mpi_rows(cluster.nodes)] if _uses_mpi(cluster) else rows
 
 
 def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
     """Each node's part of the all-reduce; none where one node cannot take part, or there is nothing to reduce over."""
-    counts = [_ranks_of(node, cluster.asked) for node in cluster.nodes]
-    meeting = _meeting_place(cluster)
-    if cluster.asked.get("virtual") or not all(counts) or sum(counts) < 2 or meeting is None:
+    counts = [usable_gpus(node, cluster.asked) for node in cluster.nodes]
+    if cluster.asked.get("virtual") or sum(counts) < 2:
         return {}
-    shared = {"world": sum(counts), "nodes": len(counts), "size": SMALLEST, **meeting}
-    return {
-        node.node_rank: {**shared, "ranks": count, "first": sum(counts[:place]), "head": place == 0}
-        for place, (node, count) in enumerate(zip(cluster.nodes, counts))
-    }
-
-
-def _meeting_place(cluster: Cluster) -> dict[str, Any] | None:
-    """The head's listener, where its ranks' port is told; None where it has none. One node needs nobody to tell it."""
-    if len(cluster.nodes) == 1:
-        return {"address": "127.0.0.1", "port": 0, "token": ""}
-    told = listener_of(cluster.nodes[0]) if cluster.nodes else None
-    return {name: told[name] for name in ("address", "port", "token")} if told else None
-
-
-def _ranks_of(node: CheckedNode, asked: Mapping[str, Any]) -> int:
-    """How many GPUs of this node take part: all, or as many as the job asks for; none where torch cannot use them."""
-    gpus, torch = node.facts.get("gpus"), node.facts.get("torch")
-    if not isinstance(gpus, list) or not isinstance(torch, Mapping) or not torch.get("cuda") or not torch.get("nccl"):
-        return 0
-    wanted = asked.get("gpus")
-    return min(len(gpus), wanted) if isinstance(wanted, int) and wanted >= 0 else len(gpus)
+    orders = rank_orders(cluster.nodes, counts, backend="nccl", size=SMALLEST, seconds=SECONDS, together=TOGETHER)
+    return {node.node_rank: order for node, order in zip(cluster.nodes, orders)}
 
 
 def _why_not(cluster: Cluster) -> list[CheckRow]:
     """One row where GPUs are there and nothing could be measured; no word on a job without GPUs."""
-    able = [node for node in cluster.nodes if _ranks_of(node, cluster.asked)]
+    able = [node for node in cluster.nodes if usable_gpus(node, cluster.asked)]
     unable = [node for node in cluster.nodes if node not in able]
     if cluster.asked.get("virtual") or not able or (not unable and len(cluster.nodes) == 1):
         return []
     missing = f"{unable[0].label} has no GPU that its torch can use" if unable else "the head has no listener"
-    return [CheckRow("", ROW_ID, "all-reduce over all GPUs", "not measured", UNKNOWN, missing)]
+    return [CheckRow("", ROW_ID, WHAT, "not measured", UNKNOWN, missing)]
 
 
 def _uses_mpi(cluster: Cluster) -> bool:

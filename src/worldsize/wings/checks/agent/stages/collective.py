@@ -12,7 +12,7 @@ from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import usable_gpus
 from worldsize.wings.checks.agent.judgement.collective import collective_rows
 from worldsize.wings.checks.agent.rows import CheckRow
-from worldsize.wings.checks.agent.stages.listen import listener_of
+from worldsize.wings.checks.agent.stages.rank_orders import rank_orders
 
 FRAMEWORKS = ("pytorch", "deepspeed")
 BACKENDS = ("gloo", "nccl")
@@ -33,24 +33,12 @@ class _Collective:
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
         """The ranks of each node; nothing where torch is not what the job uses, or there is one rank alone."""
-        asked, nodes = cluster.asked, cluster.nodes
-        backend = _backend(cluster)
-        count = _ranks_per_node(cluster, backend)
-        store = listener_of(nodes[0])
-        if not _is_for_torch(asked) or len(nodes) * count < 2:
+        nodes, backend = cluster.nodes, _backend(cluster)
+        counts = [_ranks_per_node(cluster, backend)] * len(nodes)
+        if not _is_for_torch(cluster.asked) or sum(counts) < 2:
             return {}
-        if len(nodes) > 1 and store is None:
-            return {}
-        address = nodes[0].address or "127.0.0.1"
-        common = {
-            "python": str(asked.get("python") or "python"), "backend": backend, "world": len(nodes) * count,
-            "count": count, "address": address, "seconds": SECONDS, "together": TOGETHER[backend],
-            "size": SIZE,
-        }  # fmt: skip
-        return {
-            node.node_rank: {**common, "first": at * count, "store": store if at else None, "readers": len(nodes) - 1}
-            for at, node in enumerate(nodes)
-        }
+        orders = rank_orders(nodes, counts, backend=backend, size=SIZE, seconds=SECONDS, together=TOGETHER[backend])
+        return {node.node_rank: order for node, order in zip(nodes, orders)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
         """The rows of the ranks that had orders."""
@@ -61,17 +49,15 @@ class _Collective:
 def _is_for_torch(asked: Mapping[str, Any]) -> bool:
     """Whether the job uses torch's collectives, as its distribution or its script says, and not by MPI."""
     framework, backend = asked.get("framework", "none"), asked.get("backend")
-    return (framework in FRAMEWORKS and backend != "mpi") or (framework == "none" and backend in BACKENDS)
+    return backend in BACKENDS if framework == "none" else framework in FRAMEWORKS and backend in (None, "", *BACKENDS)
 
 
 def _backend(cluster: Cluster) -> str:
-    """NCCL where all nodes have GPUs that their torch can use, unless the job says gloo."""
+    """NCCL where all nodes have GPUs that their torch can use, unless the job says gloo. Virtual nodes have the same
+    GPUs, each of which NCCL takes once."""
     asked = cluster.asked
-    return (
-        "nccl"
-        if all(usable_gpus(node, asked) for node in cluster.nodes) and asked.get("backend") in (None, "", "nccl")
-        else "gloo"
-    )
+    has_gpus = not asked.get("virtual") and all(usable_gpus(node, asked) for node in cluster.nodes)
+    return "nccl" if has_gpus and asked.get("backend") in (None, "", "nccl") else "gloo"
 
 
 def _ranks_per_node(cluster: Cluster, backend: str) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes, usable_gpus
 from worldsize.wings.checks.agent.judgement.pairs import first_groups, next_of
 from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
+from worldsize.wings.checks.agent.stages.rank_orders import rank_orders
 
 LIMIT = 45.0
 """Most of it is for the GPUs of nodes whose environment loads slowly; without GPUs a round takes 1.4 s."""
@@ -46,23 +47,11 @@ def pair_orders(cluster: Cluster, groups: Sequence[tuple[int, ...]]) -> dict[int
     for group in groups:
         members = [nodes[rank] for rank in group]
         if all(map(listener_of, members)):
-            for rank, gpus in zip(group, _gpu_orders(cluster, members)):
-                orders[rank] = {"next": listener_of(nodes[following[rank]]), "gpus": gpus}
+            counts = [usable_gpus(node, cluster.asked) for node in members]
+            gpus = rank_orders(members, counts, backend="nccl", size=SIZE, seconds=GPU_SECONDS, together=TOGETHER)
+            for rank, order in zip(group, gpus or [{} for _ in members]):
+                orders[rank] = {"next": listener_of(nodes[following[rank]]), "gpus": order}
     return orders
-
-
-def _gpu_orders(cluster: Cluster, members: Sequence[CheckedNode]) -> list[dict[str, Any]]:
-    counts = [usable_gpus(node, cluster.asked) for node in members]
-    if not all(counts):
-        return [{} for _ in members]
-    common = {
-        "python": str(cluster.asked.get("python") or "python"), "backend": "nccl", "size": SIZE, "world": sum(counts),
-        "address": members[0].address, "seconds": GPU_SECONDS, "together": TOGETHER, "readers": len(members) - 1,
-    }  # fmt: skip
-    return [
-        {**common, "first": sum(counts[:at]), "count": count, "store": listener_of(members[0]) if at else None}
-        for at, count in enumerate(counts)
-    ]
 
 
 STAGE = _Pairs()

@@ -63,7 +63,7 @@ SIZES = {
     "standard_hb176rs_v4": AzureSize(0, "", 768, 1, 400),
     "standard_hx176rs": AzureSize(0, "", 1408, 1, 400),
 }
-"""By their names in small letters."""
+"""The sizes by their names in small letters."""
 
 
 def azure_size(name: object) -> AzureSize | None:

@@ -1,4 +1,4 @@
-"""From which value on a GPU is not as it should be, and the reasons for a lower clock.
+"""The values from which on a GPU is not as it should be, and the reasons for a lower clock.
 
 Read, not measured: the bits are NVML's (nvmlClocksEventReasons). Which of them are harmless is what Azure's health
 checks for nodes accept (Azure/azurehpc-health-checks), tested by bits and not for equality.

@@ -10,7 +10,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 RECENT_SECONDS = 7200.0
-"""For how long an Xid counts against a node: Azure's health checks take two hours."""
+"""How long an Xid counts against a node: two hours, as in Azure's health checks."""
 
 _RESET = "a reset of the GPU"
 _REBOOT = "a reboot of the node"
@@ -27,7 +27,5 @@ ACTIONS = {
     **dict.fromkeys((54, 81, 125, 157), _REPAIR),
     154: "what the driver's recovery action says",
 }
-"""What a node needs before something new should start on it, for the Xids that ask for anything."""
-
-HARMLESS = frozenset((13, 31, 43, 45, 63, 68, 92, 94, 121, 126, 162, 163, 164, 165))
-"""Xids of programs that made a mistake, and notes."""
+"""What a node needs before something new should start on it, for the Xids that ask for anything.
+Others are of programs that made a mistake, or notes."""

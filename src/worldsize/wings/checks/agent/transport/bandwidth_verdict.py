@@ -7,89 +7,136 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.answers import number_in
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.bandwidth import published_bandwidth
-from worldsize.wings.checks.agent.transport import rates
-from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary
 from worldsize.wings.checks.agent.transport.nccl_verdict import is_tcp
+from worldsize.wings.checks.agent.transport.node_answer import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.ports import active_ports, rate_of
 
 ROW_ID = "fabric.bandwidth"
-_WHAT = "all-reduce over all GPUs"
-_MIB = 1 << 20
+WHAT = "all-reduce over all GPUs"
+
+SMALLEST = 512 * 1024 * 1024
+"""Bytes below which no bandwidth is judged: on the same fabric 512 MiB reached 63 % of the adapters' rate, 64 MiB 30 %,
+16 MiB 12.5 % (stas00/ml-engineering)."""
+
+GOOD = 0.70
+"""Of the adapters' rate: fabrics that were measured reached 71 to 73 % at 1 GiB and more."""
+
+POOR = 0.50
+"""Below it something is wrong where GPUDirect RDMA was used. No published number: see GOOD."""
+
+FAR = 0.25
+"""Below it the transport is the first thing to look at: TCP was at 20 % of its InfiniBand (AReaL#639)."""
+
+_WRONG = "leave this node out: a GPU, an NVLink or a driver that computes wrongly spoils every training"
+_ALL_WRONG = "one GPU, NVLink or driver spoils the result of all: check halves of the nodes until it is found"
+_SILENT = "the fabric carried less than NCCL says: see which adapters the row transport.nccl names"
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class _Told(NamedTuple):
+    """A node and what it answered."""
+
+    node: CheckedNode
+    answer: NodeAnswer
+
+    @property
+    def summary(self) -> NcclSummary:
+        return self.answer.nccl or NcclSummary()
+
+
+def bus_bandwidth(size: float, seconds: float, ranks: int) -> float:
+    """GB/s (10^9 bytes) of an all-reduce of `size` bytes, as nccl-tests count it; 0 where nothing was measured."""
+    return size / seconds * 2 * (ranks - 1) / ranks / 1e9 if ranks > 1 and seconds > 0 else 0.0
+
+
+def share_of_rate(bandwidth: float, nodes: int, ranks: int, gbps_per_node: float) -> float | None:
+    """What share of its adapters' rate (Gb/s of a node) a node sends into the network during an all-reduce with this
+    bus bandwidth: each of its ranks `bandwidth` × (k - 1) / (n - 1), for k nodes and n ranks. None where the rate is
+    not known."""
+    if gbps_per_node <= 0 or not 1 < nodes <= ranks:
+        return None
+    return bandwidth * (nodes - 1) / (ranks - 1) * ranks / nodes / (gbps_per_node / 8)
 
 
 def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
     """The bandwidth of all together, wrong results by their nodes, and nodes whose ports carried nothing."""
-    answers = [(node, answer_of(node)) for node in nodes]
-    wrong = [_wrong(node) for node, answer in answers if answer.correct is False]
+    told = [_Told(node, answer_of(node)) for node in nodes]
+    wrong = [each.node.label for each in told if each.answer.correct is False]
     if wrong:
-        return wrong
-    slowest = max((answer for _, answer in answers), key=lambda answer: answer.seconds, default=NodeAnswer())
+        return _wrong_rows(wrong, len(nodes))
+    slowest = max((each.answer for each in told), key=lambda answer: answer.seconds, default=NodeAnswer())
     if not slowest.seconds:
-        return [_row("not measured", UNKNOWN, _why_not(answers))]
-    return [_speed(answers, slowest, ranks), *_silent_ports(answers)]
+        return [_row("not measured", UNKNOWN, _why_not(told))]
+    return [_speed(told, slowest, ranks), *_silent_ports(told)]
 
 
-def _wrong(node: CheckedNode) -> CheckRow:
-    hint = "leave this node out: a GPU, an NVLink or a driver that computes wrongly spoils every training"
-    return CheckRow(node.label, ROW_ID, _WHAT, "a wrong result", BAD, hint)
+def _wrong_rows(labels: Sequence[str], nodes: int) -> list[CheckRow]:
+    """A wrong number spreads: where all nodes have it, none of them can be named."""
+    if len(labels) == nodes > 1:
+        return [_row("a wrong result on all nodes", BAD, _ALL_WRONG)]
+    return [CheckRow(label, ROW_ID, WHAT, "a wrong result", BAD, _WRONG) for label in labels]
 
 
-def _why_not(answers: Sequence[tuple[CheckedNode, NodeAnswer]]) -> str:
+def _why_not(told: Sequence[_Told]) -> str:
     """The first failure that says something; that a node is late often follows from another's failure."""
-    failures = [(node.label, answer.failure) for node, answer in answers if answer.failure]
-    told = [failure for failure in failures if not failure[1].startswith(("no answer", "another"))] or failures
-    return f"{told[0][0]}: {told[0][1]}" if told else "the measurement gave no time"
+    failures = [(node.label, answer.failure) for node, answer in told if answer.failure]
+    telling = [each for each in failures if not each[1].startswith("no answer")] or failures
+    return ": ".join(telling[0]) if telling else "the measurement gave no time"
 
 
-def _speed(answers: Sequence[tuple[CheckedNode, NodeAnswer]], slowest: NodeAnswer, ranks: int) -> CheckRow:
-    measured = rates.bus_bandwidth(slowest.size, slowest.seconds, ranks)
+def _speed(told: Sequence[_Told], slowest: NodeAnswer, ranks: int) -> CheckRow:
+    measured = bus_bandwidth(slowest.size, slowest.seconds, ranks)
     value = f"{measured:.3g} GB/s bus bandwidth at {slowest.size // _MIB} MiB"
-    if slowest.size < rates.SMALLEST:
-        return _row(value, UNKNOWN, f"nothing below {rates.SMALLEST // _MIB} MiB is judged")
-    if len(answers) > 1:
-        return _against_rate(answers, measured, value, ranks)
-    return _against_others(answers[0][0], measured, value, ranks, slowest.size // _MIB)
+    if slowest.size < SMALLEST:
+        return _row(value, UNKNOWN, f"nothing below {SMALLEST // _MIB} MiB is judged")
+    if len(told) > 1:
+        return _against_rate(told, measured, value, ranks)
+    return _against_others(told[0].node, measured, value, ranks, slowest.size // _MIB)
 
 
-def _against_rate(
-    answers: Sequence[tuple[CheckedNode, NodeAnswer]], measured: float, value: str, ranks: int
-) -> CheckRow:
-    summaries = [answer.nccl for _, answer in answers if answer.nccl]
-    if any(summary.one_domain for summary in summaries):
+def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int) -> CheckRow:
+    """How far TCP fills an interface says little, and the rates of virtual ones mean nothing: it is never judged."""
+    if any(each.summary.one_domain for each in told):
         return _row(f"{value}, over NVLink between nodes", OK)
-    known = [_node_rate(node, answer) for node, answer in answers]
-    share = rates.share_of_rate(measured, len(answers), ranks, min(known) if known else 0.0)
+    is_whole = ranks == sum(len(_models(each.node)) for each in told)
+    share = share_of_rate(measured, len(told), ranks, min(_node_rate(each, is_whole) for each in told))
+    if any(is_tcp(each.summary) for each in told):
+        return _row(f"{value}, {share:.0%} of the interfaces' rate, by TCP" if share else f"{value}, by TCP", OK)
     if share is None:
         return _row(value, UNKNOWN, "the rate of the adapters is not known, so there is nothing to compare it with")
-    value = f"{value}, {share:.0%} of the adapters' rate"
-    return _row(value, *_of_share(share, any(map(is_tcp, summaries))))
+    is_direct = all(each.summary.is_direct for each in told)
+    return _row(f"{value}, {share:.0%} of the adapters' rate", *_of_share(share, is_direct))
 
 
-def _of_share(share: float, tcp: bool) -> tuple[str, str]:
-    """Verdict and hint. TCP rarely fills a fast interface, and how far it does says little: only the worst counts."""
-    if share < rates.FAR:
+def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
+    """Verdict and hint. What goes through host memory may be slow for reasons that nobody can mend."""
+    if share < FAR:
         return WARNING, "see the row transport.nccl first: so little is usual where a slower way was taken"
-    if share < rates.POOR and not tcp:
-        usual = f"fabrics that are right reach {rates.GOOD:.0%}"
+    if share < POOR and is_direct:
+        usual = f"fabrics that are right reach {GOOD:.0%}"
         return WARNING, f"{usual}; look for other jobs on the fabric, errors of its links, adapters far from their GPUs"
     return OK, ""
 
 
-def _node_rate(node: CheckedNode, answer: NodeAnswer) -> float:
-    """Gb/s of what NCCL used on this node; 0 where it is not known."""
-    summary = answer.nccl or NcclSummary()
-    if is_tcp(summary):
-        return sum(_number(answer.speeds.get(name)) for name in summary.interfaces)
-    return rate_of(active_ports(node.facts), summary.devices)
+def _node_rate(told: _Told, is_whole: bool) -> float:
+    """Gb/s of what NCCL used on this node; 0 where it is not known. Where its lines do not say, all adapters are used
+    by a run on all GPUs of the node."""
+    if is_tcp(told.summary):
+        return sum(number_in(told.answer.speeds, name) or 0.0 for name in told.summary.interfaces)
+    ports = active_ports(told.node.facts)
+    return rate_of(ports, told.summary.used or ([port.name for port in ports] if is_whole else []))
 
 
 def _against_others(node: CheckedNode, measured: float, value: str, ranks: int, mib: int) -> CheckRow:
-    known = published_bandwidth(_model(node), ranks, 1, mib)
+    models = set(_models(node))
+    known = published_bandwidth(models.pop(), ranks, 1, mib) if len(models) == 1 else None
     if known is None:
         return _row(value, OK)
     value = f"{value}, {known.gb_per_s:g} GB/s are published"
@@ -98,35 +145,23 @@ def _against_others(node: CheckedNode, measured: float, value: str, ranks: int, 
     return _row(value, WARNING, f"less than half of what others measured ({known.source}); see the row transport.nccl")
 
 
-def _model(node: CheckedNode) -> str:
+def _models(node: CheckedNode) -> list[str]:
     gpus = node.facts.get("gpus")
-    models = {str(gpu.get("model", "")) for gpu in gpus if isinstance(gpu, dict)} if isinstance(gpus, list) else set()
-    return models.pop() if len(models) == 1 else ""
+    return [str(mapping_of(gpu).get("model", "")) for gpu in gpus] if isinstance(gpus, list) else []
 
 
-def _silent_ports(answers: Sequence[tuple[CheckedNode, NodeAnswer]]) -> list[CheckRow]:
-    """Nodes whose ports sent less than half of the least that they must have. Counters that stand still may be
-    those of a virtual function, which prove nothing."""
+def _silent_ports(told: Sequence[_Told]) -> list[CheckRow]:
+    """Nodes whose ports sent less than half of what each node must send, whatever the algorithm: with a reduction in
+    the switches each byte leaves it once. Counters that stand still may be those of a virtual function, which prove
+    nothing."""
     rows = []
-    for node, answer in answers if len(answers) > 1 else ():
-        least = rates.least_sent(answer.size, answer.times) / 2
-        summary = answer.nccl or NcclSummary(one_domain=True)
-        if answer.sent and answer.sent < least and not summary.one_domain and not is_tcp(summary):
-            value = f"its ports sent {_gib(answer.sent)} of at least {_gib(2 * least)}"
+    for node, answer in told if len(told) > 1 else ():
+        least, summary = answer.size * answer.times, answer.nccl
+        if summary and 0 < answer.sent < least / 2 and not summary.one_domain and not is_tcp(summary):
+            value = f"its ports sent {answer.sent / _GIB:.2g} GiB of at least {least / _GIB:.2g} GiB"
             rows.append(CheckRow(node.label, ROW_ID, "the fabric's counters", value, WARNING, _SILENT))
     return rows
 
 
-_SILENT = "the fabric carried less than NCCL says: see which adapters the row transport.nccl names"
-
-
-def _gib(size: float) -> str:
-    return f"{size / (1 << 30):.2g} GiB"
-
-
-def _number(value: Any) -> float:
-    return float(value) if type(value) in (int, float) and value > 0 else 0.0
-
-
 def _row(value: str, verdict: str, hint: str = "") -> CheckRow:
-    return CheckRow("", ROW_ID, _WHAT, value, verdict, hint)
+    return CheckRow("", ROW_ID, WHAT, value, verdict, hint)

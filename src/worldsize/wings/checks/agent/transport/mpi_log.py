@@ -9,7 +9,7 @@ those of PSM2, of libfabric and of UCX on InfiniBand were read. Standard library
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from worldsize.common.named_tuple import Any
 
@@ -23,26 +23,26 @@ VERBOSE = {
 
 _MOST = 64
 _LINE_LIMIT = 2000
-_SELECTED_PML = re.compile(r"selected (\w{1,32}) best priority -?[0-9]+")
-_SELECTED_MTL = re.compile(r"mca:base:select:\( *mtl\) Selected component \[(\w{1,32})\]")
-_BTL_TRIED = re.compile(r"select: initializing btl component (\w{1,32})")
-_INIT = re.compile(r"select: init of component (\w{1,32}) returned (success|failure)")
-_INIT_FAILED = re.compile(r"select: init returned failure for component (\w{1,32})")
-_FOUND = re.compile(r"components_register: found loaded component (\w{1,32})")
-_USED = re.compile(r"mca: bml: Using (\w{1,32}) btl for send to \[\[[0-9]+,[0-9]+\],[0-9]+\] on node (\S{1,255})")
-_PROVIDER = re.compile(r"mtl:ofi:prov(?:ider)?: (\S{1,64})")
-_UCX_PATHS = re.compile(
-    r"UCX +INFO +.{0,200}?(inter-node |intra-node |self |)(?:cfg#[0-9]+|ep_cfg\[[0-9]+\]:?) ?tag\(([^)]{0,300})\)"
+_LINES = (
+    ("pml", "best priority", re.compile(r"selected (\w{1,32}) best priority -?[0-9]+")),
+    ("mtl", "Selected component", re.compile(r"mca:base:select:\( *mtl\) Selected component \[(\w{1,32})\]")),
+    ("provider", "mtl:ofi:prov", re.compile(r"mtl:ofi:prov(?:ider)?: (\S{1,64})")),
+    ("tried", "initializing btl", re.compile(r"select: initializing btl component (\w{1,32})")),
+    ("failed", "returned failure for", re.compile(r"select: init returned failure for component (\w{1,32})")),
+    ("found", "found loaded", re.compile(r"components_register: found loaded component (\w{1,32})")),
 )
+"""What a line says, a part of it that is quicker to look for, and its form."""
+_LISTS = ("tried", "failed", "found")
+_INIT = re.compile(r"select: init of component (\w{1,32}) returned (success|failure)")
+_UCX_PATHS = re.compile(r"UCX +INFO +.{0,200}?inter-node cfg#[0-9]+ ?tag\(([^)]{0,300})\)")
 _UCX_VARIABLES = re.compile(r"UCX_\* env variables?: (.{1,500})")
 _UCX_SETTING = re.compile(r"(UCX_[A-Z0-9_]{1,40})=(\S{0,100})")
 
 
 def parse_mpi_log(lines: Iterable[str]) -> dict[str, Any]:
     """What the lines prove, as JSON: `pml` and `mtl`, the components that were selected; `btls` that could be
-    initialized; `failed` components; `found` components; `used`, by nodes, the btls that send there; libfabric's
-    `provider`; `ucx`, the ways of UCX by "inter-node", "intra-node", "self" and "" (older ones do not say); `variables`
-    of UCX. Keys of which nothing is said are missing."""
+    initialized; `failed` components; `found` components; libfabric's `provider`; `ucx`, UCX's ways to other nodes
+    (older ones do not say which those are); `variables` of UCX. Keys of which nothing is said are missing."""
     found: dict[str, Any] = {}
     for line in lines:
         _read(line[:_LINE_LIMIT], found)
@@ -52,14 +52,12 @@ def parse_mpi_log(lines: Iterable[str]) -> dict[str, Any]:
 def _read(line: str, found: dict[str, Any]) -> None:
     if "UCX" in line:
         _read_ucx(line, found)
-    for name, pattern in _TEXTS:
-        match = pattern.search(line) if _WORDS[name] in line else None
-        if match:
-            found[name] = match[1]
-    for name, pattern in _LISTS:
-        match = pattern.search(line) if _WORDS[name] in line else None
-        if match:
+    for name, words, pattern in _LINES:
+        match = pattern.search(line) if words in line else None
+        if match and name in _LISTS:
             _add(found.setdefault(name, []), match[1])
+        elif match:
+            found[name] = match[1]
     _read_btl(line, found)
 
 
@@ -68,19 +66,12 @@ def _read_btl(line: str, found: dict[str, Any]) -> None:
     init = _INIT.search(line) if "init of component" in line else None
     if init and init[1] in found.get("tried", ()):
         _add(found.setdefault("btls" if init[2] == "success" else "failed", []), init[1])
-    used = _USED.search(line) if "mca: bml" in line else None
-    if used:
-        nodes = found.setdefault("used", {})
-        if used[2] in nodes or len(nodes) < _MOST:
-            _add(nodes.setdefault(used[2], []), used[1])
 
 
 def _read_ucx(line: str, found: dict[str, Any]) -> None:
     paths = _UCX_PATHS.search(line)
-    if paths:
-        known = found.setdefault("ucx", {}).setdefault(paths[1].strip(), [])
-        for way in paths[2].split():
-            _add(known, way)
+    for way in paths[1].split() if paths else ():
+        _add(found.setdefault("ucx", []), way)
     settings = _UCX_VARIABLES.search(line)
     if settings:
         found.setdefault("variables", {}).update(_UCX_SETTING.findall(settings[1]))
@@ -89,16 +80,3 @@ def _read_ucx(line: str, found: dict[str, Any]) -> None:
 def _add(values: list[str], value: str) -> None:
     if value not in values and len(values) < _MOST:
         values.append(value)
-
-
-_TEXTS = (("pml", _SELECTED_PML), ("mtl", _SELECTED_MTL), ("provider", _PROVIDER))
-_LISTS = (("tried", _BTL_TRIED), ("failed", _INIT_FAILED), ("found", _FOUND))
-_WORDS: Mapping[str, str] = {
-    "pml": "best priority",
-    "mtl": "Selected component",
-    "provider": "mtl:ofi:prov",
-    "tried": "initializing btl",
-    "failed": "returned failure for",
-    "found": "found loaded",
-}
-"""A part of each line, which is quicker to look for."""

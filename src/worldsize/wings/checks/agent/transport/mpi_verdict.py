@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
-from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
+from worldsize.wings.checks.agent.transport.node_answer import (
+    Finding,
+    NodeAnswer,
+    answer_of,
+    origin_words,
+    rows_of_findings,
+)
 from worldsize.wings.checks.agent.transport.ports import INFINIBAND, OMNI_PATH, active_ports, best_kind
 
 ROW_ID = "transport.mpi"
@@ -24,16 +32,8 @@ TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
 
 def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
     """One row for each node where something is not right or not known, and one for all others that chose the same."""
-    rows: list[CheckRow] = []
-    good: list[CheckRow] = []
-    for node in nodes:
-        row = _row(node, answer_of(node))
-        if row is not None:
-            (good if row.verdict == OK else rows).append(row)
-    for value in dict.fromkeys(row.value for row in good):
-        number = sum(row.value == value for row in good)
-        rows.append(CheckRow("", ROW_ID, _WHAT, f"{value}, {number} {'node' if number == 1 else 'nodes'}", OK))
-    return rows
+    found = [(node, _finding(node, answer_of(node))) for node in nodes]
+    return rows_of_findings([(node, finding) for node, finding in found if finding is not None], ROW_ID, _WHAT)
 
 
 def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
@@ -70,10 +70,8 @@ def _mtl_way(mtl: str, provider: str) -> tuple[str, str]:
 def _ucx_way(said: Mapping[str, Any]) -> tuple[str, str]:
     """UCX alone takes part only where it has an adapter, unless somebody told it otherwise: its ways to other nodes
     prove it, or UCX_TLS, which names the only ones that it may use."""
-    ucx = said.get("ucx")
-    ways = _texts(ucx.get("inter-node")) if isinstance(ucx, Mapping) else []
-    variables = said.get("variables")
-    allowed = str(variables.get("UCX_TLS", "")) if isinstance(variables, Mapping) else ""
+    ways = _texts(said.get("ucx"))
+    allowed = str(mapping_of(said.get("variables")).get("UCX_TLS", ""))
     if ways:
         return (UCX_WAY if any(map(_is_rdma, ways)) else TCP), f"pml ucx, {' '.join(ways[:4])}"
     if allowed and _only_tcp(allowed):
@@ -90,36 +88,31 @@ def _only_tcp(allowed: str) -> bool:
     return "tcp" in ways and not allowed.startswith("^") and not any(_is_rdma(way) or way == "all" for way in ways)
 
 
-def _row(node: CheckedNode, answer: NodeAnswer) -> CheckRow | None:
+def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
     """Without a fabric there is no better way than TCP: what is not known does not matter there."""
     fabric = best_kind(active_ports(node.facts))
     if not answer.mpi:
         hint = answer.mpi_failure or "Open MPI said nothing that is understood"
-        return CheckRow(node.label, ROW_ID, _WHAT, "not known", UNKNOWN, hint) if fabric else None
+        return Finding("not known", UNKNOWN, hint) if fabric else None
     way, words = chosen_way(answer.mpi)
     if not way:
         verdict, hint = (UNKNOWN, "its lines do not prove the way") if fabric else (OK, "")
-        return CheckRow(node.label, ROW_ID, _WHAT, words or "not known", verdict, hint)
+        return Finding(words or "not known", verdict, hint)
     if way == TCP and fabric:
-        verdict = BAD if fabric in (INFINIBAND, OMNI_PATH) else WARNING
-        return CheckRow(node.label, ROW_ID, _WHAT, f"TCP ({words})", verdict, _unused(node, answer, fabric))
-    return CheckRow(node.label, ROW_ID, _WHAT, f"{way} ({words})", OK)
+        why, mend = _reason(answer.mpi, fabric)
+        because = f", because {why}" if why else ""
+        hint = f"{node.label} has {fabric}, Open MPI used TCP{because}; {mend}"
+        return Finding(f"TCP ({words})", BAD if fabric in (INFINIBAND, OMNI_PATH) else WARNING, hint)
+    return Finding(f"{way} ({words})", OK)
 
 
-def _unused(node: CheckedNode, answer: NodeAnswer, fabric: str) -> str:
-    """The sentence, with the reason where it is proven."""
-    why, mend = _reason(answer, fabric)
-    because = f", because {why}" if why else ""
-    return f"{node.label} has {fabric}, Open MPI used TCP{because}; {mend}"
-
-
-def _reason(answer: NodeAnswer, fabric: str) -> tuple[str, str]:
-    said = answer.mpi or {}
+def _reason(said: Mapping[str, Any], fabric: str) -> tuple[str, str]:
+    """Why it used TCP, "" where nothing proves it, and what to do."""
+    settings = {**mapping_of(said.get("variables")), **mapping_of(said.get("settings"))}
     for name in ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"):
-        setting = _settings(said).get(name)
-        if setting:
-            origin = str(_mapping(said.get("origins")).get(name, ""))[:100]
-            return f"{name}={setting}" + (f" comes from {origin}" if origin else " is set"), f"unset {name}"
+        value = printable_text(str(settings.get(name, "")))[:100]
+        if value and _explains(name, value):
+            return f"{name}={value}{origin_words(name, mapping_of(said.get('origins')))}", f"unset {name}"
     needed = "psm2" if fabric == OMNI_PATH else "ucx"
     found = _texts(said.get("found"))
     if found and needed not in found:
@@ -129,17 +122,14 @@ def _reason(answer: NodeAnswer, fabric: str) -> tuple[str, str]:
     return "", "run it with OMPI_MCA_pml_base_verbose=10 to see why"
 
 
-def _settings(said: Mapping[str, Any]) -> Mapping[str, str]:
-    """Variables that the node had when it was measured."""
-    settings = said.get("settings")
-    variables = said.get("variables")
-    both = {**_mapping(variables), **_mapping(settings)}
-    return {str(name): str(value)[:100] for name, value in both.items()}
+def _explains(name: str, value: str) -> bool:
+    """Whether this value of a variable keeps Open MPI from an adapter: a list of components, or after ^ of those that
+    it may not use."""
+    is_exclusion = value.startswith("^")
+    if name == "OMPI_MCA_pml":
+        return ("ucx" in value or "cm" in value) == is_exclusion
+    return name != "OMPI_MCA_btl" or not is_exclusion
 
 
 def _texts(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -10,7 +10,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.transport.nccl_summary import (
@@ -30,6 +30,9 @@ _NEXT_PREFIX = re.compile(
     r"(?:\[[0-9-]{10} [0-9:.]{8,15}\] )?\S{1,300}:[0-9]{1,10}:[0-9]{1,10} \[-?[0-9]{1,4}\] (?:\S{1,80}:[0-9]{1,6} )?$"
 )
 """The host, process and thread of the next message, after a date where NCCL_DEBUG_TIMESTAMP_LEVELS asks for one."""
+_ADAPTER = re.compile(r"\[([0-9]{1,3})\](=\{[^}]{0,400}\}|[^\s{]\S{0,80})")
+_PORT = re.compile(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b")
+_NUMBER = re.compile(r"[^/]{1,40}/([0-9]{1,4})")
 _MAX_VALUES = 100
 
 _Match = Any
@@ -43,10 +46,11 @@ def complete_lines(text: str) -> list[str]:
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
     """What these lines of one process, or of several whose lines are mixed, prove."""
-    state: dict[str, Any] = {"paths": {}, "variables": {}}
+    state: dict[str, Any] = {"paths": {}, "variables": {}, "adapters": {}}
     for line in lines:
         for message in _messages(line[:LINE_LIMIT]):
             _read(message, state)
+    del state["adapters"]
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in state.items()}
     return NcclSummary(**values)
 
@@ -73,8 +77,11 @@ def _read(message: str, state: dict[str, Any]) -> None:
             return
 
 
-def _version(state: dict[str, Any], match: _Match) -> None:
-    state["version"] = match[1]
+def _text(name: str) -> Any:
+    def take(state: dict[str, Any], match: _Match) -> None:
+        state[name] = match[1]
+
+    return take
 
 
 def _network(state: dict[str, Any], match: _Match) -> None:
@@ -84,9 +91,12 @@ def _network(state: dict[str, Any], match: _Match) -> None:
 
 
 def _devices(state: dict[str, Any], match: _Match) -> None:
-    """From 2.30 on a port may be followed by its rail and its plane: `mlx5_0:1:0:2/IB`."""
-    found = re.findall(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b", match[1])
-    _add(state, "devices", (f"{port}/{kind}" for port, kind in found))
+    """`[0]mlx5_0:1/IB`, or bonded, `[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From 2.30 on a port may be followed by its
+    rail and its plane: `mlx5_0:1:0:2/IB`."""
+    for number, words in _ADAPTER.findall(match[1]):
+        ports = [f"{port}/{kind}" for port, kind in _PORT.findall(words)]
+        state["adapters"][number] = ports
+        _add(state, "devices", ports)
 
 
 def _interfaces(state: dict[str, Any], match: _Match) -> None:
@@ -99,13 +109,12 @@ def _gdr(state: dict[str, Any], match: _Match) -> None:
         state["gdr"] = match[1].lower()
 
 
-def _distance(state: dict[str, Any], match: _Match) -> None:
-    state["distance"] = match[1]
-
-
 def _path(state: dict[str, Any], match: _Match) -> None:
-    """`NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA`, `P2P/CUMEM/read` the path `P2P`."""
+    """`NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA` by the adapter 0, `P2P/CUMEM/read` the path `P2P`."""
     kind, _, rest = match[1].partition("/")
+    number = _NUMBER.match(rest) if kind == "NET" and state["adapters"] else None
+    if number:
+        _add(state, "used", state["adapters"].get(number[1], ["?"]))
     name = kind
     if kind in ("NET", "COLLNET"):
         mark = GDR_MARK if "GDRDMA" in rest else ""
@@ -122,11 +131,7 @@ def _variable(state: dict[str, Any], match: _Match) -> None:
         state["variables"].setdefault(match[1], value[:200])
 
 
-def _provider(state: dict[str, Any], match: _Match) -> None:
-    state["provider"] = match[1].lower()
-
-
-def _note(note: str) -> Callable[[dict[str, Any], _Match], None]:
+def _note(note: str) -> Any:
     return lambda state, match: _add(state, "notes", [note])
 
 
@@ -139,9 +144,8 @@ def _link(state: dict[str, Any], match: _Match) -> None:
         state["links"] = "switch" if match[1] == "NVS" else "pairs"
 
 
-def _counts(state: dict[str, Any], match: _Match) -> None:
-    state["nodes"] = max(state.get("nodes", 0), int(match[1]))
-    state["one_domain"] = state.get("one_domain", False) or match[2] not in (None, "0")
+def _domain(state: dict[str, Any], match: _Match) -> None:
+    state["one_domain"] = True
 
 
 def _add(state: dict[str, Any], name: str, values: Iterable[str]) -> None:
@@ -149,8 +153,8 @@ def _add(state: dict[str, Any], name: str, values: Iterable[str]) -> None:
     known.extend(value for value in dict.fromkeys(values) if value not in known and len(known) < _MAX_VALUES)
 
 
-_TEXTS: tuple[tuple[str, str, Callable[[dict[str, Any], _Match], None]], ...] = (
-    ("NCCL", r"NCCL version ([0-9][0-9.]{0,15})", _version),
+_TEXTS: tuple[tuple[str, str, Any], ...] = (
+    ("NCCL", r"NCCL version ([0-9][0-9.]{0,15})", _text("version")),
     ("Using", r"Using network (\S[^\r\n]{0,60})", _network),
     ("NET/", r"NET/IB ?: Using (\[.*)", _devices),
     ("NET/", r"NET/IB ?: No device found", _note(NO_DEVICE)),
@@ -159,23 +163,15 @@ _TEXTS: tuple[tuple[str, str, Callable[[dict[str, Any], _Match], None]], ...] = 
     ("Count", r"Count not open libibverbs\.so\.1\b", _note(NO_VERBS)),
     ("Failed", r"Failed to open libibverbs\.so", _note(NO_VERBS)),
     ("NET/", r"NET/Plugin ?: (?:Could not find|No plugin found|dlerror=)", _note(NO_PLUGIN)),
-    ("NET/", r"NET/OFI Selected [Pp]rovider is ([A-Za-z0-9_;-]{1,40})", _provider),
-    ("GPU", r"GPU Direct RDMA Disabled for .{1,120}?(distance [0-9]+ > [0-9]+)", _distance),
+    ("NET/", r"NET/OFI Selected [Pp]rovider is ([A-Za-z0-9_;-]{1,40})", _text("provider")),
+    ("GPU", r"GPU Direct RDMA Disabled for .{1,120}?(distance [0-9]+ > [0-9]+)", _text("distance")),
     ("Channel", r"Channel [0-9]+(?:/[0-9]+)? ?: .{1,200}? via (\S[^\r\n]{0,80})", _path),
     ("CollNet", r"CollNet [0-9]+(?:/[0-9]+)? ?: .{1,200}? via (\S[^\r\n]{0,80})", _path),
     ("NVLS", r"NVLS multicast support is available on dev [0-9]+\b(?!, transport disabled)", _nvls),
     ("+", r"\+ NVL\[[0-9.]{1,12}\] - (NVS|GPU)\b", _link),
-    ("comm", r"comm \S{1,40} rank .{1,60}? nNodes ([0-9]{1,6})(?: .{1,60}? MNNVL ([0-9]))?", _counts),
+    ("comm", r"comm \S{1,40} rank .{1,60}? nNodes [0-9]{1,6} .{1,60}? MNNVL [1-9]", _domain),
     ("NCCL_", r"(NCCL_[A-Z0-9_]{1,60}) (set(?: by environment)?) to ([^\r\n]{0,300})", _variable),
 )
+"""The first word of a message, or how it begins; its form; and what adds what it proves to what is known."""
 
-
-def _table() -> Mapping[str, list[tuple[Any, Callable[[dict[str, Any], _Match], None]]]]:
-    table: dict[str, list[tuple[Any, Callable[[dict[str, Any], _Match], None]]]] = {}
-    for key, pattern, take in _TEXTS:
-        table.setdefault(key, []).append((re.compile(pattern), take))
-    return table
-
-
-_LINES = _table()
-"""What may be in a message, by its first word."""
+_LINES = {key: [(re.compile(form), take) for word, form, take in _TEXTS if word == key] for key, _, _ in _TEXTS}

@@ -5,10 +5,12 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.transport.nccl_summary import NO_DEVICE, NO_PLUGIN, NO_VERBS, NcclSummary
+from worldsize.wings.checks.agent.transport.node_answer import origin_words
+from worldsize.wings.checks.agent.transport.origins import JOB
 from worldsize.wings.checks.agent.transport.ports import EFA
 
 IB_DISABLE, NET, HCA = "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_IB_HCA"
@@ -25,83 +27,62 @@ class Reason(NamedTuple):
     mend: str
 
 
+_WITHOUT_PLUGIN = Reason("NCCL found no plugin (libnccl-net.so)", "install aws-ofi-nccl in the environment of the job")
+_WITHOUT_VERBS = Reason(
+    "NCCL could not open libibverbs.so", "install libibverbs (rdma-core) in the environment or image"
+)
+_WITHOUT_DEVICE = Reason(
+    "NCCL found no device that it can use",
+    "see that ranks may open /dev/infiniband (a container must be given it) and have the driver's library",
+)
+
+
 def socket_reason(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    """Why NCCL used sockets on a node with this kind of fabric; None where no line proves why."""
-    return next(filter(None, (rule(summary, fabric, origins) for rule in _SOCKET_RULES)), None)
+    """Why NCCL used sockets on a node with this kind of fabric; None where no line proves why. EFA is no matter of
+    NCCL's own part for InfiniBand, which NCCL_IB_DISABLE is about."""
+    if summary.variables.get(NET, "").lower() == "socket":
+        return _by_variable(NET, summary, origins)
+    if fabric != EFA and _is_on(summary, IB_DISABLE):
+        return _by_variable(IB_DISABLE, summary, origins)
+    if fabric == EFA and NO_PLUGIN in summary.notes:
+        return _WITHOUT_PLUGIN
+    return _without_device(summary, origins)
 
 
-def p2p_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Which variable keeps GPUs of one node from NVLink; None where none does."""
-    if _is_on(summary.variables.get(P2P_DISABLE)):
-        return _by_variable(P2P_DISABLE, summary, origins)
-    if summary.variables.get(P2P_LEVEL, "").upper() in ("0", "LOC"):
-        return _by_variable(P2P_LEVEL, summary, origins)
-    return None
-
-
-def gdr_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Which variable keeps the adapters from the GPUs' memory; None where none does."""
-    if summary.variables.get(GDR_LEVEL, "").upper() in ("0", "LOC"):
-        return _by_variable(GDR_LEVEL, summary, origins)
-    return None
-
-
-def _by_variable(name: str, summary: NcclSummary, origins: Mapping[str, Any]) -> Reason:
-    setting = f"{name}={summary.variables[name]}"
-    origin = str(origins.get(name, ""))[:100]
-    if origin == "the job":
-        return Reason(f"{setting} is set by the job", f"remove {name} from the job")
-    if origin:
-        return Reason(f"{setting} comes from {origin}", f"unset {name}, or set it otherwise in the job")
-    return Reason(f"{setting} is set", f"unset {name}")
-
-
-def _net(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    return _by_variable(NET, summary, origins) if summary.variables.get(NET, "").lower() == "socket" else None
-
-
-def _disabled(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    """EFA is no matter of NCCL's own part for InfiniBand, which this variable is about."""
-    if fabric == EFA or not _is_on(summary.variables.get(IB_DISABLE)):
+def _without_device(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
+    if NO_VERBS in summary.notes:
+        return _WITHOUT_VERBS
+    if NO_DEVICE not in summary.notes:
         return None
-    return _by_variable(IB_DISABLE, summary, origins)
-
-
-def _no_plugin(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    if fabric != EFA or NO_PLUGIN not in summary.notes:
-        return None
-    return Reason("NCCL found no plugin (libnccl-net.so)", "install aws-ofi-nccl in the environment of the job")
-
-
-def _no_verbs(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    if NO_VERBS not in summary.notes:
-        return None
-    return Reason("NCCL could not open libibverbs.so", "install libibverbs (rdma-core) in the environment or image")
-
-
-def _no_match(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    if NO_DEVICE not in summary.notes or HCA not in summary.variables:
-        return None
+    if HCA not in summary.variables:
+        return _WITHOUT_DEVICE
     reason = _by_variable(HCA, summary, origins)
     return reason._replace(why=f"{reason.why} and names no adapter that NCCL can use")
 
 
-def _no_device(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    if NO_DEVICE not in summary.notes:
-        return None
-    mend = "see that ranks may open /dev/infiniband (a container must be given it) and have the driver's library"
-    return Reason("NCCL found no device that it can use", mend)
+def p2p_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
+    """Which variable keeps GPUs of one node from NVLink; None where none does."""
+    if _is_on(summary, P2P_DISABLE):
+        return _by_variable(P2P_DISABLE, summary, origins)
+    return _by_variable(P2P_LEVEL, summary, origins) if _is_lowest(summary, P2P_LEVEL) else None
 
 
-_SOCKET_RULES: tuple[Callable[[NcclSummary, str, Mapping[str, Any]], Reason | None], ...] = (
-    _net,
-    _disabled,
-    _no_plugin,
-    _no_verbs,
-    _no_match,
-    _no_device,
-)
+def gdr_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
+    """Which variable keeps the adapters from the GPUs' memory; None where none does."""
+    return _by_variable(GDR_LEVEL, summary, origins) if _is_lowest(summary, GDR_LEVEL) else None
 
 
-def _is_on(value: str | None) -> bool:
-    return value not in (None, "", "0")
+def _by_variable(name: str, summary: NcclSummary, origins: Mapping[str, Any]) -> Reason:
+    setting = f"{name}={summary.variables[name]}"
+    if origins.get(name) == JOB:
+        return Reason(f"{setting} is set by the job", f"remove {name} from the job")
+    mend = f"unset {name}, or set it otherwise in the job" if origins.get(name) else f"unset {name}"
+    return Reason(f"{setting}{origin_words(name, origins)}", mend)
+
+
+def _is_on(summary: NcclSummary, name: str) -> bool:
+    return summary.variables.get(name) not in (None, "", "0")
+
+
+def _is_lowest(summary: NcclSummary, name: str) -> bool:
+    return summary.variables.get(name, "").upper() in ("0", "LOC")

@@ -15,7 +15,6 @@ GDR_MARK = "/GDRDMA"
 NO_DEVICE = "no device"
 NO_VERBS = "no verbs"
 NO_PLUGIN = "no plugin"
-NOTES = (NO_DEVICE, NO_VERBS, NO_PLUGIN)
 
 
 class NcclSummary(NamedTuple):
@@ -24,22 +23,23 @@ class NcclSummary(NamedTuple):
     version     "2.27.6"
     network     the network that it decided for: "IB", "Socket", "AWS Libfabric"
     devices     the adapters of that network, as it names them: "mlx5_0:1/RoCE"
+    used        those of them through which connections go, and "?" where its lines do not tell which
     interfaces  the interfaces of its sockets: "eth0"
     paths       how many connections go which way: "NET/IB/GDRDMA", "NET/Socket", "P2P", "SHM", "COLLNET/SHARP"
     gdr         "enabled" or "disabled": whether an adapter can reach a GPU's memory
     distance    why it did not, although it could: "distance 7 > 4"
     provider    libfabric's, for the networks that use it: "efa"
     variables   the variables that it followed
-    notes       of NOTES
+    notes       of NO_DEVICE, NO_VERBS, NO_PLUGIN
     links       "switch" where each GPU has NVLink to a switch, "pairs" where NVLink leads from GPU to GPU
     nvls        whether NVSwitches reduce
-    nodes       how many nodes it counted; 0 where it did not say
     one_domain  whether NVLink connects the nodes, too
     """
 
     version: str = ""
     network: str = ""
     devices: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()
     paths: Mapping[str, int] = {}
     gdr: str = ""
@@ -49,8 +49,12 @@ class NcclSummary(NamedTuple):
     notes: tuple[str, ...] = ()
     links: str = ""
     nvls: bool = False
-    nodes: int = 0
     one_domain: bool = False
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether connections through the network go without host memory."""
+        return any(path.endswith(GDR_MARK) for path in self.paths)
 
     def count(self, *starts: str) -> int:
         """How many connections go a way whose name begins so."""
@@ -93,14 +97,10 @@ def _is_like(value: Any, default: Any) -> bool:
 def _joined(name: str, one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(dict.fromkeys((*one, *other)))
+    if name == "paths":
+        return {path: one.get(path, 0) + other.get(path, 0) for path in (*one, *other)}
     if isinstance(one, Mapping):
-        return _added(one, other) if name == "paths" else {**other, **one}
-    if name == "network" and other == "Socket":
-        return other
-    if name == "gdr" and other == "disabled":
+        return {**other, **one}
+    if (name, other) in (("network", "Socket"), ("gdr", "disabled")):
         return other
     return max(one, other) if isinstance(one, int) else one or other
-
-
-def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {path: one.get(path, 0) + other.get(path, 0) for path in (*one, *other)}

@@ -6,14 +6,16 @@ Each verdict but *unknown* needs the lines that prove it. Standard library only:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.cluster import CheckedNode
+from worldsize.wings.checks.agent.judgement.groups import mapping_of
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
-from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.nccl_reasons import Reason, gdr_reason, p2p_reason, socket_reason
-from worldsize.wings.checks.agent.transport.nccl_summary import GDR_MARK, NcclSummary
+from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary
+from worldsize.wings.checks.agent.transport.node_answer import Finding, NodeAnswer, answer_of, rows_of_findings
 from worldsize.wings.checks.agent.transport.ports import EFA, OMNI_PATH, ROCE, Port, active_ports, best_kind
 
 ROW_ID = "transport.nccl"
@@ -26,22 +28,24 @@ _MANY_EFA = 4
 _TCP_PROVIDERS = ("tcp", "sockets", "udp")
 
 
-class _Finding(NamedTuple):
-    value: str
-    verdict: str
-    hint: str = ""
+class _Case(NamedTuple):
+    """A node of a run of so many `nodes`, with what it answered, and what NCCL said."""
+
+    node: CheckedNode
+    answer: NodeAnswer
+    summary: NcclSummary
+    nodes: int
+
+    @property
+    def is_networked(self) -> bool:
+        """Whether nodes reach each other by a network, and not by NVLink."""
+        return self.nodes > 1 and not self.summary.one_domain
 
 
 def nccl_rows(nodes: Iterable[CheckedNode], count: int) -> list[CheckRow]:
     """One row for each node where something is not right or not known, and one for all others, of a run of `count`
     nodes that were asked to measure."""
-    findings = [(node, _finding(node, answer_of(node), count)) for node in nodes]
-    rows = [CheckRow(node.label, ROW_ID, _WHAT, *finding) for node, finding in findings if finding.verdict != OK]
-    good = [finding.value for _, finding in findings if finding.verdict == OK]
-    for value in dict.fromkeys(good):
-        number = good.count(value)
-        rows.append(CheckRow("", ROW_ID, _WHAT, f"{value}, {number} {'node' if number == 1 else 'nodes'}", OK))
-    return rows
+    return rows_of_findings([(node, _finding(node, answer_of(node), count)) for node in nodes], ROW_ID, _WHAT)
 
 
 def network_of(summary: NcclSummary) -> str:
@@ -59,26 +63,26 @@ def is_tcp(summary: NcclSummary) -> bool:
     return "libfabric" in network_of(summary).lower() and summary.provider.split(";")[0] in _TCP_PROVIDERS
 
 
-def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> _Finding:
+def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> Finding:
     if answer.nccl is None:
-        return _Finding("not known", UNKNOWN, answer.failure or "NCCL said nothing that is understood")
-    for rule in _RULES:
-        finding = rule(node, answer, answer.nccl, count)
-        if finding is not None:
-            return finding
-    return _Finding("not known", UNKNOWN, "NCCL's lines do not say which way it took")
+        return Finding("not known", UNKNOWN, answer.failure or "NCCL said nothing that is understood")
+    case = _Case(node, answer, answer.nccl, count)
+    found = (rule(case) for rule in (_network, _host_memory, _no_gdr, _right))
+    unknown = Finding("not known", UNKNOWN, answer.failure or "NCCL's lines do not say which way it took")
+    return next(filter(None, found), unknown)
 
 
-def _network(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
+def _network(case: _Case) -> Finding | None:
     """Sockets where there is a fabric: what this check is there for."""
+    node, answer, summary, _ = case
     ports = active_ports(node.facts)
-    if count < 2 or summary.one_domain or not ports or not is_tcp(summary):
+    if not case.is_networked or not ports or not is_tcp(summary):
         return None
     fabric, interface = best_kind(ports), _interface(summary)
     reason = socket_reason(summary, fabric, answer.origins) or _NO_REASON
     because = f", because {reason.why}" if reason.why else ""
     hint = f"{node.label} has {fabric} ({_names(ports)}), NCCL used TCP over {interface}{because}; {reason.mend}"
-    return _Finding(f"TCP over {interface}", BAD if _is_certain(ports, fabric, answer, summary) else WARNING, hint)
+    return Finding(f"TCP over {interface}", BAD if _is_certain(ports, fabric, answer, summary) else WARNING, hint)
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
@@ -99,59 +103,56 @@ def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSu
     return not carrying or idle >= 2 * sum(port.gbps for port in carrying) > 0
 
 
-def _host_memory(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
+def _host_memory(case: _Case) -> Finding | None:
     """Shared memory between GPUs that NVLink connects. Pairs of GPUs with NVLink need shared memory between pairs:
     there only a variable proves that something is wrong."""
-    reason = p2p_reason(summary, answer.origins)
+    summary, reason = case.summary, p2p_reason(case.summary, case.answer.origins)
     if not summary.count("SHM") or not summary.links or (summary.links != "switch" and reason is None):
         return None
     because = (
         f", because {reason.why}; {reason.mend}" if reason else "; see `nvidia-smi topo -m` and the Fabric Manager"
     )
-    return _Finding("shared memory between GPUs", WARNING, f"the GPUs have NVLink, NCCL used host memory{because}")
+    return Finding("shared memory between GPUs", WARNING, f"the GPUs have NVLink, NCCL used host memory{because}")
 
 
-def _no_gdr(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
+def _no_gdr(case: _Case) -> Finding | None:
     """GPUDirect that is possible and not used. NCCL leaves it where GPU and adapter are too far apart, which is no
     mistake, and which it does not say from 2.30 on: there only a variable proves one."""
-    through = summary.count("NET/", "COLLNET/")
-    unused = summary.gdr == "enabled" and through and not any(path.endswith(GDR_MARK) for path in summary.paths)
-    reason = gdr_reason(summary, answer.origins)
-    if not unused or count < 2 or (reason is None and (summary.distance or not _tells_distances(node, summary))):
+    summary, reason = case.summary, gdr_reason(case.summary, case.answer.origins)
+    unused = summary.gdr == "enabled" and summary.count("NET/", "COLLNET/") and not summary.is_direct
+    if not unused or case.nodes < 2 or (reason is None and (summary.distance or not _tells_distances(case))):
         return None
     because = f", because {reason.why}; {reason.mend}" if reason else "; see NCCL_NET_GDR_LEVEL"
     hint = f"GPUDirect RDMA is possible, NCCL did not use it{because}"
-    return _Finding(f"{_network_name(summary)} through host memory", WARNING, hint)
+    return Finding(f"{_network_name(summary)} through host memory", WARNING, hint)
 
 
-def _tells_distances(node: CheckedNode, summary: NcclSummary) -> bool:
+def _tells_distances(case: _Case) -> bool:
     """Only the first rank of a run names NCCL's version in all releases; torch knows it, too."""
-    torch = node.facts.get("torch")
-    version = summary.version or str(torch.get("nccl", "") if isinstance(torch, Mapping) else "")
-    numbers = version.split(".")[:2]
-    return len(numbers) == 2 and all(map(str.isdigit, numbers)) and tuple(map(int, numbers)) < (2, 30)
+    version = case.summary.version or str(mapping_of(case.node.facts.get("torch")).get("nccl", ""))
+    numbers = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < (2, 30)
 
 
-def _right(node: CheckedNode, answer: NodeAnswer, summary: NcclSummary, count: int) -> _Finding | None:
-    parts = [_inside(summary)]
-    if count > 1 and not summary.one_domain:
-        if not network_of(summary):
+def _right(case: _Case) -> Finding | None:
+    parts = [_inside(case.summary)]
+    if case.is_networked:
+        if not network_of(case.summary):
             return None
-        parts.insert(0, _between(summary))
-    elif summary.one_domain:
+        parts.insert(0, _between(case.summary))
+    elif case.summary.one_domain:
         parts.insert(0, "NVLink between nodes")
     text = ", ".join(filter(None, parts))
-    return _Finding(text, OK) if text else None
+    return Finding(text, OK) if text else None
 
 
 def _between(summary: NcclSummary) -> str:
     name = _network_name(summary)
     if is_tcp(summary):
         return name
-    direct = any(path.endswith(GDR_MARK) for path in summary.paths)
     known = bool(summary.count("NET/", "COLLNET/"))
     collective = next((path.split("/")[1] for path in summary.paths if path.startswith("COLLNET/")), "")
-    way = "GPUDirect RDMA" if direct else "through host memory" if known else ""
+    way = "GPUDirect RDMA" if summary.is_direct else "through host memory" if known else ""
     return ", ".join(filter(None, (name, way, f"reductions in the network ({collective})" if collective else "")))
 
 
@@ -188,11 +189,3 @@ def _names(ports: Sequence[Port]) -> str:
     port = ports[0]
     more = f" and {len(ports) - 1} more" if len(ports) > 1 else ""
     return f"{port.name}{f', {port.gbps:g} Gb/s' if port.gbps else ''}{more}"
-
-
-_RULES: tuple[Callable[[CheckedNode, NodeAnswer, NcclSummary, int], _Finding | None], ...] = (
-    _network,
-    _host_memory,
-    _no_gdr,
-    _right,
-)

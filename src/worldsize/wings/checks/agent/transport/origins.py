@@ -6,17 +6,18 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 JOB = "the job"
 IMAGE = "the image"
 NODE = "the node's environment"
 CONTAINER = "the container's environment"
 
-_LIMIT = 1 << 20
 _CONTAINER_FILES = ((".dockerenv",), ("run", ".containerenv"))
 """Files by which Docker and Podman mark a container. The environment of its first process is the image's, and what was
 given to it from outside; whoever may not read that cannot tell."""
@@ -37,7 +38,7 @@ def _origin(name: str, context: NodeContext) -> str:
     if name not in context.environ:
         return _in_file(name, context)
     if any(os.path.exists(context.path(*file)) for file in _CONTAINER_FILES):
-        first = _text(context.path("proc", "1", "environ"))
+        first = text_of(context.path("proc", "1", "environ"))
         return (IMAGE if f"\0{name}=" in f"\0{first}" else NODE) if first else CONTAINER
     return IMAGE if _in_image(name, context) else NODE
 
@@ -49,11 +50,8 @@ def _job_variables(asked: Mapping[str, Any]) -> Iterable[str]:
 
 def _in_image(name: str, context: NodeContext) -> bool:
     folder = context.path(*_IMAGE_ENVIRONMENT)
-    try:
-        files = sorted(os.listdir(folder))[:64]
-    except OSError:  # not in an image of Apptainer's
-        return False
-    return any(f"{name}=" in _text(os.path.join(folder, file)) for file in files)
+    files = names_in(folder)[:64]
+    return any(re.search(rf"\b{name}=", text_of(os.path.join(folder, file))) for file in files)
 
 
 def _in_file(name: str, context: NodeContext) -> str:
@@ -61,14 +59,6 @@ def _in_file(name: str, context: NodeContext) -> str:
     home = context.environ.get("HOME", "")
     files = [(os.path.join(home, ".nccl.conf"), "~/.nccl.conf")] if home.startswith("/") else []
     for path, shown in (*files, (context.path("etc", "nccl.conf"), "/etc/nccl.conf")):
-        if any(line.strip().startswith(f"{name}=") for line in _text(path).splitlines()):
+        if any(line.strip().startswith(f"{name}=") for line in text_of(path).splitlines()):
             return shown
     return ""
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_LIMIT).decode("utf-8", "replace")
-    except OSError:  # most nodes have none of these files
-        return ""

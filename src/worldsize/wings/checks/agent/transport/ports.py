@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.checks.agent.judgement.answers import number_in
 
 INFINIBAND = "InfiniBand"
 ROCE = "RoCE"
@@ -41,8 +42,7 @@ def _port(value: Mapping[str, Any]) -> Port | None:
     kind = _LAYERS.get(layer) or (EFA if device.startswith(_EFA_NAMES) else None)
     if kind is None or str(value.get("state", "")).split(":")[-1].strip().upper() != "ACTIVE":
         return None
-    rate = value.get("rate_gbps")
-    gbps = float(rate) if isinstance(rate, (int, float)) and rate > 0 else 0.0
+    gbps = number_in(value, "rate_gbps") or 0.0
     return Port(f"{device}:{value.get('port', 1)}", kind, gbps, str(value.get("netdev") or ""))
 
 
@@ -52,8 +52,8 @@ def best_kind(ports: Iterable[Port]) -> str:
     return next((kind for kind in (INFINIBAND, EFA, OMNI_PATH, ROCE) if kind in kinds), "")
 
 
-def rate_of(ports: Iterable[Port], used: Iterable[str] = ()) -> float:
-    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"), or of all where none is said; 0 where a rate is missing."""
-    names = {name.split("/")[0] for name in used}
-    rates = [port.gbps for port in ports if not names or port.name in names]
-    return sum(rates) if rates and all(rates) else 0.0
+def rate_of(ports: Iterable[Port], used: Iterable[str]) -> float:
+    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"); 0 where a rate, or one of the ports, is not known."""
+    known = {port.name: port.gbps for port in ports}
+    rates = [known.get(name.split("/")[0], 0.0) for name in used]
+    return sum(rates) if all(rates) else 0.0

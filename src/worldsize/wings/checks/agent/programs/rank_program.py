@@ -14,28 +14,34 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.posix.processes import find_program, signal_group
+from worldsize.agent.posix.processes import signal_group
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.checks.agent.programs.program_output import killed_code
 
 MARK = b"worldsize-check "
 MAX_LINE = 64 << 10
 MAX_OUTPUT = 1 << 20
+MAX_ERROR = 300
 _LAST_WORDS = 4096
+_MOMENT = 1.0
+"""Seconds for what takes milliseconds."""
 
 
 class RankProgram:
     """One process. `report` is what it has said by now: later lines add to earlier ones."""
 
     def __init__(self, python: str, program: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start it, in `/`, so that no module of a user's directory is taken for one of a library; raises OSError."""
+        """Start the Python at this path, in `/`, so that no module of a user's directory is taken for one of a library.
+        Raises OSError."""
         self.report: dict[str, Any] = {}
         self._changed = threading.Condition()
         self._ended = False
         self._heard = time.monotonic()
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [find_program(python, environ), "-c", program, *arguments],
+            [python, "-c", program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -43,7 +49,8 @@ class RankProgram:
             cwd="/",
             start_new_session=True,
         )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def wait_for(self, key: str, deadline: float) -> Any:
         """What it reports under this key; None where it ends, or the time is over, before."""
@@ -67,25 +74,31 @@ class RankProgram:
 
     def stop(self) -> dict[str, Any]:
         """End it and all that it has started; its report, with its last words as `error` where it failed by itself, or
-        the seconds since it was heard of, `silent`, where it had to be ended."""
+        the seconds since it was heard of, `silent`, where it had to be ended. An error is one line, without secrets."""
         silent = time.monotonic() - self._heard
         status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for each in (self._process.stdin, self._process.stdout):
-            _close(each)
+        code = killed_code(self._process)
+        _close(self._process.stdin)
+        self._reader.join(_MOMENT)
+        if not self._reader.is_alive():  # else something that it has started holds the output, and closing would wait
+            _close(self._process.stdout)
         report = dict(self.report)
-        if status is None:
+        if code is None:
+            report["error"] = "it hangs in the kernel, and cannot be ended: look at the node's GPUs and file systems"
+        elif status is None:
             report["silent"] = silent
         elif status != 0 and "error" not in report:
-            report["error"] = self._last_words() or f"ended with exit code {self._process.returncode}"
+            report["error"] = self._last_words() or f"ended with exit code {code}"
+        if "error" in report:
+            report["error"] = mask_text(printable_text(" ".join(str(report["error"]).split())))[:MAX_ERROR]
         self._errors.close()
         return report
 
     def _status(self) -> int | None:
         """How it has ended; None where it has not. One that has closed its output has a moment to end."""
         try:
-            return self._process.wait(1.0 if self._ended else 0.0)
+            return self._process.wait(_MOMENT if self._ended else 0.0)
         except subprocess.TimeoutExpired:
             return None
 
@@ -118,7 +131,7 @@ class RankProgram:
         """The last line that it wrote to its standard error."""
         self._errors.seek(max(0, self._errors.seek(0, 2) - _LAST_WORDS))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return printable_text(lines[-1].strip())[:300] if lines else ""
+        return lines[-1].strip() if lines else ""
 
 
 def _close(pipe: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from driver import wait_for
 
-from worldsize.wings.checks.agent.readers.program_output import ProgramEnd, run_program
+from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run_program
 
 
 def run(text: str, limit: float = 30.0, most: int = 1 << 20) -> ProgramEnd:
@@ -55,6 +55,13 @@ def test_program_that_closes_its_output() -> None:
 def test_endless_output_ends_at_the_limit() -> None:
     end = run("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done", limit=0.3, most=1000)
     assert (end.code, len(end.output)) == (None, 1000)
+
+
+def test_program_with_a_lifeline_may_end_by_itself(tmp_path: Path) -> None:
+    text = "read -r nothing; echo told > %s/told; exit 3" % tmp_path
+    end = run_program(["/bin/sh", "-c", text], dict(os.environ), "/", 0.1, lifeline=True)
+    assert (end.code, (tmp_path / "told").read_text()) == (None, "told\n")
+    assert run_program(["/bin/sh", "-c", "exit 4"], {}, "/", 30.0, lifeline=True).code == 4
 
 
 def test_program_that_is_not_there() -> None:

@@ -23,6 +23,9 @@ _MOST_CHUNKS = 64
 _PAUSE = 20
 """Milliseconds."""
 
+_GRACE = 2.0
+"""Seconds that a program has to end at the end of its lifeline, and that one which was killed is waited for."""
+
 
 class ProgramEnd(NamedTuple):
     """code    as subprocess has it: -N for signal N; None for a program that was not over in time, and was killed
@@ -40,25 +43,51 @@ def run_program(
     limit: float,
     most: int = 1 << 20,
     clock: Callable[[], float] = time.monotonic,
+    lifeline: bool = False,
 ) -> ProgramEnd:
     """Start a program by its path, in a process group of its own, and wait for its end `limit` seconds at most. Nothing
-    of the group is left; the program also ends with the thread that calls this. Raises OSError where it cannot be
-    started.
+    of the group is left, but what hangs in the kernel. Raises OSError where it cannot be started.
+
+    Its standard input is empty, and it ends with the thread that calls this: only this one may be there. Else it has a
+    `lifeline`, a standard input that is open until it is late; then it has two seconds to end.
 
     A child that the program leaves behind may hold its output open, so the program's end counts and not the output's.
     """
     process = subprocess.Popen(
-        list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=directory,
-        env=dict(environ), start_new_session=True, preexec_fn=partial(end_with_parent, signal.SIGKILL),
-    )  # fmt: skip
+        list(argv),
+        stdin=subprocess.PIPE if lifeline else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=directory,
+        env=dict(environ),
+        start_new_session=True,
+        preexec_fn=None if lifeline else partial(end_with_parent, signal.SIGKILL),
+    )
     assert process.stdout is not None
     try:
         is_over, output = _read_until_end(process.pid, process.stdout.fileno(), clock() + limit, most, clock)
     finally:
+        if process.stdin is not None:
+            process.stdin.close()
+            _wait_for_end(process.pid, clock() + _GRACE, clock)
         signal_group(process.pid, signal.SIGKILL)  # before the leader is reaped, so that the group is still its own
-        code = process.wait()
+        code = killed_code(process)
         process.stdout.close()
     return ProgramEnd(code if is_over else None, output.decode("utf-8", "replace"))
+
+
+def killed_code(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that was sent SIGKILL; None where it hangs in the kernel: a file server or a driver
+    holds it, and it ends when that lets go."""
+    try:
+        return process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _wait_for_end(pid: int, deadline: float, clock: Callable[[], float]) -> None:
+    while not _has_ended(pid) and clock() < deadline:
+        time.sleep(_PAUSE / 1000)
 
 
 def _read_until_end(

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from worldsize.wings.checks.agent.measure.rank_programs import RankProgram
-from worldsize.wings.checks.agent.measure.torch_programs import COLLECTIVE
+from worldsize.wings.checks.agent.programs.rank_program import RankProgram
+from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 SAY = "import json, os, sys, time\ndef say(**found): print('worldsize-check', json.dumps(found), flush=True)\n"
 
@@ -41,6 +41,17 @@ def test_what_does_not_end_is_ended_with_all_that_it_has_started():
     report = program.stop()
     assert report["silent"] >= 0.0
     assert _ends(child)
+
+
+def test_a_child_that_holds_the_output_is_not_waited_for():
+    text = "import subprocess\nsay(child=subprocess.Popen(['sleep', '30'], start_new_session=True).pid)\nos._exit(0)"
+    program = started(text)
+    child = program.wait_for("child", soon())
+    began = time.monotonic()
+    report = program.stop()
+    os.kill(child, 9)
+    assert report["child"] == child
+    assert time.monotonic() - began < 10
 
 
 def _ends(pid):

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.measure import listener
-from worldsize.wings.checks.agent.measure.rank_programs import RankProgram
 from worldsize.wings.checks.agent.node_context import NodeContext
+from worldsize.wings.checks.agent.programs.rank_program import RankProgram
+from worldsize.wings.checks.agent.readers.rank_directory import rank_python
 
 
 def reports_of_ranks(
@@ -22,9 +23,9 @@ def reports_of_ranks(
 ) -> dict[str, dict[str, Any]]:
     """The reports of this node's ranks, by rank. Raises OSError where Python cannot be started.
 
-    The order: `python`; `backend` and `size`, as the program takes them; `world`, `first` and `count` of the ranks;
-    `address` of the node of rank 0; `seconds` for all, and `together` once all are there; `store`, the listener of the
-    node of rank 0, or None for that node, which tells `readers` others by connections of this kind.
+    The order: `backend` and `size`, as the program takes them; `world`, `first` and `count` of the ranks; `address` of
+    the node of rank 0; `seconds` for all, and `together` once all are there; `store`, the listener of the node of rank
+    0, or None for that node, which tells `readers` others by connections of this kind.
     """
     deadline = time.monotonic() + order["seconds"]
     ranks = _started(context, order, program)
@@ -40,14 +41,16 @@ def reports_of_ranks(
 
 
 def _started(context: NodeContext, order: Mapping[str, Any], program: str) -> list[RankProgram]:
-    """Raises OSError, with none of them left."""
-    environ = {**context.environ, "OMP_NUM_THREADS": "1"}
+    """Raises OSError, with none of them left. GPUs are numbered as nvidia-smi numbers them, unless the job says
+    otherwise."""
+    python = rank_python(context)
+    environ = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **context.environ, "OMP_NUM_THREADS": "1"}
     started: list[RankProgram] = []
     try:
         for local in range(order["count"]):
             numbers = (order["first"] + local, order["world"], local, order["together"])
             arguments = [*map(str, numbers), order["backend"], order["address"], str(order["size"])]
-            started.append(RankProgram(order["python"], program, arguments, environ))
+            started.append(RankProgram(python, program, arguments, environ))
     except OSError:
         for each in started:
             each.stop()

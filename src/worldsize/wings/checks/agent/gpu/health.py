@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, gpu_names
-from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device, read_xids
+from worldsize.wings.checks.agent.gpu.device import Gpu, gpu_names
+from worldsize.wings.checks.agent.gpu.drivers import driver_models
+from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device
 from worldsize.wings.checks.agent.gpu.links import is_switched
-from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
-from worldsize.wings.checks.agent.gpu.visible import visible_gpus
-from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
+from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import RESET_FIRST, SLOWED
 from worldsize.wings.checks.agent.tables.xid import ACTIONS, FALLEN_OFF, RECENT_SECONDS
@@ -23,25 +22,16 @@ from worldsize.wings.checks.agent.tables.xid import ACTIONS, FALLEN_OFF, RECENT_
 _FABRIC_READY = ("", "Completed")
 
 
-def probe(context: NodeContext) -> ProbeResult:
-    """The rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle; none of what the GPUs or this user cannot tell."""
-    if not is_looked_at(context):
-        return ProbeResult()
-    return health_result(context, read_gpus(context), read_xids(context))
-
-
-def health_result(context: NodeContext, report: GpuReport, xids: Sequence[Xid] | None) -> ProbeResult:
-    """What the report and the Xids mean. Where no GPU could be read there is no row: gpu.count says why."""
-    seen = visible_gpus(report.gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
-    if not seen:
-        return ProbeResult()
+def health_rows(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid] | None) -> list[CheckRow]:
+    """The rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see; none of what the GPUs or
+    this user cannot tell."""
     rows = (
         _ecc_row(context, seen),
         _recovery_row(context, seen, xids is not None),
         None if xids is None else _xid_row(context, seen, xids),
         _throttle_row(context, seen),
     )
-    return ProbeResult(tuple(row for row in rows if row is not None))
+    return [row for row in rows if row is not None] if seen else []
 
 
 def _ecc_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
@@ -72,7 +62,7 @@ def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> 
         hint = "the driver wants nothing new to start there until it is reset: ask for another node"
         return context.row("gpu.recovery", what, f"{gpu_names(asked)}: {asked[0].recovery}", WARNING, hint)
     unready = [gpu for gpu in seen if gpu.fabric not in _FABRIC_READY and is_switched(gpu.model)]
-    if unready:
+    if unready and len(driver_models(context)) != 1:  # a virtual machine with one GPU of a board has no fabric
         value = f"{gpu_names(unready)}: NVLink fabric {unready[0].fabric}"
         return context.row("gpu.recovery", what, value, WARNING, "CUDA fails until the node's Fabric Manager is ready")
     return context.row("gpu.recovery", what, "none" if has_xids else "none; Xids cannot be read as this user", OK)
@@ -100,7 +90,7 @@ def _is_of(xid: Xid, seen: Sequence[Gpu]) -> bool:
 
 
 def _throttle_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """By bits: an idle GPU under a power cap has two of them, and both are harmless."""
+    """The reasons are tested bit by bit: an idle GPU under a power cap has two of them, and both are harmless."""
     what = "reasons for a lower clock"
     for bit, (words, cause) in SLOWED.items():
         slowed = [gpu for gpu in seen if gpu.throttle is not None and gpu.throttle & bit]

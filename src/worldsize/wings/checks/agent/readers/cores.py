@@ -1,0 +1,49 @@
+"""The cores of the machine, and those that this process may use.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.agent.readers.control_groups import cpu_quota
+from worldsize.wings.checks.agent.readers.node_files import text_of
+
+
+class Cores(NamedTuple):
+    """allowed  how many the scheduler lets the process run on
+    online   how many the machine has, 0 where that is not known
+    quota    how many cores' time a control group gives; None for no limit
+    """
+
+    allowed: int
+    online: int = 0
+    quota: float | None = None
+
+    @property
+    def usable(self) -> float:
+        """How many cores' time the process can get."""
+        return self.allowed if self.quota is None else min(self.allowed, self.quota)
+
+
+def read_cores(root: str = "/") -> Cores:
+    """Those of this process: the ranks inherit all of it."""
+    return Cores(allowed_cores(), online_cores(root), cpu_quota(root))
+
+
+def allowed_cores() -> int:
+    """How many cores the scheduler lets this process run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def online_cores(root: str = "/") -> int:
+    """The processors of the machine that are online, whoever may use them: `0-63,128-191`; 0 where it is not known."""
+    listed = text_of(os.path.join(root, "sys/devices/system/cpu/online"))
+    spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
+    count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)
+    if count > 0 and all(spans):
+        return count
+    return len(re.findall(r"(?m)^processor\s*:", text_of(os.path.join(root, "proc/cpuinfo"))))
