@@ -55,7 +55,7 @@ class Preparation:
         self._deadline: float | None = None
         self._socket: socket.socket | None = None
         self._to_program: SimpleQueue[bytes | None] = SimpleQueue()
-        self._children = set(processes.children())
+        self._before = set(processes.descendants())
         peers.listeners[_TOPIC] = self._hear
         try:
             self._start(_task(launch, peers.address))
@@ -170,7 +170,8 @@ class Preparation:
         return killed
 
     def _started_meanwhile(self) -> list[int]:
-        return processes.trees(pid for pid in processes.children() if pid not in self._children)
+        """The check's processes, and none that was here before it, as of a setup line: whoever is its parent now."""
+        return processes.trees(pid for pid in processes.children() if pid not in self._before)
 
     def close(self) -> None:
         """Leave nothing behind: `stop` was called before."""

@@ -259,6 +259,23 @@ def test_what_it_has_started_is_ended_with_it(monkeypatch, ends):
     check.finish()
 
 
+def test_what_was_there_before_is_not_ended(monkeypatch):
+    """As of a setup line that starts a service: it becomes a child of the agent's when its own parent ends."""
+    with subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; read line"], stdin=-1, stdout=-1, text=True) as shell:
+        assert shell.stdin is not None and shell.stdout is not None
+        service = int(shell.stdout.readline())
+        check = Check(monkeypatch, wait, node_rank=1)
+        shell.stdin.close()
+        shell.wait()
+        until(lambda: service in processes.children())
+        check.before.add(service)
+        check.peers.listeners["check"](0, "end")
+        check.finish()
+        assert state(service) == b"S"
+        os.kill(service, signal.SIGKILL)
+        os.waitpid(service, 0)
+
+
 def state(pid: int) -> bytes:
     fields = processes.stat_fields(pid)
     return fields[0] if fields else b""
