@@ -251,7 +251,6 @@ def test_64_nodes_of_8_gpus_are_judged_within_a_second() -> None:
 
 JUNK: list[Any] = [
     None,
-    7,
     "x",
     [],
     {},
@@ -264,15 +263,8 @@ JUNK: list[Any] = [
 
 @pytest.mark.parametrize("junk", JUNK)
 def test_strange_answers_never_raise(junk: Any) -> None:
-    said = {
-        "nccl": junk,
-        "sent": junk,
-        "origins": junk,
-        "speeds": {"eth0": junk},
-        "masters": junk,
-        "correct": junk,
-        "mpi": junk,
-    }
+    said = dict.fromkeys(("nccl", "sent", "origins", "masters", "correct", "mpi"), junk)
+    said["speeds"] = {"eth0": junk}
     for value in (junk, said, {**answer(0.01), "sent": junk, "speeds": junk}):
         nodes = [node(0, value), node(1, value)]
         assert STAGE.judge(cluster(nodes, framework="mpi"))

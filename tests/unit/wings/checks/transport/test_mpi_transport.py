@@ -75,6 +75,20 @@ def test_a_variable_of_the_node_is_the_reason() -> None:
     assert "because OMPI_MCA_pml=ob1 comes from the image; unset OMPI_MCA_pml" in row.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "explains"),
+    [
+        ("OMPI_MCA_pml", "^ucx", True),
+        ("OMPI_MCA_pml", "ucx", False),
+        ("OMPI_MCA_btl", "tcp,self", True),
+        ("OMPI_MCA_btl", "^openib", False),
+        ("UCX_TLS", "tcp", True),
+    ],
+)
+def test_a_variable_that_does_not_lead_to_tcp_is_no_reason(name: str, value: str, explains: bool) -> None:
+    assert ("because %s=%s is set" % (name, value) in row_of(logs.OMPI_5_TCP, settings={name: value}).hint) is explains
+
+
 @pytest.mark.parametrize(("layer", "verdict"), [("Ethernet", "warning"), ("OmniPath", "bad"), ("", "ok")])
 def test_how_bad_tcp_is_depends_on_what_is_there(layer: str, verdict: str) -> None:
     assert row_of(logs.OMPI_4_TCP, layer=layer).verdict == verdict
