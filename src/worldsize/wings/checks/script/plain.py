@@ -18,13 +18,13 @@ def is_plain(code_dir: str, argv: Sequence[str]) -> bool:
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
         return False
     script = os.path.join(code_dir, argv[1])
-    source = read_source(script, os.path.realpath(code_dir))
-    if source is None or len(source) > _MOST_BYTES:
-        return False
     try:
+        source = read_source(script, os.path.realpath(code_dir))
+        if source is None or len(source) > _MOST_BYTES:
+            return False
         names = set(_imported(source.decode()))
         own = {name.partition(".")[0] for folder in (code_dir, os.path.dirname(script)) for name in os.listdir(folder)}
-    except (OSError, ValueError):  # ValueError: no text, or an import that is not a line of its own
+    except (OSError, ValueError):  # ValueError: a name with a NUL, no text, or an import that is no line of its own
         return False
     return names <= sys.stdlib_module_names and not names & own
 
@@ -35,7 +35,7 @@ def _imported(source: str) -> Iterator[str]:
         if "import" not in line:
             continue
         words = line.split()
-        is_one = words[0] == "import" and (len(words) == 2 or words[2:3] == ["as"])
+        is_one = words[0] == "import" and len(words) == 2 and "," not in line
         is_from = words[0] == "from" and words[2:3] == ["import"]
         if ";" in line or not (is_one or is_from):
             raise ValueError(line)

@@ -10,12 +10,15 @@ PLAIN = [
     "pass",
     "",
     "import os\nfrom collections import abc, deque  # these\nfrom os.path import (\n    join,\n)\n",
-    "import os.path as path\n",
+    "import os.path\n",
     "def f():\n    import json\n",
 ]
 OTHERS = [
     "import torch",
     "import os, torch",
+    "import os,torch",
+    "import os.path,torch",
+    "import os as o, torch",
     "import os; import torch",
     "from os import path; import torch",
     "import os as o; import torch",
