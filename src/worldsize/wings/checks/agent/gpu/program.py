@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
 
 MOST_BYTES = 1 << 20
 _LIBRARIES = ("LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -43,6 +46,8 @@ def execute(program: str, words: Sequence[str], environ: Mapping[str, str], limi
 
     It stays in this process's group, so that whoever ends the group ends it too. OSError where it cannot be started.
     """
+    import subprocess  # which takes longer to load than all else that a node without GPUs does for this
+
     process = subprocess.Popen(
         [program, *words],
         env={**environ, "LC_ALL": "C"},
@@ -84,6 +89,8 @@ def _read_until(stream: Any, deadline: float) -> tuple[bytes, bool]:
 
 def _end(process: subprocess.Popen[bytes], deadline: float) -> int | None:
     """Its exit code; None where it had to be killed. A process that hangs in the kernel is left behind."""
+    import subprocess
+
     try:
         return process.wait(max(0.0, deadline - time.monotonic()) if deadline else 0.0)
     except subprocess.TimeoutExpired:
