@@ -29,7 +29,7 @@ SLOW_NODE, UNREACHED_NODE = 5, 9
 GPUS = 8
 _PORTS = {"port": 24000, "second_port": 41000}
 _FACTS = {
-    "gpus": [{"index": n, "model": "NVIDIA H200", "memory_mib": 143771, "used_mib": 0, "uuid": ""} for n in range(GPUS)],
+    "gpus": [{"index": n, "model": "NVIDIA H200", "memory_mib": 143771, "used_mib": 0} for n in range(GPUS)],
     "driver": "570.133.20",
     "torch": {"version": "2.13.0", "cuda": "12.8", "nccl": "2.27.6", "gloo": True, "mpi": False},
     "fabric": [
