@@ -83,9 +83,8 @@ def contest(bench: Bench, bed: Bed) -> dict[str, Any]:
     if importlib.util.find_spec("torch"):
         whole[OF_JOB] = checks.whole(OF_JOB, "job.yml")
     found = rounds(whole, bench.count(5, 1))
-    rows = [
-        [name, *("%.1f" % statistics.median(each) for each in (checks.records[name], found[name]))] for name in whole
-    ]
+    medians = {name: [statistics.median(each) for each in (checks.records[name], found[name])] for name in whole}
+    rows = [[name, *("%.1f" % seconds for seconds in each)] for name, each in medians.items()]
     bench.table("The whole form on four Slurm nodes (medians)", ["command", "the check, s", "the command, s"], rows)
     for name in whole:
         bench.limit("%s, the check itself" % name, medians[name][0], 30, "s")
