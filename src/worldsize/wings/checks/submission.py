@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
@@ -15,11 +18,19 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
     check = {"mode": CHEAP, "only": [], **(request.check or {})}
     if "asked" not in check:
         from worldsize.wings.checks.asked import asked_of
-        from worldsize.wings.checks.script_rows import facts_of_script
 
-        settings = request.config.computes[plan.compute]
-        check["asked"] = asked_of(plan, request, job, facts, facts_of_script(plan, job, facts, settings))
+        check["asked"] = asked_of(plan, request, job, facts, _script_facts(request, job, plan, facts))
     return plan._replace(options={**plan.options, "check": check})
+
+
+def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> Mapping[str, Any]:
+    from worldsize.wings.checks.script.plain import may_start_python
+
+    if job.code is None or not may_start_python(plan.argv):
+        return {}
+    from worldsize.wings.checks.script_rows import facts_of_script
+
+    return facts_of_script(plan, job, facts, request.config.computes[plan.compute])
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:

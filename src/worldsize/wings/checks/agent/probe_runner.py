@@ -125,11 +125,13 @@ def run_probes(
 ) -> ProbeResult:
     """The rows of all these probes in their order, and their facts together. `load` is called in the probe's own
     process. The rows of a probe that is late, fails or says too much are unknown."""
-    quick = [check for check in checks if check.quick]
+    groups: dict[str, list[NodeCheck]] = {}
+    for check in checks:
+        groups.setdefault(check.group or check.module, []).append(check)
     with selectors.DefaultSelector() as selector:
         probes = _Probes(context, load, selector)
-        for each in [quick] * bool(quick) + [[check] for check in checks if not check.quick]:
-            probes.start(each)
+        for group in groups.values():
+            probes.start(group)
         while selector.get_map():
             probes.wait()
     rows = tuple(row for check in checks for row in probes.found[check.module].rows)

@@ -12,6 +12,11 @@ from worldsize.wings.checks.script.reading.source_file import read_source
 _MOST_BYTES = 1 << 16
 
 
+def may_start_python(argv: Sequence[str]) -> bool:
+    """Whether a command names a Python file or module. Of any other there is no script to read."""
+    return any(".py" in word or "-m" in word for word in argv)
+
+
 def is_plain(code_dir: str, argv: Sequence[str]) -> bool:
     """Whether a command is `python SCRIPT`, of a script of the code that imports the standard library alone: no rule
     has anything to say of it. False in doubt."""

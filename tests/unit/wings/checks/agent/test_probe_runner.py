@@ -43,14 +43,14 @@ def say_what_is_no_row(context):
 PROBES = {"find": find, "fail": fail, "hang": hang, "die": die, "much": say_too_much, "strange": say_what_is_no_row}
 
 
-@pytest.fixture(params=[False, True], ids=["each alone", "in one process"])
+@pytest.fixture(params=["", "all"], ids=["each alone", "in one process"])
 def run(request, monkeypatch):
     monkeypatch.setattr(probe_runner, "_PATIENCE", 0.1)
-    return lambda *modules, limit=30.0: run_them(*modules, limit=limit, quick=request.param)
+    return lambda *modules, limit=30.0: run_them(*modules, limit=limit, group=request.param)
 
 
-def run_them(*modules, limit=30.0, quick=True):
-    checks = [NodeCheck(name, ("of." + name,), name, limit, quick=quick) for name in modules]
+def run_them(*modules, limit=30.0, group="all"):
+    checks = [NodeCheck(name, ("of." + name,), name, limit, group=group) for name in modules]
     return run_probes(CONTEXT, checks, PROBES.__getitem__)
 
 
@@ -93,7 +93,7 @@ def test_quick_probes_share_a_process_until_one_takes_long(monkeypatch):
         monkeypatch.setitem(PROBES, name, own_process)
     monkeypatch.setattr(probe_runner, "_PATIENCE", 60.0)
     assert len(run_them("one", "two", "three").facts) == 1
-    assert len(run_them("one", "two", "three", quick=False).facts) == 3
+    assert len(run_them("one", "two", "three", group="").facts) == 3
     monkeypatch.setattr(probe_runner, "_PATIENCE", 0.1)
     assert len(run_them("one", "hang", "two", "three", limit=2.0).facts) == 3
 
@@ -103,8 +103,10 @@ def test_a_slow_probe_that_others_did_not_wait_for_is_heard(monkeypatch):
     assert run_them("find", "fail", "find").facts == {"fact": [1, {"two": 3}]}
 
 
-def test_what_shares_a_process_starts_nothing_and_is_cheap():
-    assert all(check.cheap and check.limit == 5.0 for check in NODE_CHECKS if check.quick)
+def test_the_groups_of_the_table_take_no_longer_than_their_probes():
+    groups = {check.group for check in NODE_CHECKS if check.group}
+    limits = [{check.limit for check in NODE_CHECKS if check.group == group} for group in groups]
+    assert all(len(each) == 1 for each in limits) and all(check.cheap for check in NODE_CHECKS if check.group)
 
 
 def test_every_probe_of_the_table_can_be_loaded():

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from worldsize.wings.checks.script.plain import is_plain
+from worldsize.wings.checks.script.plain import is_plain, may_start_python
 
 PLAIN = [
     "pass",
@@ -73,3 +73,11 @@ def test_what_cannot_be_read(code):
     for name in ("pipe.py", "bytes.py", "none.py", "own.py/x.py", "nul\0.py", "../../etc/x.py"):
         assert not is_plain(str(code), ("python", name))
     assert not is_plain(str(code / "none"), ("python", "own.py"))
+
+
+def test_which_commands_may_start_python():
+    others = [(), ("true",), ("bash", "train.sh"), ("bash", "-c", "mpirun ./a.out"), ("python",)]
+    assert not any(map(may_start_python, others))
+    lines = ["python train.py", "torchrun -m pkg.train", "accelerate launch --mixed train.py"]
+    assert all(may_start_python(("bash", "-c", line)) for line in lines)
+    assert may_start_python(("python", "-m", "train")) and may_start_python(("torchrun", "--module", "train"))
