@@ -27,8 +27,8 @@ Besides these the core calls
 from __future__ import annotations
 
 from types import ModuleType
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.registry import find_module, load_module
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.service.providers import find_provider
 from worldsize.service.request import SubmissionRequest
 
 
@@ -14,6 +13,8 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
     installation is without the wing."""
     if not _are_nodes_checked(plan, request, facts):
         return plan
+    from worldsize.service.providers import find_provider  # few runs need it
+
     checks = find_provider("checks")
     if checks is None:
         return plan
@@ -37,5 +38,7 @@ def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: Comp
         return []
     if request.config.computes[plan.compute].check is False:
         return []
+    from worldsize.service.providers import find_provider
+
     checks = find_provider("checks")
     return list(checks.script_notices(request, job, plan, facts)) if checks else []

@@ -6,10 +6,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
 
 from worldsize.cli.console import count_text, duration_text
 from worldsize.cli.output import state_text
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
 
 _ORDER = (BAD, WARNING, UNKNOWN)

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.service.request import SubmissionRequest
-from worldsize.wings.checks.agent.node_context import CHEAP
-from worldsize.wings.checks.asked import asked_of
-from worldsize.wings.checks.script_rows import facts_of_script, notices_of, trains_alone
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
     """`plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
+    from worldsize.wings.checks.agent.node_context import CHEAP
+
     check = {"mode": CHEAP, "only": [], **(request.check or {})}
     if "asked" not in check:
-        settings = request.config.computes[plan.compute]
-        check["asked"] = asked_of(plan, request, job, facts, facts_of_script(plan, job, facts, settings))
+        from worldsize.wings.checks.asked import asked_of
+
+        check["asked"] = asked_of(plan, request, job, facts, _script_facts(request, job, plan, facts))
     return plan._replace(options={**plan.options, "check": check})
+
+
+def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> Mapping[str, Any]:
+    from worldsize.wings.checks.script.plain import may_start_python
+
+    if job.code is None or not may_start_python(plan.argv):
+        return {}
+    from worldsize.wings.checks.script_rows import facts_of_script
+
+    return facts_of_script(plan, job, facts, request.config.computes[plan.compute])
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
     """What is wrong with the job's script, as far as its text shows it."""
+    from worldsize.wings.checks.script.plain import is_plain
+
+    if job.code is None or is_plain(job.code, plan.argv):
+        return []  # the modules that read scripts take longer to load than the start of two ranks
+    from worldsize.wings.checks.script_rows import notices_of
+
     return notices_of(plan, job, facts, request.config.computes[plan.compute])
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:
     """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    from worldsize.wings.checks.script_rows import trains_alone
+
     return trains_alone(script, nodes, ranks_per_node)

@@ -1,5 +1,6 @@
-"""The probes of a node, each in a process of its own and with its own time limit: one that asks a dead file server, or
-a driver that hangs, is late alone.
+"""The probes of a node, with time limits and in processes of their own: one that asks a dead file server, or a driver
+that hangs, is late alone. Those that take milliseconds share a process as long as none of them takes longer: starting
+one takes more than they do.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,11 +12,11 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.common.named_tuple import NamedTuple, NoReturn, TypeAlias
+from worldsize.common.named_tuple import NoReturn, TypeAlias
 from worldsize.wings.checks.agent.node_checks import NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.rows import UNKNOWN, row_of
@@ -23,15 +24,10 @@ from worldsize.wings.checks.agent.rows import UNKNOWN, row_of
 _AT_MOST = 1 << 17
 """Bytes that a probe may say: a node's report has those of all, in one message between agents."""
 
+_PATIENCE = 1.0
+"""Seconds that a probe may take before those after it no longer wait for it."""
+
 Probe: TypeAlias = "Callable[[NodeContext], ProbeResult]"
-
-
-class _Running(NamedTuple):
-    check: NodeCheck
-    pid: int
-    pipe: int
-    ends_at: float
-    said: bytearray
 
 
 def load_probe(module: str) -> Probe:
@@ -40,94 +36,164 @@ def load_probe(module: str) -> Probe:
     return found
 
 
+class _Child:
+    """A process that executes probes one after the other.
+
+    due     the probes that have said nothing yet
+    closed  whether nothing more comes
+    """
+
+    def __init__(self, pid: int, pipe: int, due: Sequence[NodeCheck], began: float) -> None:
+        self.pid, self.pipe, self.due = pid, pipe, list(due)
+        self.closed = False
+        self._began = began
+        self._said = bytearray()
+        self._heard_at = time.monotonic()
+
+    def ends_at(self) -> float:
+        """When the probe that is under way is late."""
+        return self._began + self.due[0].limit
+
+    def stalls_at(self) -> float:
+        """When the others no longer wait for it."""
+        return self._heard_at + _PATIENCE if len(self.due) > 1 else self.ends_at()
+
+    def read(self) -> None:
+        """Take in what the probes say."""
+        data = os.read(self.pipe, 1 << 16)
+        self._said.extend(data)
+        self.closed = not data
+
+    def lines(self) -> Iterator[tuple[NodeCheck, bytes]]:
+        """Each probe that is done, and what it said."""
+        *lines, rest = bytes(self._said).split(b"\n")
+        self._said = bytearray(rest)
+        for line in lines[: len(self.due)]:
+            self._heard_at = time.monotonic()
+            yield self.due.pop(0), line
+        self.closed = self.closed or len(rest) > _AT_MOST
+
+
+class _Probes:
+    """The probes of one node under way, and what those that are done have found, by their modules."""
+
+    def __init__(self, context: NodeContext, load: Callable[[str], Probe], selector: selectors.BaseSelector) -> None:
+        self.found: dict[str, ProbeResult] = {}
+        self._context, self._load, self._selector = context, load, selector
+        self._began = time.monotonic()
+
+    def start(self, checks: Sequence[NodeCheck]) -> None:
+        """Start a process for these; they are unknown where none can be had."""
+        try:
+            pid, pipe = self._fork(checks)
+        except OSError as error:  # no free process or descriptor
+            why = f"cannot be started: {error.strerror}"
+            self.found.update((check.module, _unknown(self._context, check, why)) for check in checks)
+            return
+        self._selector.register(pipe, selectors.EVENT_READ, _Child(pid, pipe, checks, self._began))
+
+    def _fork(self, checks: Sequence[NodeCheck]) -> tuple[int, int]:
+        """A process that executes these, and the pipe that it writes to. Raises OSError."""
+        reading, writing = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(reading)
+                _execute(self._context, checks, self._load, writing)
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return pid, reading
+
+    def wait(self) -> None:
+        """Wait until something is said, or is late, and do what follows from that."""
+        children = [key.data for key in self._selector.get_map().values()]
+        next_at = min(min(child.ends_at(), child.stalls_at()) for child in children)
+        for key, _ in self._selector.select(max(0.0, next_at - time.monotonic())):
+            key.data.read()
+        for child in children:
+            for check, line in child.lines():
+                self.found[check.module] = _result(self._context, check, line)
+            self._look_after(child, time.monotonic())
+
+    def _look_after(self, child: _Child, now: float) -> None:
+        """End a process that is done or late; start others for the probes that wait for one of its."""
+        if child.due and not child.closed and now < min(child.ends_at(), child.stalls_at()):
+            return
+        current, rest = child.due[:1], child.due[1:]
+        child.due = current
+        for check in current:
+            if child.closed or now >= child.ends_at():
+                why = "the probe ended by itself" if child.closed else f"it took more than {check.limit:g} s"
+                self.found[check.module] = _unknown(self._context, check, why)
+                child.due = []
+        if not child.due:
+            _end(self._selector, child)
+        for check in rest:
+            self.start((check,))
+
+
 def run_probes(
     context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe] = load_probe
 ) -> ProbeResult:
     """The rows of all these probes in their order, and their facts together. `load` is called in the probe's own
     process. The rows of a probe that is late, fails or says too much are unknown."""
-    found: dict[str, ProbeResult] = {}
+    groups: dict[str, list[NodeCheck]] = {}
+    for check in checks:
+        groups.setdefault(check.group or check.module, []).append(check)
     with selectors.DefaultSelector() as selector:
-        for check in checks:
-            try:
-                running = _start(context, check, load)
-            except OSError as error:  # no free process or descriptor
-                found[check.module] = _unknown(context, check, f"cannot be started: {error.strerror}")
-                continue
-            selector.register(running.pipe, selectors.EVENT_READ, running)
+        probes = _Probes(context, load, selector)
+        for group in groups.values():
+            probes.start(group)
         while selector.get_map():
-            left = [key.data for key in selector.get_map().values()]
-            for key, _ in selector.select(max(0.0, min(each.ends_at for each in left) - time.monotonic())):
-                if not _read(key.data):
-                    found[key.data.check.module] = _result(context, key.data)
-                    _end(selector, key.data)
-            for each in left:
-                if each.check.module not in found and time.monotonic() >= each.ends_at:
-                    found[each.check.module] = _unknown(
-                        context, each.check, f"it took more than {each.check.limit:g} s"
-                    )
-                    _end(selector, each)
-    rows = tuple(row for check in checks for row in found[check.module].rows)
-    facts = {name: value for check in checks for name, value in found[check.module].facts.items()}
+            probes.wait()
+    rows = tuple(row for check in checks for row in probes.found[check.module].rows)
+    facts = {name: value for check in checks for name, value in probes.found[check.module].facts.items()}
     return ProbeResult(rows, facts)
 
 
-def _start(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) -> _Running:
-    """Start a probe. Raises OSError."""
-    reading, writing = os.pipe()
-    try:
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            _execute(context, check, load, writing)
-    except OSError:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    return _Running(check, pid, reading, time.monotonic() + check.limit, bytearray())
-
-
-def _execute(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe], writing: int) -> NoReturn:
-    """Execute a probe in this process, the leader of a group of its own, and leave."""
+def _execute(context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe], writing: int) -> NoReturn:
+    """Execute probes in this process, the leader of a group of its own, and leave."""
     try:
         os.setsid()
         processes.end_with_parent(signal.SIGKILL)
-        rows, facts = load(check.module)(context)
-        said = {"rows": [row._asdict() for row in rows], "facts": facts}
-    except Exception as error:  # noqa: BLE001  (a defect of a probe, or of the machine: its rows tell it)
-        said = {"error": f"{type(error).__name__}: {error}"[:200]}
-    try:
-        with open(writing, "wb") as file:
-            file.write(json.dumps(said).encode("utf-8", "replace"))
+        with open(writing, "wb", 0) as file:
+            for check in checks:
+                file.write(_said(context, check, load))
     finally:
         os._exit(0)
 
 
-def _read(running: _Running) -> bool:
-    """Read what the probe says; whether there may be more."""
-    data = os.read(running.pipe, 1 << 16)
-    running.said.extend(data)
-    return bool(data) and len(running.said) <= _AT_MOST
-
-
-def _result(context: NodeContext, running: _Running) -> ProbeResult:
+def _said(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) -> bytes:
+    """What a probe says, as a line."""
     try:
-        said = json.loads(bytes(running.said))
+        rows, facts = load(check.module)(context)
+        said = json.dumps({"rows": [row._asdict() for row in rows], "facts": facts})
+    except Exception as error:  # noqa: BLE001  (a defect of a probe, or of the machine: its rows tell it)
+        said = json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
+    return said.encode("utf-8", "replace") + b"\n"
+
+
+def _result(context: NodeContext, check: NodeCheck, line: bytes) -> ProbeResult:
+    try:
+        said = json.loads(line)
         if "error" in said:
-            return _unknown(context, running.check, str(said["error"]))
+            return _unknown(context, check, str(said["error"]))
         return ProbeResult(tuple(map(row_of, said["rows"])), dict(said["facts"]))
     except PARSE_ERRORS:
-        return _unknown(context, running.check, "the probe ended by itself")
+        return _unknown(context, check, "the probe ended by itself")
 
 
 def _unknown(context: NodeContext, check: NodeCheck, why: str) -> ProbeResult:
     return ProbeResult(tuple(context.row(id, check.what, "not known", UNKNOWN, why) for id in check.ids))
 
 
-def _end(selector: selectors.BaseSelector, running: _Running) -> None:
-    """End the probe and what it has started. One that waits for a dead file server is left to the agent."""
-    selector.unregister(running.pipe)
-    os.close(running.pipe)
-    processes.signal_group(running.pid, signal.SIGKILL)
-    processes.signal_process(running.pid, signal.SIGKILL)  # it may not lead a group yet
-    os.waitpid(running.pid, os.WNOHANG)
+def _end(selector: selectors.BaseSelector, child: _Child) -> None:
+    """End the process and what it has started. One that waits for a dead file server is left to the agent."""
+    selector.unregister(child.pipe)
+    os.close(child.pipe)
+    processes.signal_group(child.pid, signal.SIGKILL)
+    processes.signal_process(child.pid, signal.SIGKILL)  # it may not lead a group yet
+    os.waitpid(child.pid, os.WNOHANG)

@@ -7,8 +7,8 @@ import ast
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.script.hosts import hosts_of
 from worldsize.wings.checks.script.reading.backends import backend_of
 from worldsize.wings.checks.script.reading.program import Program, read_program

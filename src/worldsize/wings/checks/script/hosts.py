@@ -6,7 +6,6 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from worldsize.wings.checks.script.reading.calls import argument, literal, text
 from worldsize.wings.checks.script.reading.program import Program
@@ -60,6 +59,8 @@ def _is_hub_name(program: Program, node: ast.expr | None) -> bool:
 
 
 def _host_of_url(call: ast.Call) -> Iterator[str]:
+    from urllib.parse import urlsplit  # few scripts need it
+
     url = text(call.args[0]) if call.args else None
     if url is None or not url.startswith(("https://", "http://")):
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+
+from worldsize.common.named_tuple import NamedTuple
 
 
 class ScriptRequest(NamedTuple):

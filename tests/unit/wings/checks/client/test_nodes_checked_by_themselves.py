@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,6 @@ from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Job, Resources
 from worldsize.plan.plan import BatchPlan, Plan, Rehearsal
 from worldsize.service import providers
-from worldsize.service.submission import checks
 from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.wings.checks import script_rows
 
@@ -75,7 +76,7 @@ def test_options_of_a_launcher_stay(tmp_path: Path) -> None:
 
 
 def test_a_run_here_without_gpus_loads_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(checks, "find_provider", lambda kind: pytest.fail("the wing is loaded"))
+    monkeypatch.setattr(providers, "find_provider", lambda kind: pytest.fail("the wing is loaded"))
     for asked in (job(2), job(1, 4)):
         checked(plan_for(asked, HERE), asked, HERE, tmp_path)
     one, command = job(1), Job(command="echo", distribution=PyTorchDistribution(2))
@@ -88,6 +89,15 @@ def test_without_the_wing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     asked = job(2)
     assert checked(plan_for(asked), asked, ON_NODES, tmp_path) is None
     assert script_notices(request_for(asked, cluster(tmp_path), tmp_path), asked, plan_for(asked), ON_NODES) == []
+
+
+def test_of_a_script_without_frameworks_none_of_the_readers_modules_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os")
+    says = "import sys; from worldsize.wings.checks import submission as it; from types import SimpleNamespace as N; "
+    asks = "print(it.script_notices(None, N(code='.'), N(argv=('python', 'train.py')), None), 'ast' in sys.modules)"
+    words = [sys.executable, "-c", says + asks]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said == "[] False\n"
 
 
 @pytest.fixture

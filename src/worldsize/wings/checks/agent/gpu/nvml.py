@@ -7,7 +7,6 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from worldsize.common.named_tuple import Any, TypeAlias
@@ -30,7 +29,7 @@ _Ask: TypeAlias = "Callable[..., Any]"
 def load_nvml() -> Any:
     """The module; None where it is missing or cannot be loaded."""
     try:
-        return importlib.import_module("pynvml")
+        return __import__("pynvml")
     except Exception:  # noqa: BLE001  # somebody else's module: whatever it raises, nvidia-smi is asked instead
         return None
 

@@ -6,6 +6,7 @@ Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
@@ -72,7 +73,7 @@ def _gpus(node: CheckedNode) -> list[_Gpu]:
 
 def _unknown_rows(asked: Sequence[CheckedNode], known: Sequence[_Gpu]) -> list[CheckRow]:
     """A row of each node with a GPU that did not tell its figure in both rounds."""
-    counted = {node.node_rank: sum(gpu.node is node for gpu in known) for node in asked}
+    counted = Counter(gpu.node.node_rank for gpu in known)
     return [
         CheckRow(node.label, COMPUTE_ID, PRODUCTS, _why(node), UNKNOWN, "the measurement did not end on this node")
         for node in asked

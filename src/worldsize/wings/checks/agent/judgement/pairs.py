@@ -34,7 +34,8 @@ def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]])
     left = set(ordered).difference(*groups)
     if left and groups:
         groups[-1] += tuple(left)
-    return [_turned(group, first) for group in groups]
+    known = set(previous_of(first).items())
+    return [_turned(group, known) for group in groups]
 
 
 def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
@@ -98,7 +99,7 @@ def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]])
             return
 
 
-def _turned(group: tuple[int, ...], first: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The ring in the direction in which fewer receive from the same node as in the first round."""
-    known = set(previous_of(first).items())
+def _turned(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
+    """The ring in the direction in which fewer receive from the same node as in the first round. `known`: who received
+    from whom."""
     return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

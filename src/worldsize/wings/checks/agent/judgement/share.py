@@ -134,6 +134,7 @@ def _rates(nodes: Sequence[CheckedNode]) -> dict[int, float]:
 def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
     """One row where all writers together are slow; else one of each that is slow beside the others."""
     rates = _rates(nodes)
+    ratios = against_others(rates)
     if rates and sum(rates.values()) < SLOW:
         value = f"takes {bytes_text(sum(rates.values()))}/s of {_count(len(rates))} (files of 8 MiB, with fsync)"
         return [CheckRow("" if len(nodes) > 1 else nodes[0].label, ID, WHAT, value, WARNING, _SLOW_HINT)]
@@ -141,7 +142,7 @@ def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
         CheckRow(node.label, ID, WHAT, f"takes {bytes_text(rates[node.node_rank])}/s, {ratio:.0%} of the others' rate",
                  WARNING, "its way to the file server is slow: look at its network, or leave it out (--exclude-bad)")
         for node in nodes
-        for ratio in [against_others(rates).get(node.node_rank, 1.0)]
+        for ratio in [ratios.get(node.node_rank, 1.0)]
         if ratio < SLOWER_THAN_OTHERS and rates[node.node_rank] < SLOW and len(rates) > 2
     ]  # fmt: skip
 

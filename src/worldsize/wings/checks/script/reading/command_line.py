@@ -6,7 +6,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+from worldsize.common.named_tuple import NamedTuple
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?$")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.script.reading.calls import is_main_guard, is_starred
 from worldsize.wings.checks.script.reading.sources import SourceModule
 

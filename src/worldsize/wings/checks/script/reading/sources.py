@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
-import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand
+from worldsize.wings.checks.script.reading.source_file import read_source
 
 MOST_FILES = 60
-MOST_BYTES = 1 << 20
 MOST_SECONDS = 0.3
 
 Import = tuple[str, int, tuple[str, ...]]
@@ -135,26 +134,6 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
         elif not isinstance(node, ast.expr):
             for field in ("body", "orelse", "finalbody", "handlers", "cases"):
                 stack += getattr(node, field, ())
-
-
-def read_source(path: str, root: str) -> bytes | None:
-    """A file's bytes; None where it is no plain file inside `root`, too large, or cannot be read."""
-    real = os.path.realpath(path)
-    if not real.startswith(root.rstrip(os.sep) + os.sep):
-        return None
-    try:
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-            return None
-        try:
-            source = file.read(MOST_BYTES + 1)
-        except OSError:
-            return None
-    return source if len(source) <= MOST_BYTES else None
 
 
 def parsed(source: bytes) -> ast.Module | None:
