@@ -95,7 +95,7 @@ def check(options: argparse.Namespace) -> int:
     if options.output == "json":
         show_json({**data, **({"submitted": submitted} if options.exclude_bad else {})})
     else:
-        from worldsize.wings.checks.results import result_lines
+        from worldsize.cli.check_results import result_lines
 
         show(*result_lines(found), *([submitted] if submitted else []))
     return 1 if found.verdict == "bad" and submitted is None else 0

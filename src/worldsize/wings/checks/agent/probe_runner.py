@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import NoReturn, TypeAlias
+from worldsize.state.check_rows import UNKNOWN, row_of
 from worldsize.wings.checks.agent.node_checks import NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import UNKNOWN, row_of
 
 _AT_MOST = 1 << 17
 """Bytes that a probe may say: a node's report has those of all, in one message between agents."""

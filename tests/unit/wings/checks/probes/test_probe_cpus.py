@@ -9,10 +9,10 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.probes.cpus import judge_cores, probe
 from worldsize.wings.checks.agent.readers import cores as readers
 from worldsize.wings.checks.agent.readers.cores import Cores
-from worldsize.wings.checks.agent.rows import OK, WARNING
 
 
 def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: Mapping[str, str] = {}) -> tuple[str, str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, gpu_names
 from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device
 from worldsize.wings.checks.agent.gpu.links import is_switched
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import RESET_FIRST, SLOWED
 from worldsize.wings.checks.agent.tables.xid import ACTIONS, FALLEN_OFF, RECENT_SECONDS
 

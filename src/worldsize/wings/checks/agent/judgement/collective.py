@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "collective.result"
 WHAT = "an all-reduce over all ranks"

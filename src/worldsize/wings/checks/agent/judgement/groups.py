@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.state.check_rows import VERDICTS, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.readers.row_texts import joined
-from worldsize.wings.checks.agent.rows import VERDICTS, CheckRow
 
 NOT_SET = ""
 """The value of a node that does not have what others have."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import (
     Finding,
@@ -18,7 +19,6 @@ from worldsize.wings.checks.agent.judgement.groups import (
 )
 from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
 from worldsize.wings.checks.agent.readers.row_texts import joined
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 
 ID = "network.interface"
 

@@ -10,13 +10,13 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text, asked_texts
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 LIMIT = 55.0
 """Seconds for the program, somewhat less than the probe has."""

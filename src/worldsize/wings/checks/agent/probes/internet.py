@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from worldsize.common.named_tuple import NamedTuple, TypeAlias
+from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
 from worldsize.wings.checks.agent.readers.row_texts import error_words, joined
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
-from worldsize.wings.checks.agent.rows import OK, WARNING
 
 LIMIT = 5.0
 """Seconds for all hosts together, somewhat less than the probe has."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text
 from worldsize.wings.checks.agent.readers.disk_space import Space, space_of, write_trial
 from worldsize.wings.checks.agent.readers.row_texts import error_words, size_text
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 
 _ID, _WHAT = "memory.shm", "/dev/shm"
 _PER_WORKER = 64 << 20

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import usable_gpus
-from worldsize.wings.checks.agent.rows import UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.stages.rank_orders import rank_orders
 from worldsize.wings.checks.agent.transport.bandwidth_verdict import ROW_ID, SMALLEST, WHAT, bandwidth_rows
 from worldsize.wings.checks.agent.transport.mpi_verdict import mpi_rows

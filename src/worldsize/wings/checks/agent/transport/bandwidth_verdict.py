@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.bandwidth import published_bandwidth
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary
 from worldsize.wings.checks.agent.transport.nccl_verdict import is_tcp

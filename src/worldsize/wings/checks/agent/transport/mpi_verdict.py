@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.transport.node_answer import (
     Finding,
     NodeAnswer,

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.transport.nccl_reasons import Reason, gdr_reason, p2p_reason, socket_reason
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary
 from worldsize.wings.checks.agent.transport.node_answer import Finding, NodeAnswer, answer_of, rows_of_findings

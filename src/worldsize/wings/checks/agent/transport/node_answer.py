@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.state.check_rows import OK, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import OK, CheckRow
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, summary_of
 
 STAGE_NAME = "bandwidth"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from worldsize.cli.console import count_text, duration_text
 from worldsize.cli.output import state_text
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
 
 _ORDER = (BAD, WARNING, UNKNOWN)
 _NUMBER = re.compile(r"(\D*?)(\d[\d,]*(?:\.\d+)?)(\D.*|)", re.DOTALL)
