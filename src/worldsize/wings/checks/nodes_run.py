@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from worldsize.cli.check_results import CheckResults
 from worldsize.cli.console import duration_text
 from worldsize.cli.output import report, show_transient_line, state_text
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
@@ -14,14 +15,13 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
+from worldsize.state.check_rows import CheckRow
 from worldsize.state.records import RunState, Status
 from worldsize.wings.checks.agent.node_context import FULL
 from worldsize.wings.checks.agent.record import read_check_record
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.selection import row_ids
 from worldsize.wings.checks.asked import asked_of
 from worldsize.wings.checks.check_job import check_job
-from worldsize.wings.checks.results import CheckResults
 from worldsize.wings.checks.script_rows import facts_of_script, script_rows
 
 _EVERY = 0.5

@@ -9,7 +9,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
+from worldsize.state.check_rows import BAD, WARNING, CheckRow
 from worldsize.wings.checks.asked import cpus_per_rank
 from worldsize.wings.checks.script.facts import script_facts
 from worldsize.wings.checks.script.findings import script_findings

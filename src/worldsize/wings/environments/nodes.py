@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import NodeCommandStream
+from worldsize.compute.capabilities import ComputeNode, NodeCommandStream
 from worldsize.environment.activation import Activation
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
-from worldsize.service.compute_nodes import execute_on_own_nodes, usable_nodes
+from worldsize.service.compute_nodes import default_nodes, execute_on_own_nodes, usable_names
 from worldsize.service.computes import python_path
 from worldsize.service.environments.loaded_paths import without_secrets
 from worldsize.service.environments.lookup import Environment
@@ -32,16 +32,18 @@ def check_on_nodes(
     modules: Sequence[str],
     count: int | None,
     environ: Mapping[str, str],
-) -> tuple[list[NodeReport], int]:
-    """Return the report of each usable node, or of `count` nodes of their own; and how many nodes were left out.
-    UsageError for a compute without such a capability, and for an environment that is packed or not built."""
+) -> tuple[list[NodeReport], list[ComputeNode]]:
+    """Return the report of each usable node, or of `count` nodes of their own; and the nodes that a run goes to by
+    default, none where `count` nodes were asked. UsageError for a compute without such a capability, and for an
+    environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment is only there while a run has it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
     if environment is not None and not environment.ready:
         what = "is not built, so there is nothing to check yet"
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
-    names, left_out = ((), 0) if count is not None else usable_nodes(compute)
+    nodes = default_nodes(compute) if count is None else []
+    names = usable_names(nodes, compute.name) if count is None else ()
     number = count if count is not None else len(names)
     found = environment.activation(environ) if environment else None
     secrets = _secrets(environment, found, environ) if environment and found else []
@@ -49,7 +51,7 @@ def check_on_nodes(
     named = without_secrets(named, secrets)
     asked = execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
     rows = [parse_node_report(*each) for each in _read_outputs(asked, number)]
-    return [NodeReport(*mask_values(row, secrets)) for row in rows], left_out
+    return [NodeReport(*mask_values(row, secrets)) for row in rows], nodes
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN
 from worldsize.wings.checks.agent.stages.collective import STAGE
 
 LISTENS = {"port": 2000, "second_port": 30000, "token": "t"}

@@ -6,7 +6,7 @@ import time
 import pytest
 from measured_nodes import cluster_of, compute, with_answer
 
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages import pairs, second_pairs
 
 STRANGE = {"kernel": None, "rate": float("nan"), "running": float("inf"), "waited": -1}

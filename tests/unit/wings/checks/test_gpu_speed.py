@@ -3,9 +3,9 @@
 import pytest
 from measured_nodes import LISTENS, cluster_of, with_answer
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.judgement.gpu_speed import gpu_rows
 from worldsize.wings.checks.agent.judgement.rounds import ROUNDS, groups_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages import pairs
 
 H100 = "NVIDIA H100 80GB HBM3"

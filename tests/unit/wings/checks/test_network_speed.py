@@ -3,7 +3,7 @@
 import pytest
 from measured_nodes import cluster_of, compute, with_answer
 
-from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING
+from worldsize.state.check_rows import OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages import second_pairs
 
 SLOW = (1e8, 1e8)

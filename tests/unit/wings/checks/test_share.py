@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.measure import listener, share
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.stages.share import LARGE, SMALL, STAGE, WRITERS
 
 LISTENS = {"port": 2000, "second_port": 30000, "token": "t"}

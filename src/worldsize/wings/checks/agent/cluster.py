@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple, Protocol
-from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.state.check_rows import CheckRow
 
 
 class CheckedNode(NamedTuple):

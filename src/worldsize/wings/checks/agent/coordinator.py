@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import Any, TypeAlias
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, CheckRow, row_of
 from worldsize.wings.checks.agent.cluster import Cluster, Stage
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, CheckRow, row_of
 from worldsize.wings.checks.agent.selection import Selection
 from worldsize.wings.checks.agent.stage_table import StageEntry
 from worldsize.wings.checks.agent.time_limits import TOLD_LATE

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.checks.agent.rows import CheckRow
+from worldsize.state.check_rows import CheckRow
 
 CHEAP = "cheap"
 FULL = "full"

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import NamedTuple, NoReturn, TypeAlias
+from worldsize.state.check_rows import UNKNOWN, row_of
 from worldsize.wings.checks.agent.node_checks import NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import UNKNOWN, row_of
 
 _AT_MOST = 1 << 19
 """Bytes that a probe may say: half of what a message between agents may have."""

@@ -9,7 +9,7 @@ from worldsize.common.atomic_files import write_json
 from worldsize.common.json_values import read_record, require_version
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.checks.agent.rows import CheckRow, row_of
+from worldsize.state.check_rows import CheckRow, row_of
 
 RECORD_VERSION = 1
 

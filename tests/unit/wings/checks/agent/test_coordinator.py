@@ -2,9 +2,9 @@
 
 import time
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.coordinator import PROBES, Coordinator, notices_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.selection import Selection
 from worldsize.wings.checks.agent.stage_table import STAGES
 

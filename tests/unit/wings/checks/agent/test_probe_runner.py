@@ -4,10 +4,10 @@ import os
 import signal
 import time
 
+from worldsize.state.check_rows import OK, UNKNOWN
 from worldsize.wings.checks.agent.node_checks import NODE_CHECKS, NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.probe_runner import load_probe, run_probes
-from worldsize.wings.checks.agent.rows import OK, UNKNOWN
 
 CONTEXT = NodeContext(0, 1, "n0", "n0", "/run", {})
 

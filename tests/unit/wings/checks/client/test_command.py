@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from in_process import InProcess
 
+from worldsize.cli.check_results import CheckResults
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks import nodes_run
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
-from worldsize.wings.checks.results import CheckResults
 
 ROW = CheckRow("node1", "files.space", "disk", "3 GB free", OK)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from gpu_recordings import node, put, put_driver
 
+from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_port_counters, read_ports
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.probes.fabric import probe
-from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.azure_sizes import SIZES, azure_size
 
 OPEN_MODULE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"

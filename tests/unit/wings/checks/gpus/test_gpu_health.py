@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gpu_recordings import H100, TOPO_DGX1, TOPO_H100, gpu_xml, node, put, several, smi_xml
 
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu
 from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device, parse_xids, read_xids
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
@@ -17,7 +18,6 @@ from worldsize.wings.checks.agent.probes import gpu_health, gpu_topology
 from worldsize.wings.checks.agent.probes.gpu_health import health_result
 from worldsize.wings.checks.agent.probes.gpu_topology import topology_result
 from worldsize.wings.checks.agent.probes.gpus import gpus_result
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.xid import ACTIONS, HARMLESS
 
 XID = "4,1234,%d,-;NVRM: Xid (PCI:%s): %d, pid=771, name=python, Ch 0000000a\n"

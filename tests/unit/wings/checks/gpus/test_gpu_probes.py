@@ -9,12 +9,12 @@ import pytest
 from gpu_recordings import H100, MISMATCH, NO_DEVICES, NO_DRIVER, gpu_xml, node, process_xml, put, put_driver, several
 from gpu_recordings import smi_xml as smi
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.reader import LATE, NOT_FOUND
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.probes.gpus import gpus_result, probe
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 GPUS = parse_xml(several(8))
 

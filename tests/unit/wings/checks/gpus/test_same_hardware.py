@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from worldsize.state.check_rows import OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.hardware import hardware_rows
-from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING
 
 
 def gpus(count: int, model: str = "H100") -> list[dict[str, Any]]:

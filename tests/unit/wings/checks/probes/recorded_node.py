@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import CheckRow
 
 
 def node(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, WARNING
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.mounts import path_rows
-from worldsize.wings.checks.agent.rows import BAD, WARNING
 
 FULL, EMPTY = ["directory", 57, "server:/export", "nfs4"], ["directory", 0, "/dev/sda1", "ext4"]
 OTHER = ["directory", 57, "/dev/sda1", "ext4"]

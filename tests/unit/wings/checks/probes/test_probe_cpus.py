@@ -9,9 +9,9 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.probes import cpus
 from worldsize.wings.checks.agent.probes.cpus import Cores, judge_cores, probe
-from worldsize.wings.checks.agent.rows import OK, WARNING
 
 
 def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: Mapping[str, str] = {}) -> tuple[str, str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from recorded_node import node, row
 
+from worldsize.state.check_rows import BAD, OK, WARNING
 from worldsize.wings.checks.agent.probes import disk
 from worldsize.wings.checks.agent.probes.disk import judge_inodes, judge_space, probe
 from worldsize.wings.checks.agent.readers import disk_space
 from worldsize.wings.checks.agent.readers.disk_space import Space, size_text, space_of, write_trial
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 GIB = 1 << 30
 

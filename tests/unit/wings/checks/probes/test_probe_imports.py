@@ -12,11 +12,11 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING
 from worldsize.wings.checks.agent.probes import imports
 from worldsize.wings.checks.agent.probes.imports import probe, result_of
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, understand
 from worldsize.wings.checks.agent.readers.program_output import ProgramEnd
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING
 
 MARK = "@mark@"
 TORCH = {"version": "2.7.1+cu126", "cuda": "12.6", "nccl": "2.26.2", "has_nccl": True, "mpi": False, "gloo": True}

@@ -10,9 +10,9 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, WARNING
 from worldsize.wings.checks.agent.probes import inputs
 from worldsize.wings.checks.agent.probes.inputs import probe
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 
 def files(tmp_path: Path) -> Path:

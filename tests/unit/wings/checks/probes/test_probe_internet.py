@@ -12,9 +12,9 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, WARNING
 from worldsize.wings.checks.agent.probes.internet import Target, judge_hosts, probe, target_of
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 HUB = "huggingface.co:443"
 

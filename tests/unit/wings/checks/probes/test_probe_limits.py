@@ -9,9 +9,9 @@ import pytest
 from recorded_node import node
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.probes import limits
 from worldsize.wings.checks.agent.probes.limits import Limits, judge_limits, probe, read_limits
-from worldsize.wings.checks.agent.rows import OK, WARNING
 
 MIB = 1 << 20
 PORT = "sys/class/infiniband/%s/ports/1/%s"

@@ -9,9 +9,9 @@ import pytest
 from recorded_node import node, row
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, WARNING
 from worldsize.wings.checks.agent.probes.shm import probe, refused_row, space_row, use_of
 from worldsize.wings.checks.agent.readers.disk_space import Space
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 MIB = 1 << 20
 TORCH = {"framework": "pytorch"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.wings.checks.transport import nccl_lines as logs
 
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.bandwidth import STAGE
 from worldsize.wings.checks.agent.tables.bandwidth import PUBLISHED, published_bandwidth
 from worldsize.wings.checks.agent.transport import rates

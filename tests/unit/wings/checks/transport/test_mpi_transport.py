@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.wings.checks.transport import mpi_lines as logs
 
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.transport.mpi_log import parse_mpi_log
 from worldsize.wings.checks.agent.transport.mpi_verdict import chosen_way, mpi_rows
 

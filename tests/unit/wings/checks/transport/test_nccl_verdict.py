@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.unit.wings.checks.transport import nccl_lines as logs
 
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.transport.nccl_log import complete_lines, parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_verdict import nccl_rows
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LEAST_UNEXPLAINED_MIB, NOT_JOBS
 
 _ID, _WHAT = "gpu.memory", "GPU memory in use by others"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.numbers import duration_text, median_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "clock"
 

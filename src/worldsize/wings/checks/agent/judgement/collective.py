@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.answers import number_in
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, CheckRow
 
 ID = "collective.result"
 WHAT = "an all-reduce over all ranks"

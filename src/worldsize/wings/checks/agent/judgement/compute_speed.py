@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import bytes_text
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.pairs import against_others, others_medians
 from worldsize.wings.checks.agent.judgement.rounds import REAL_LOSS, ROUNDS, Compute, answer_of, compute_ratios
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 ID = "speed.compute"
 WHAT = "computing"

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import bytes_text
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.pairs import against_others
 from worldsize.wings.checks.agent.judgement.rounds import ROUNDS, answer_of, gathering_rates, gpu_reports, groups_of
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 COMPUTE_ID, NETWORK_ID = "speed.compute", "speed.network"
 PRODUCTS, NCCL = "matrix products on GPUs", "NCCL with two other nodes"

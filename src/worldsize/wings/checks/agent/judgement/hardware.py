@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import value_text
-from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
 
 _MEMORY_SHARE = 0.95
 """Azure's and Meta's health checks let memory differ by 3 to 5 %."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, VERDICTS, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import difference_of, has_active_port, holders_text, joined
 from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
-from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING, CheckRow
 
 ID = "network.interface"
 

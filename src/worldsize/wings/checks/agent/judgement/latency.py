@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.numbers import duration_text, median_of
 from worldsize.wings.checks.agent.judgement.reach_answers import ReachAnswer
-from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 ID = "network.latency"
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.probes.inputs import OUTPUT
-from worldsize.wings.checks.agent.rows import BAD, WARNING, CheckRow
 
 _ID, _WHAT = "files.inputs", "the same files on all nodes"
 _LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "ramfs", "overlay", "rootfs", "squashfs"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.numbers import bytes_text
+from worldsize.state.check_rows import OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.pairs import next_of, previous_of
 from worldsize.wings.checks.agent.judgement.rounds import (
@@ -18,7 +19,6 @@ from worldsize.wings.checks.agent.judgement.rounds import (
     network_rate,
     network_ratios,
 )
-from worldsize.wings.checks.agent.rows import OK, UNKNOWN, WARNING, CheckRow
 
 ID = "speed.network"
 WHAT = "TCP with two other nodes"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import joined
 from worldsize.wings.checks.agent.judgement.reach_answers import LinkResult, ReachAnswer
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, CheckRow
 
 ID = "network.port"
 

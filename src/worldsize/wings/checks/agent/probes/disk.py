@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_text
 from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 _FULL_SHARE = 0.95
 _LITTLE, _TINY = 1 << 30, 64 << 20

@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Sequence
 
+from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, read_ports
 from worldsize.wings.checks.agent.gpu.drivers import driver_models, first_text, names_in
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
 
 _WHY = {

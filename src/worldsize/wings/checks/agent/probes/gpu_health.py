@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, gpu_names
 from worldsize.wings.checks.agent.gpu.kernel_log import Xid, is_same_device, read_xids
 from worldsize.wings.checks.agent.gpu.links import is_switched
 from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.gpu_limits import RESET_FIRST, SLOWED
 from worldsize.wings.checks.agent.tables.xid import ACTIONS, FALLEN_OFF, RECENT_SECONDS
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import TypeAlias
+from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.program import execute, find_nvidia_smi
 from worldsize.wings.checks.agent.gpu.reader import Execute, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 _ID, _WHAT = "gpu.topology", "connections between GPUs"
 _LIMIT = 4.0

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
 from worldsize.wings.checks.agent.gpu.drivers import (
     count_amd_gpus,
@@ -21,7 +22,6 @@ from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import asked_gpus, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 _SAYS_NONE = {
     "No devices were found": "the job may use none of the node's GPUs: ask the scheduler for them",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text, asked_texts
@@ -17,7 +18,6 @@ from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 
 LIMIT = 55.0
 """Seconds for the program, somewhat less than the probe has."""

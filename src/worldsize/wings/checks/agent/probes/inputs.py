@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from worldsize.common.atomic_files import open_regular_file, printable_text
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, VERDICTS, WARNING
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_paths
 from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
-from worldsize.wings.checks.agent.rows import BAD, OK, VERDICTS, WARNING
 
 _ID, _WHAT = "files.inputs", "the job's files"
 _MOST_PATHS, _MOST_ENTRIES, _MOST_SAID, _LONGEST = 200, 100, 3, 200

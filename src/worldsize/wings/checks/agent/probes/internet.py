@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.state.check_rows import BAD, OK, WARNING
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
 from worldsize.wings.checks.agent.readers.disk_space import error_words
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
-from worldsize.wings.checks.agent.rows import BAD, OK, WARNING
 
 LIMIT = 5.0
 """Seconds for all hosts together, somewhat less than the probe has."""

@@ -12,11 +12,11 @@ import resource
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
+from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.readers.control_groups import processes_left
 from worldsize.wings.checks.agent.readers.disk_space import size_text
-from worldsize.wings.checks.agent.rows import OK, WARNING, CheckRow
 
 _USUAL_FILES = 1024
 _OWN_FILES = 256

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text
 from worldsize.wings.checks.agent.readers.disk_space import Space, error_words, size_text, space_of, write_trial
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 _ID, _WHAT = "memory.shm", "/dev/shm"
 _PER_WORKER = 64 << 20

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
-from worldsize.wings.checks.agent.rows import UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 from worldsize.wings.checks.agent.transport.answers import STAGE_NAME
 from worldsize.wings.checks.agent.transport.bandwidth_verdict import ROW_ID, bandwidth_rows

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import usable_gpus
 from worldsize.wings.checks.agent.judgement.collective import collective_rows
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 
 FRAMEWORKS = ("pytorch", "deepspeed")

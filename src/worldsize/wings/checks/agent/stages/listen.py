@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.groups import mapping_of
-from worldsize.wings.checks.agent.rows import CheckRow
 
 
 class ListenStage:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.clocks import ClockOffset, clock_rows
@@ -19,7 +20,6 @@ from worldsize.wings.checks.agent.judgement.latency import latency_rows
 from worldsize.wings.checks.agent.judgement.names import name_rows
 from worldsize.wings.checks.agent.judgement.ports import port_rows
 from worldsize.wings.checks.agent.judgement.reach_answers import reach_answer_of
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 
 _ALL_NAMES_UP_TO = 16

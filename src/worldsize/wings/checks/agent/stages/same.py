@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.hardware import hardware_rows
 from worldsize.wings.checks.agent.judgement.mounts import path_rows
 from worldsize.wings.checks.agent.judgement.variables import variable_rows
 from worldsize.wings.checks.agent.judgement.versions import version_rows
-from worldsize.wings.checks.agent.rows import CheckRow
 
 
 class SameStage:

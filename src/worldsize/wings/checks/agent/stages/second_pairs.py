@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.compute_speed import compute_rows
 from worldsize.wings.checks.agent.judgement.gpu_speed import gpu_rows
 from worldsize.wings.checks.agent.judgement.network_speed import network_rows
 from worldsize.wings.checks.agent.judgement.rounds import groups_of
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.pairs import LIMIT, pair_orders
 
 

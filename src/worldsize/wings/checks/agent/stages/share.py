@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
 from worldsize.wings.checks.agent.judgement.answers import are_real_nodes
 from worldsize.wings.checks.agent.judgement.share import share_rows
-from worldsize.wings.checks.agent.rows import CheckRow
 from worldsize.wings.checks.agent.stages.listen import listener_of
 
 LARGE = 8 << 20

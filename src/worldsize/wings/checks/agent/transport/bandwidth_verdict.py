@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.tables.bandwidth import published_bandwidth
 from worldsize.wings.checks.agent.transport import rates
 from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of

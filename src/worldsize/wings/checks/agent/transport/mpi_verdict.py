@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from worldsize.common.named_tuple import Any
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.ports import INFINIBAND, OMNI_PATH, active_ports, best_kind
 

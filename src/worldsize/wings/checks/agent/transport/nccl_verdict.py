@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.transport.answers import NodeAnswer, answer_of
 from worldsize.wings.checks.agent.transport.nccl_reasons import Reason, gdr_reason, p2p_reason, socket_reason
 from worldsize.wings.checks.agent.transport.nccl_summary import GDR_MARK, NcclSummary

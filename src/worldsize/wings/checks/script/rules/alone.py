@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from worldsize.wings.checks.agent.rows import BAD, WARNING
+from worldsize.state.check_rows import BAD, WARNING
 from worldsize.wings.checks.script.reading.calls import argument, literal
 from worldsize.wings.checks.script.reading.program import ALONE, Program
 from worldsize.wings.checks.script.reading.words import plain_words

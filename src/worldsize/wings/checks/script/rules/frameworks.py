@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from worldsize.wings.checks.agent.rows import BAD
+from worldsize.state.check_rows import BAD
 from worldsize.wings.checks.script.reading.calls import argument, has_stars, integer, text
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.request import ScriptFinding

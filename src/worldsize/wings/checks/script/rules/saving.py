@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from worldsize.wings.checks.agent.rows import WARNING
+from worldsize.state.check_rows import WARNING
 from worldsize.wings.checks.script.reading.calls import argument, is_main_guard
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worldsize.wings.checks.agent.rows import BAD, OK, UNKNOWN, WARNING, CheckRow
-from worldsize.wings.checks.results import CheckResults, result_lines, values_text
+from worldsize.cli.check_results import CheckResults, result_lines, values_text
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 
 NODES = ("node1", "node2", "node3", "node4")
 
