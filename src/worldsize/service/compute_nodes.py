@@ -10,7 +10,7 @@ from worldsize.compute.capabilities import CanExecute, ComputeNode, HasNodes, No
 from worldsize.errors import UsageError
 from worldsize.state.check_rows import WARNING, CheckRow
 
-_NODES_HINT = "`worldsize nodes --all` says why"
+NODES_HINT = "`worldsize nodes --all` says why"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
@@ -30,7 +30,7 @@ def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
     """The names of those nodes that a run can go to. UsageError where there are none."""
     names = tuple(node.name for node in nodes if node.usable)
     if not names:
-        raise UsageError(f"compute {compute} has no usable node", None, _NODES_HINT)
+        raise UsageError(f"compute {compute} has no usable node", None, NODES_HINT)
     return names
 
 
@@ -45,7 +45,7 @@ def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
 def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
     """A row of this id for each of the nodes that a run cannot go to, which are not looked at."""
     return [
-        CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, _NODES_HINT)
+        CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, NODES_HINT)
         for node in nodes
         if not node.usable
     ]
@@ -54,7 +54,7 @@ def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
 def left_out_notice(left_out: int) -> str:
     """That so many nodes cannot be used."""
     said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
-    return f"{said} left out: {_NODES_HINT}"
+    return f"{said} left out: {NODES_HINT}"
 
 
 def execute_on_own_nodes(

@@ -134,7 +134,7 @@ def _torch_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows
     if not torch["available"] and not _is_older(driver, oldest_driver(torch["cuda"] or "")):
         value = "sees no GPU" + (f", though there is a driver ({driver or 'unknown'})" if torch["cuda"] else "")
         yield TORCH, "torch", value, BAD if torch["cuda"] or gpus_per_node else WARNING, _GPU_HINT
-    problems = [_architecture_problem(*each[:2], torch["built_for"]) for each in said["gpus"]]
+    problems = [_architecture_problem(name, capability, torch["built_for"]) for name, capability, *_ in said["gpus"]]
     for value in dict.fromkeys(problem for problem in problems if problem):
         yield TORCH, "torch", value, BAD, "another version of torch"
 
