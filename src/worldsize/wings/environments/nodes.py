@@ -50,7 +50,7 @@ def check_on_nodes(
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
     asked = execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
-    rows = [parse_node_report(*each) for each in _read_outputs(asked, number)]
+    rows = [parse_node_report(*each) for each in _read_outputs(asked, number, names)]
     return [NodeReport(*mask_values(row, secrets)) for row in rows], nodes
 
 
@@ -106,9 +106,10 @@ class NodeOutput(NamedTuple):
     err: str
 
 
-def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
+def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = ()) -> list[NodeOutput]:
     """The output of each node, once all have ended; `err` is the compute's own note where the node printed no error.
-    Raises as the stream's `read_events`."""
+    A node that did not say how it is called has the one of `names`, where there are any, or its number. Raises as the
+    stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -130,7 +131,8 @@ def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
             err = text(node, "err") or note
         else:
             err = "it was lost: " + (text(node, "lost") or note or "it told no end")
-        found.append(NodeOutput(text(node, "up") or str(node), codes.get(node), text(node, "out"), err))
+        name = names[node] if node < len(names) else str(node)
+        found.append(NodeOutput(text(node, "up") or name, codes.get(node), text(node, "out"), err))
     return found
 
 

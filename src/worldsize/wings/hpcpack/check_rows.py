@@ -50,7 +50,7 @@ def _gpus(found: NodeCheck, gpus_per_node: int | None, compute: str) -> _Row:
     value, count = _gpus_text(found), found.gpu_count
     if gpus_per_node and count < gpus_per_node:
         return GPUS, "GPUs", f"{value}, and gpus_per_node is {gpus_per_node}", BAD, _INSTALL_DRIVER
-    if gpus_per_node and count > gpus_per_node:
+    if gpus_per_node and count > gpus_per_node and not found.instances:
         hint = f"gpus_per_node = {count} in [compute.{compute}] uses all"
         return GPUS, "GPUs", f"{value}, and gpus_per_node is {gpus_per_node}", WARNING, hint
     return GPUS, "GPUs", value, OK, ""

@@ -100,17 +100,9 @@ class _ProbedNode:
         seen = self._answered == ROUNDS and not self._wrong
         shared = NodeCheck(self._name, "", self._slowest if seen else None, "" if seen else self._unshared())
         try:
-            told = json.loads(self._said["out"])
-        except ValueError:
+            return shared._replace(**_told(self._said["out"]))
+        except (ValueError, LookupError, TypeError, AttributeError):  # another program's words, or none
             return shared._replace(error=self._error())
-        gpus = told["gpus"]
-        return shared._replace(
-            python=told["python"]["version"],
-            gpus=tuple(each["name"] for each in gpus),
-            instances=told["instances"],
-            driver=gpus[0]["driver"] if gpus else "",
-            torch=told["torch"],
-        )
 
     def _unshared(self) -> str:
         if self._wrong:
@@ -123,6 +115,20 @@ class _ProbedNode:
 
     def _text(self, kind: str) -> str:
         return self._said[kind].decode(errors="replace")
+
+
+def _told(out: bytes) -> dict[str, Any]:
+    """What the node's program printed, after whatever start-up files did. ValueError, LookupError, TypeError,
+    AttributeError where that is something else."""
+    told = json.loads(out.splitlines()[-1])
+    gpus = told["gpus"]
+    return {
+        "python": str(told["python"]["version"]),
+        "gpus": tuple(str(each["name"]) for each in gpus),
+        "instances": int(told["instances"]),
+        "driver": str(gpus[0]["driver"]) if gpus else "",
+        "torch": dict(told["torch"]),
+    }
 
 
 def check_on_share(

@@ -48,7 +48,7 @@ def _node_rows(report: NodeReport, gpus_per_node: int | None) -> _Rows:
     if said is None:
         missing = report.code in (126, 127)
         mend = "build it where this node sees it, or pack it: worldsize env pack" if missing else ""
-        yield NODES, "its Python", report.error, BAD, mend
+        yield NODES, "its report", report.error, BAD, mend
         return
     if version_numbers(said["python"])[:2] < OLDEST_PYTHON:
         what = "{} is too old: agents need {}.{}".format(said["python"], *OLDEST_PYTHON)
@@ -125,8 +125,10 @@ def _torch_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
             yield TORCH, "torch", "a build without CUDA", OK, ""
         return
     problems = list(_torch_problems(said, gpus_per_node))
-    fine = f"built for CUDA {torch['cuda']}" if torch["cuda"] else f"built for ROCm {torch['hip']}"
-    yield from problems or [(TORCH, "torch", fine, OK, "")]
+    yield from problems
+    if torch["available"] and not problems:
+        value = f"built for CUDA {torch['cuda']}" if torch["cuda"] else f"built for ROCm {torch['hip']}"
+        yield TORCH, "torch", value, OK, ""
 
 
 def _torch_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
