@@ -178,7 +178,8 @@ def test_a_share_that_is_not_there_or_not_written(
 
 
 def test_a_configuration_that_says_too_little(looked_at: list[Any], tmp_path: Path) -> None:
-    for more in ({"user": None}, {"share": {}}, {"url": "http://head"}):
+    too_little: list[dict[str, Any]] = [{"user": None}, {"share": {}}, {"url": "http://head"}]
+    for more in too_little:
         with pytest.raises(ConfigError):
             checked(NODES, str(tmp_path), **more)
     with pytest.raises(ConfigError):
