@@ -228,20 +228,34 @@ def test_a_node_without_the_share_is_named(lame: Simulator) -> None:
 
 def test_check_proves_the_share_and_says_what_nodes_have(client: Client) -> None:
     found = client.json("hpcpack", "check")
-    assert found["share"] == {"modes": True, "links": True, "hard_links": True}
-    assert [row["node"] for row in found["nodes"]] == ["cn01", "cn02", "cn03", "cn04"]
-    for row in found["nodes"]:
-        assert row["host"] == row["node"] and row["problem"] == "" and row["gpus"] == [] and row["driver"] is None
-        assert 0 < row["round_trip"] < 60 and row["python"].count(".") == 2
-    assert not [name for name in os.listdir(client.simulator.share) if name.startswith("check-")]
+    names = ["cn01", "cn02", "cn03", "cn04"]
+    assert (found["run"], found["nodes"]) == (None, names) and found["verdict"] in ("ok", "warning")
+    rows = [{row["node"]: row for row in found["rows"] if row["id"] == "hpcpack." + name} for name in PER_NODE]
+    for seen in rows:
+        assert list(seen) == names and {row["verdict"] for row in seen.values()} == {"ok"}
+    _, shares, pythons, gpus = rows
+    for name in names:
+        assert re.fullmatch(r"there and back in \d+\.\d\d s", shares[name]["value"])
+        assert pythons[name]["value"].count(".") == 2 and gpus[name]["value"] == "none"
+    features = [row["what"] for row in found["rows"] if row["id"] == "hpcpack.share.features"]
+    assert features == ["permissions", "symbolic links", "hard links"]
+    fine = {row["id"]: row["value"] for row in found["rows"] if not row["node"] and row["verdict"] == "ok"}
+    assert fine["hpcpack.certificate"] == "verified" and client.simulator.user in fine["hpcpack.login"]
+    assert fine["hpcpack.share.mounted"] == client.simulator.share
+    place = os.path.join(client.simulator.share, "runs-%d" % os.getuid(), ".exec-%d" % os.getuid())
+    assert not os.path.isdir(place) or not os.listdir(place)
+
+
+PER_NODE = ("nodes", "share.visible", "python", "gpus")
 
 
 def test_check_names_the_node_that_cannot(lame: Simulator) -> None:
     client = Client(lame)
     result = client("hpcpack", "check")
     assert result.code == 1
-    assert re.match(r"cn01  there and back in \d+\.\d\d", result.lines[1]) and result.lines[2] == "cn02  no"
-    assert "cn02: node cn02 does not see the share at /app" in result.err
+    assert re.match(r"bad      hpcpack\.nodes +cn02: a task: node cn02 does not see the share at /app", result.lines[0])
+    assert re.search(r"ok +hpcpack\.share\.visible +cn01: there and back in \d+\.\d\d", result.out)
+    assert result.lines[-1].startswith("cn02: bad; ")
     client.close()
 
 
@@ -258,18 +272,53 @@ def test_check_finds_gpus(client: Client) -> None:
         os.chmod(file.name, 0o755)
     path = os.path.join(tools, "python").replace(*node)
     client.configure('python = "%s"' % path)
-    result = client.ok("hpcpack", "check")
-    assert "2 × NVIDIA H100 80GB HBM3  550.54.15" in result.lines[1]
-    assert "every node has 2: gpus_per_node = 2 in [compute.hpcpack]" in result.err
-    assert "where torch sees none of the GPUs it is a CPU build" in result.err
+    found = client.json("hpcpack", "check")
+    rows = {(row["node"], row["id"]): row for row in found["rows"]}
+    assert rows["cn01", "hpcpack.gpus"]["value"] == "2 × NVIDIA H100 80GB HBM3"
+    assert rows["cn01", "hpcpack.driver"]["value"] == "550.54.15" and found["verdict"] == "warning"
+    advice = rows["", "hpcpack.gpus"]
+    assert advice["value"] == "not configured; every node has 2"
+    assert advice["hint"] == "gpus_per_node = 2 in [compute.hpcpack]"
+
+
+def test_nodes_without_the_gpus_that_are_configured_are_no_success(client: Client) -> None:
+    client.configure("gpus_per_node = 8")
+    result = client("hpcpack", "check")
+    assert result.code == 1 and result.lines[-1].startswith("cn01, cn02, cn03, cn04: bad; "), result
+    assert "cn01, cn02, cn03, cn04: GPUs: none, and gpus_per_node is 8 (install NVIDIA's driver" in result.lines[0]
+
+
+def test_a_node_that_is_left_out_is_named(client: Client) -> None:
+    client.simulator.operate("cn03", "takeOffline")
+    found = client.json("hpcpack", "check")
+    (row,) = [row for row in found["rows"] if row["node"] == "cn03"]
+    assert (row["id"], row["verdict"]) == ("hpcpack.nodes", "warning") and found["nodes"] == ["cn01", "cn02", "cn04"]
 
 
 def test_a_share_that_is_not_seen_here(client: Client) -> None:
     text = client.read_project("worldsize.toml").replace("node =", 'local = "/no/such/place", node =')
     client.write("worldsize.toml", text)
-    for words in (["exec", "-w", "1", "--", "true"], ["hpcpack", "check"]):
-        result = client(*words)
-        assert result.code == 2 and "share.local" in result.err, result
+    result = client("exec", "-w", "1", "--", "true")
+    assert result.code == 2 and "share.local" in result.err, result
+    result = client("hpcpack", "check")
+    assert result.code == 1 and "the share is not mounted here: /no/such/place" in result.lines[0], result
+    assert re.search("ok +hpcpack.login ", result.out), "the rest is looked at all the same"
+
+
+def test_check_at_a_head_that_does_not_let_one_in(client: Client) -> None:
+    result = client("hpcpack", "check", WORLDSIZE_HPCPACK_PASSWORD="another")
+    assert result.code == 1 and result.lines[0].startswith("bad      hpcpack.login "), result
+    assert "wrong user or password" in result.lines[0] and "hpcpack.share.features" in result.out
+    text = client.read_project("worldsize.toml")
+    client.write("worldsize.toml", re.sub("(?m)^ca_file.*$", "", text))
+    result = client("hpcpack", "check", "-o", "json")
+    rows = {row["id"]: row for row in json.loads(result.out)["rows"] if not row["node"]}
+    assert result.code == 1 and rows["hpcpack.certificate"]["verdict"] == "bad", result
+    assert "ca_file" in rows["hpcpack.certificate"]["hint"] and rows["hpcpack.login"]["verdict"] == "unknown"
+    client.write("worldsize.toml", re.sub("(?m)^ca_file.*$", "verify = false", text))
+    result = client("hpcpack", "check")
+    assert result.code == 0 and "the head's certificate is not verified" in result.out
+    assert "notice: verify" not in result.err
 
 
 def test_shell_says_why_it_cannot(client: Client) -> None:

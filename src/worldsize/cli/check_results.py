@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from worldsize.cli.console import count_text, duration_text
-from worldsize.cli.output import state_text
+from worldsize.cli.output import show, show_json, state_text
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow, worst_verdict
 
@@ -21,7 +21,7 @@ _SHOWN_NODES = 4
 class CheckResults(NamedTuple):
     """What a check found.
 
-    run      the id of the run that it was; None where no node was looked at
+    run      the id of the run that it was; None where it was none
     seconds  that its nodes took
     hosts    the nodes' names, by their ranks
     rows     in the order of the checks
@@ -55,6 +55,19 @@ class CheckResults(NamedTuple):
             "rows": rows,
             "verdict": self.verdict,
         }
+
+
+def show_results(found: CheckResults, output: str) -> int:
+    """Show what was found as the option `-o` says, and return the exit code: 1 where something is bad."""
+    if output == "json":
+        show_json(found.data())
+    else:
+        show(*result_lines(found))
+    return exit_code(found)
+
+
+def exit_code(found: CheckResults) -> int:
+    return 1 if found.verdict == BAD else 0
 
 
 def result_lines(found: CheckResults) -> list[str]:

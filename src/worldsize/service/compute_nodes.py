@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import cast
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import CanExecute, HasNodes, NodeCommand, NodeCommandStream
+from worldsize.compute.capabilities import CanExecute, ComputeNode, HasNodes, NodeCommand, NodeCommandStream
 from worldsize.errors import UsageError
+from worldsize.state.check_rows import WARNING, CheckRow
+
+NODES_HINT = "`worldsize nodes --all` says why"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
@@ -17,21 +20,41 @@ def require_node_listing(compute: Compute) -> HasNodes:
     return cast(HasNodes, compute)
 
 
+def default_nodes(compute: Compute) -> list[ComputeNode]:
+    """The nodes that a run goes to by default. UsageError where the compute does not know them."""
+    nodes = require_node_listing(compute).nodes()
+    return [node for node in nodes if node.default_groups] or nodes
+
+
+def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
+    """The names of those nodes that a run can go to. UsageError where there are none."""
+    names = tuple(node.name for node in nodes if node.usable)
+    if not names:
+        raise UsageError(f"compute {compute} has no usable node", None, NODES_HINT)
+    return names
+
+
 def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
     """The names of the nodes that a run goes to by default, and how many of those it cannot go to now. UsageError where
     there are none."""
-    nodes = require_node_listing(compute).nodes()
-    ours = [node for node in nodes if node.default_groups] or nodes
-    names = tuple(node.name for node in ours if node.usable)
-    if not names:
-        raise UsageError(f"compute {compute.name} has no usable node", None, "`worldsize nodes --all` says why")
-    return names, len(ours) - len(names)
+    nodes = default_nodes(compute)
+    names = usable_names(nodes, compute.name)
+    return names, len(nodes) - len(names)
+
+
+def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
+    """A row of this id for each of the nodes that a run cannot go to, which are not looked at."""
+    return [
+        CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, NODES_HINT)
+        for node in nodes
+        if not node.usable
+    ]
 
 
 def left_out_notice(left_out: int) -> str:
     """That so many nodes cannot be used."""
     said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
-    return f"{said} left out: `worldsize nodes --all` says why"
+    return f"{said} left out: {NODES_HINT}"
 
 
 def execute_on_own_nodes(

@@ -16,14 +16,16 @@ def test_an_environment_on_this_machine(cli: Cli) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     result = cli("env", "check", "./env", "--import", "json,nowhere")
     assert result.code == 1, result
-    head, row, error, mend = result.lines
-    assert head.split() == ["NODES", "PYTHON", "GLIBC", "DRIVER", "GPUS", "json", "nowhere"]
-    assert row.split()[:2] == [os.uname().nodename, "%d.%d.%d" % sys.version_info[:3]]
-    assert "nowhere cannot be imported: ModuleNotFoundError" in error and mend == "  → add it to the environment"
+    assert result.lines[0].startswith("bad ") and result.lines[0].endswith("(add it to the environment)")
+    assert "env.imports" in result.lines[0] and "nowhere: cannot be imported: ModuleNotFoundError" in result.lines[0]
+    node, version = os.uname().nodename, "%d.%d.%d" % sys.version_info[:3]
+    assert result.lines[1].split() == ["ok", "env.python", node + ":", version, "in", prefix]
+    assert result.lines[-1].startswith(node + ": bad; ")
     fine = cli("env", "check", "./env", "--import", "json", "-w", "1", "-o", "json")
     value = json.loads(fine.out)
-    assert fine.code == 0 and value["ok"] and value["problems"] == []
-    assert value["nodes"][0]["prefix"] == prefix and value["nodes"][0]["imports"]["json"]["version"]
+    assert fine.code == 0 and value["verdict"] == "ok" and (value["run"], value["nodes"]) == (None, [node])
+    rows = {row["id"]: row for row in value["rows"]}
+    assert rows["env.imports"]["what"] == "json" and rows["env.imports"]["value"]
 
 
 def test_an_environment_that_is_not_built(cli: Cli) -> None:
@@ -37,7 +39,8 @@ def test_an_environment_that_is_not_built(cli: Cli) -> None:
 def test_the_current_python_has_what_is_known_to_matter(cli: Cli) -> None:
     pytest.importorskip("torch")
     value = json.loads(cli("env", "check", "-o", "json", timeout=120).out)
-    assert value["nodes"][0]["imports"]["torch"]["version"] and value["nodes"][0]["torch"]["cuda"] is None
+    rows = {(row["id"], row["what"]): row for row in value["rows"]}
+    assert rows["env.imports", "torch"]["value"] and rows["env.torch", "torch"]["value"] == "a build without CUDA"
 
 
 def test_an_environment_that_a_node_does_not_have(cli: Cli) -> None:

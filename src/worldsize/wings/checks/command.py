@@ -61,6 +61,7 @@ def complete_rows(**_: Any) -> list[str]:
 
 def check(options: argparse.Namespace) -> int:
     """Look at the job's nodes and script, and show what was found."""
+    from worldsize.cli.check_results import exit_code, result_lines, show_results
     from worldsize.service.request import SubmissionRequest
     from worldsize.service.submission.plan_job import format_notice, plan_job
     from worldsize.wings.checks.checked_job import checked_job
@@ -90,15 +91,14 @@ def check(options: argparse.Namespace) -> int:
         found = looked_at(request, planned, ids, options.timeout)
     except CheckFailed as failed:
         return failed.code
-    data = found.data()
-    submitted = _submitted(request, planned, found) if options.exclude_bad else None
+    if not options.exclude_bad:
+        return show_results(found, options.output)
+    submitted = _submitted(request, planned, found)
     if options.output == "json":
-        show_json({**data, **({"submitted": submitted} if options.exclude_bad else {})})
+        show_json({**found.data(), "submitted": submitted})
     else:
-        from worldsize.cli.check_results import result_lines
-
         show(*result_lines(found), *([submitted] if submitted else []))
-    return 1 if found.verdict == "bad" and submitted is None else 0
+    return 0 if submitted else exit_code(found)
 
 
 def _submitted(request: Any, planned: Any, found: Any) -> str | None:

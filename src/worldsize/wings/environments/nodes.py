@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.base import Compute
-from worldsize.compute.capabilities import NodeCommandStream
+from worldsize.compute.capabilities import ComputeNode, NodeCommandStream
 from worldsize.environment.activation import Activation
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
-from worldsize.service.compute_nodes import execute_on_own_nodes, usable_nodes
+from worldsize.service.compute_nodes import default_nodes, execute_on_own_nodes, usable_names
 from worldsize.service.computes import python_path
 from worldsize.service.environments.loaded_paths import without_secrets
 from worldsize.service.environments.lookup import Environment
@@ -32,24 +32,26 @@ def check_on_nodes(
     modules: Sequence[str],
     count: int | None,
     environ: Mapping[str, str],
-) -> tuple[list[NodeReport], int]:
-    """Return the report of each usable node, or of `count` nodes of their own; and how many nodes were left out.
-    UsageError for a compute without such a capability, and for an environment that is packed or not built."""
+) -> tuple[list[NodeReport], list[ComputeNode]]:
+    """Return the report of each usable node, or of `count` nodes of their own; and the nodes that a run goes to by
+    default, none where `count` nodes were asked. UsageError for a compute without such a capability, and for an
+    environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment is only there while a run has it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
     if environment is not None and not environment.ready:
         what = "is not built, so there is nothing to check yet"
         raise UsageError(what, environment.prefix, "worldsize env build, with the same words")
-    names, left_out = ((), 0) if count is not None else usable_nodes(compute)
+    nodes = default_nodes(compute) if count is None else []
+    names = usable_names(nodes, compute.name) if count is None else ()
     number = count if count is not None else len(names)
     found = environment.activation(environ) if environment else None
     secrets = _secrets(environment, found, environ) if environment and found else []
     argv, variables, named = _argv(compute, config, environment, found, modules, environ)
     named = without_secrets(named, secrets)
     asked = execute_on_own_nodes(compute, argv, number, os.sep, None, names, variables, named)
-    rows = [parse_node_report(*each) for each in _read_outputs(asked, number)]
-    return [NodeReport(*mask_values(row, secrets)) for row in rows], left_out
+    rows = [parse_node_report(*each) for each in _read_outputs(asked, number, names)]
+    return [NodeReport(*mask_values(row, secrets)) for row in rows], nodes
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
@@ -104,9 +106,10 @@ class NodeOutput(NamedTuple):
     err: str
 
 
-def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
+def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = ()) -> list[NodeOutput]:
     """The output of each node, once all have ended; `err` is the compute's own note where the node printed no error.
-    Raises as the stream's `read_events`."""
+    A node that did not say how it is called has the one of `names`, where there are any, or its number. Raises as the
+    stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -128,7 +131,8 @@ def _read_outputs(asked: NodeCommandStream, count: int) -> list[NodeOutput]:
             err = text(node, "err") or note
         else:
             err = "it was lost: " + (text(node, "lost") or note or "it told no end")
-        found.append(NodeOutput(text(node, "up") or str(node), codes.get(node), text(node, "out"), err))
+        name = names[node] if node < len(names) else str(node)
+        found.append(NodeOutput(text(node, "up") or name, codes.get(node), text(node, "out"), err))
     return found
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 
-from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
-from worldsize.cli.output import report, show, show_document, show_json
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
+from worldsize.cli.output import report, show_document, show_json
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import ComputeSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from worldsize.wings.hpcpack.share_check import NodeCheck
     from worldsize.wings.hpcpack.share_mount import Mount
 
 _TYPE = "hpcpack"
@@ -22,6 +22,7 @@ _EXAMPLES = """examples:
   worldsize hpcpack share --head '//HEAD/CcpSpoolDir/app' --user 'HPC\\anna' --owner anna:hpcusers
   worldsize hpcpack check                     what each node sees of the share, and has to train with
 
+The exit code of check is 0 where nothing is bad, 1 where something is, 2 for a mistake in words or configuration.
 The password stands on no command line: it is WORLDSIZE_HPCPACK_PASSWORD, or asked for."""
 
 
@@ -91,48 +92,15 @@ def _apply(mount: Mount, text: str, url: str) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from worldsize.cli.check_results import CheckResults, show_results
     from worldsize.service.computes import open_compute
-    from worldsize.wings.hpcpack.settings import share_of
-    from worldsize.wings.hpcpack.share_check import check_share
+    from worldsize.wings.hpcpack.cluster_check import check_cluster
 
     settings = _settings(options)
     compute = open_compute(load_current_config(), settings.name, os.environ)
-    holds, rows = check_share(compute, share_of(settings.options), settings.python or "python3", report)
-    if options.output == "json":
-        show_json({"share": holds._asdict(), "nodes": [row._asdict() for row in rows]})
-    else:
-        show(*table([_node_cells(row) for row in rows], _HEADERS))
-        for what, hint in holds.lacks():
-            report(f"{what} ({hint})" if hint else what)
-        for line in _advice(rows, settings):
-            report(line)
-    return 1 if any(row.problem for row in rows) else 0
-
-
-_HEADERS = ["NODE", "SHARE", "PYTHON", "GPUS", "DRIVER", "TORCH"]
-
-
-def _node_cells(row: NodeCheck) -> list[str]:
-    trip = "no" if row.round_trip is None else f"there and back in {row.round_trip:.2f} s"
-    gpus = f"{len(row.gpus)} × {row.gpus[0]}" if row.gpus else "none"
-    torch = row.torch.get("version", "none") + (f" (CUDA {row.torch['cuda']})" if row.torch.get("cuda") else "")
-    if row.python is None:
-        return [row.node, trip, "", "", "", ""]
-    return [row.node, trip, row.python, gpus, row.driver or "", torch]
-
-
-def _advice(rows: list[NodeCheck], settings: ComputeSettings) -> list[str]:
-    from worldsize.wings.hpcpack.share_check import common_gpu_count
-
-    lines = [f"{row.node}: {row.problem}" for row in rows if row.problem]
-    gpus = common_gpu_count(rows)
-    if gpus and settings.gpus_per_node is None:
-        lines.append(f"every node has {gpus}: gpus_per_node = {gpus} in [compute.{settings.name}]")
-    if any(row.gpus and row.torch and not row.torch.get("gpus") for row in rows):
-        lines.append("where torch sees none of the GPUs it is a CPU build, or does not fit the driver")
-    if any(not row.problem and not row.torch for row in rows):
-        lines.append("worldsize exec --all -- pip3 install torch torchvision torchaudio")
-    return lines
+    began = time.monotonic()
+    found = check_cluster(compute, settings, report)
+    return show_results(CheckResults(None, time.monotonic() - began, found.hosts, found.rows), options.output)
 
 
 def _settings(options: argparse.Namespace) -> ComputeSettings:

@@ -161,8 +161,13 @@ class Share(NamedTuple):
         return self.head.replace("\\", "/") if self.head.startswith("\\\\") else ""
 
 
+class NotMounted(ConfigError):
+    """The share is configured, and its directory is not there on this machine."""
+
+
 def require_mounted(share: Share | None, place: str = "") -> Share:
-    """The share, mounted on this machine. ConfigError; `place` is where the share is configured: `compute.NAME.`."""
+    """The share, mounted on this machine. NotMounted, or ConfigError where too little is configured; `place` is where
+    it is configured: `compute.NAME.`."""
     if share is None or not share.node.startswith("/"):
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
         what = "the compute does not say where the nodes have the share"
@@ -170,7 +175,8 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
     if share.local is None or not os.path.isdir(share.local):
         where = share.local or "no directory that is known"
         hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
-        raise ConfigError(f"the share is not mounted here: {where}", f"{place}share.local", hint)
+        kind = ConfigError if share.local is None else NotMounted
+        raise kind(f"the share is not mounted here: {where}", f"{place}share.local", hint)
     return share
 
 

@@ -13,10 +13,10 @@ from worldsize.common.atomic_files import read_file, storage_error
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import NodeCommandStream, NodeEvent
 from worldsize.errors import SubmitRejected
-from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
+from worldsize.service.compute_nodes import execute_on_own_nodes
 from worldsize.service.providers import provider
 from worldsize.wings.hpcpack.agent import share_probe
-from worldsize.wings.hpcpack.settings import Share, require_mounted
+from worldsize.wings.hpcpack.settings import Share
 from worldsize.wings.hpcpack.share_features import ShareFeatures, probe_share_features
 
 ROUNDS = 4
@@ -25,18 +25,31 @@ _TICK = 0.02
 
 
 class NodeCheck(NamedTuple):
-    """The result for one node. `round_trip`: the most seconds until a new file was seen there, and its answer here;
-    None where it was not. `driver` is NVIDIA's; `torch` is {version, cuda, gpus}, {} for none; `problem` is "" for a
-    node that can train."""
+    """The result for one node.
+
+    lost        why it executed nothing to the end; "" where it did
+    round_trip  the most seconds until a new file was seen there, and its answer here; None where it was not
+    unshared    why it was not
+    python      the version of its Python; None where that told nothing, and `error` says why
+    gpus        the models of NVIDIA's; `instances`: the parts (MIG) that they are divided into; `driver` is theirs
+    torch       {version, cuda, gpus}; {} for none
+    """
 
     node: str
-    host: str | None
-    round_trip: float | None
-    python: str | None
-    gpus: tuple[str, ...]
-    driver: str | None
-    torch: Mapping[str, Any]
-    problem: str
+    lost: str = ""
+    round_trip: float | None = None
+    unshared: str = ""
+    python: str | None = None
+    error: str = ""
+    gpus: tuple[str, ...] = ()
+    instances: int = 0
+    driver: str = ""
+    torch: Mapping[str, Any] = {}
+
+    @property
+    def gpu_count(self) -> int:
+        """How many there are for ranks, by nvidia-smi, else by torch, which knows other makes too."""
+        return max(len(self.gpus), self.instances) or int(self.torch.get("gpus", 0))
 
 
 class _ProbedNode:
@@ -81,46 +94,49 @@ class _ProbedNode:
         self._asked_at = time.monotonic()
 
     def result(self) -> NodeCheck:
+        lost = self._text("lost") or ("" if self._said["up"] else "nothing was heard of it")
+        if lost:
+            return NodeCheck(self._name, lost)
+        seen = self._answered == ROUNDS and not self._wrong
+        shared = NodeCheck(self._name, "", self._slowest if seen else None, "" if seen else self._unshared())
         try:
-            told = json.loads(self._said["out"])
-        except ValueError:
-            told = {}
-        gpus = told.get("gpus", [])
-        return NodeCheck(
-            node=self._name,
-            host=self._text("up") or None,
-            round_trip=self._slowest if self._answered == ROUNDS and not self._wrong else None,
-            python=told.get("python", {}).get("version"),
-            gpus=tuple(each["name"] for each in gpus),
-            driver=gpus[0]["driver"] if gpus else None,
-            torch=told.get("torch", {}),
-            problem=self._problem(bool(told)),
-        )
+            return shared._replace(**_told(self._said["out"]))
+        except (ValueError, LookupError, TypeError, AttributeError):  # another program's words, or none
+            return shared._replace(error=self._error())
 
-    def _problem(self, told: bool) -> str:
-        if self._said["lost"] or not self._said["up"]:
-            return self._text("lost") or "nothing was heard of it"
-        if not told:
-            words = self._text("err").strip().splitlines()
-            return words[-1] if words else f"its Python ended with code {self._code} and said nothing"
+    def _unshared(self) -> str:
         if self._wrong:
             return "what it read was not what was written here"
-        return "" if self._answered == ROUNDS else f"it did not see what was written here within {_PATIENCE:g} s"
+        return f"it did not see what was written here within {_PATIENCE:g} s"
+
+    def _error(self) -> str:
+        words = self._text("err").strip().splitlines()
+        return words[-1] if words else f"it ended with code {self._code} and said nothing"
 
     def _text(self, kind: str) -> str:
         return self._said[kind].decode(errors="replace")
 
 
-def check_share(
-    compute: Compute, share: Share | None, python: str, tell: Callable[[str], None]
+def _told(out: bytes) -> dict[str, Any]:
+    """What the node's program printed, after whatever start-up files did. ValueError, LookupError, TypeError,
+    AttributeError where that is something else."""
+    told = json.loads(out.splitlines()[-1])
+    gpus = told["gpus"]
+    return {
+        "python": str(told["python"]["version"]),
+        "gpus": tuple(str(each["name"]) for each in gpus),
+        "instances": int(told["instances"]),
+        "driver": str(gpus[0]["driver"]) if gpus else "",
+        "torch": dict(told["torch"]),
+    }
+
+
+def check_on_share(
+    compute: Compute, share: Share, python: str, names: Sequence[str], tell: Callable[[str], None]
 ) -> tuple[ShareFeatures, list[NodeCheck]]:
-    """Check every node that the compute can use, by one task on each; `tell` gets messages for people. ConfigError,
-    StorageError; what the compute raises."""
-    share = require_mounted(share, f"compute.{compute.name}.")
+    """Check the share, and these nodes by one task on each; `tell` gets messages for people. StorageError where nothing
+    can be written, or others could change what is; what the compute raises."""
     local = str(share.local)
-    names, left_out = usable_nodes(compute)
-    if left_out:
-        tell(left_out_notice(left_out))
     directory = provider("node_commands").new_command_path(local, "check-")
     try:
         os.mkdir(directory, 0o700)
@@ -128,18 +144,29 @@ def check_share(
     except OSError as error:
         raise storage_error(error, directory) from None
     try:
-        # Not on the share: Python takes modules from its working directory, and others may have put some there.
-        program = read_file(share_probe.__file__).decode()
-        words = [python, "-c", program, share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
-        nodes = {node: _ProbedNode(node, name, directory) for node, name in enumerate(names)}
-        stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
-        try:
-            _follow(stream, nodes, directory, tell)
-        finally:
-            stream.close()
+        return found, _check_nodes(compute, share, python, names, directory, tell) if names else []
     finally:
         rmtree(directory, ignore_errors=True)
-    return found, [node.result() for node in nodes.values()]
+
+
+def _check_nodes(
+    compute: Compute,
+    share: Share,
+    python: str,
+    names: Sequence[str],
+    directory: str,
+    tell: Callable[[str], None],
+) -> list[NodeCheck]:
+    # Not on the share: Python takes modules from its working directory, and others may have put some there.
+    program = read_file(share_probe.__file__).decode()
+    words = [python, "-c", program, share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
+    nodes = {node: _ProbedNode(node, name, directory) for node, name in enumerate(names)}
+    stream = execute_on_own_nodes(compute, words, len(names), os.sep, None, names)
+    try:
+        _follow(stream, nodes, directory, tell)
+    finally:
+        stream.close()
+    return [node.result() for node in nodes.values()]
 
 
 def _follow(
@@ -160,9 +187,3 @@ def _follow(
     except SubmitRejected as error:
         for number, node in nodes.items():
             node.take(NodeEvent(number, "lost", error.what.encode()))
-
-
-def common_gpu_count(rows: Sequence[NodeCheck]) -> int | None:
-    """The GPUs that every node has, where all have as many; None where they differ."""
-    counts = {len(row.gpus) for row in rows if not row.problem}
-    return counts.pop() if len(counts) == 1 else None

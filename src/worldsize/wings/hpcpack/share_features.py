@@ -8,6 +8,8 @@ from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from worldsize.state.check_rows import OK, WARNING, CheckRow
+
 _LACKS = {
     "modes": (
         "the share keeps no permissions: who reaches it reads the run",
@@ -20,6 +22,8 @@ _LACKS = {
     "hard_links": ("the share knows no hard links: each run copies its code", None),
 }
 
+_NOUNS = {"modes": "permissions", "links": "symbolic links", "hard_links": "hard links"}
+
 
 class ShareFeatures(NamedTuple):
     """The features that run directories need, as this machine sees them. `modes`: what is made for its owner alone
@@ -28,6 +32,16 @@ class ShareFeatures(NamedTuple):
     modes: bool
     links: bool
     hard_links: bool
+
+    def rows(self, name: str) -> list[CheckRow]:
+        """A row of this id for each feature; a lack that nothing helps is fine."""
+        return [self._row(name, feature) for feature in self._fields]
+
+    def _row(self, name: str, feature: str) -> CheckRow:
+        words, hint = _LACKS[feature]
+        if getattr(self, feature):
+            return CheckRow("", name, _NOUNS[feature], "kept", OK)
+        return CheckRow("", name, _NOUNS[feature], words, WARNING if hint else OK, hint or "")
 
     def lacks(self) -> list[tuple[str, str | None]]:
         """What is missing, in words, and what helps."""

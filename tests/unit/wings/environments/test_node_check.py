@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
+from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.environments.inspect import node_check
-from worldsize.wings.environments.inspect.node_check import (
-    NodeReport,
-    check_argv,
-    find_problems,
-    oldest_driver,
-    parse_node_report,
-)
+from worldsize.wings.environments.inspect.node_check import NodeReport, check_argv, parse_node_report
+from worldsize.wings.environments.inspect.report_rows import oldest_driver, report_rows
 
 TORCH = {"cuda": "12.4", "hip": None, "available": True, "devices": 4, "built_for": ["sm_80", "sm_90", "compute_90"]}
 SAID: dict[str, Any] = {
@@ -35,12 +31,25 @@ def said(node: str = "n1", torch: dict[str, Any] | None = None, **more: Any) -> 
     return NodeReport(node, {**SAID, "torch": {**TORCH, **(torch or {})}, **more})
 
 
-def words(*rows: NodeReport, gpus: int | None = None) -> list[tuple[str, str]]:
-    return [(problem.level, problem.what) for problem in find_problems(rows, gpus)]
+def rows(*reports: NodeReport, gpus: int | None = None) -> list[CheckRow]:
+    """Those that are not fine."""
+    return [row for row in report_rows(reports, gpus) if row.verdict != OK]
 
 
-def test_a_healthy_node_has_no_problems() -> None:
-    assert find_problems([said("n1"), said("n2")], 4) == []
+def words(*reports: NodeReport, gpus: int | None = None) -> list[tuple[str, str, str]]:
+    return [(row.verdict, row.id, row.value) for row in rows(*reports, gpus=gpus)]
+
+
+def test_a_healthy_node() -> None:
+    assert [row[:4] for row in report_rows([said("n1"), said("n2")], 4) if row.node == "n2"] == [
+        ("n2", "env.python", "Python", "3.11.7"),
+        ("n2", "env.glibc", "glibc", "2.36"),
+        ("n2", "env.imports", "torch", "2.4.0"),
+        ("n2", "env.driver", "the GPU driver", "550.54.15"),
+        ("n2", "env.gpus", "GPUs", "1 × NVIDIA H100"),
+        ("n2", "env.torch", "torch", "built for CUDA 12.4"),
+    ]
+    assert rows(said("n1"), said("n2"), gpus=4) == []
 
 
 @pytest.mark.parametrize(
@@ -60,40 +69,58 @@ def test_a_healthy_node_has_no_problems() -> None:
 )
 def test_the_driver_against_torchs_cuda(cuda: str, driver: str, fits: bool) -> None:
     found = words(said(driver=driver, torch={"cuda": cuda}))
-    what = "driver %s is too old for torch's CUDA %s, which needs %s" % (driver, cuda, oldest_driver(cuda))
-    assert found == ([] if fits else [("error", what)])
+    value = "%s is too old for torch's CUDA %s, which needs %s" % (driver, cuda, oldest_driver(cuda))
+    assert found == ([] if fits else [(BAD, "env.driver", value)])
+    blind = report_rows([said(driver=driver, torch={"cuda": cuda, "available": fits})], None)
+    assert fits == any(row.id == "env.torch" for row in blind), "one cause, one row"
 
 
 def test_torch_and_gpus_that_do_not_go_together() -> None:
-    assert "without CUDA" in words(said(torch={"cuda": None}))[0][1]
+    assert "without CUDA" in words(said(torch={"cuda": None}))[0][2]
     none = {"driver": "", "gpus": []}
     assert words(said(torch={"cuda": None}, **none)) == []
-    assert words(said(**none), gpus=4)[0][0] == "error" and words(said(**none))[0][0] == "notice"
-    assert "sees no GPU" in words(said(torch={"available": False}))[0][1]
-    old = words(said(gpus=[["Tesla P100", "6.0"]]))
-    assert old == [
-        ("error", "torch has no code for Tesla P100 (compute capability 6.0): it is built for sm_80 sm_90 compute_90")
-    ]
+    assert words(said(**none), gpus=4)[0][:2] == (BAD, "env.driver")
+    assert words(said(**none))[0][:2] == (WARNING, "env.driver")
+    assert words(said(torch={"available": False}))[0][1:] == (
+        "env.torch", "sees no GPU, though there is a driver (550.54.15)",
+    )  # fmt: skip
+    rocm = {"cuda": None, "hip": "6.1", "available": False}
+    assert words(said(torch=rocm, **none))[0] == (WARNING, "env.torch", "sees no GPU")
+    old = words(said(gpus=[["Tesla P100", "6.0"], ["Tesla P100", "6.0"]]))
+    value = "has no code for Tesla P100 (compute capability 6.0): it is built for sm_80 sm_90 compute_90"
+    assert old == [(BAD, "env.torch", value)]
     assert words(said(gpus=[["RTX 3090", "8.6"], ["B200", "10.0"]])) == [], "sm_80 runs on 8.6, compute_90 on 10.0"
 
 
+def test_gpus_that_are_not_seen_are_no_success() -> None:
+    hidden = said(gpus=[], torch={"available": False})
+    assert words(hidden, gpus=4)[0] == (UNKNOWN, "env.gpus", "none seen of 4"), "its scheduler may hide them"
+    assert not [row for row in report_rows([said(gpus=[])], None) if row.id == "env.gpus"]
+    (mixed,) = [
+        row for row in report_rows([said(gpus=[["A", "8.0"], ["B", "9.0"], ["A", "8.0"]])], 3) if "gpus" in row.id
+    ]
+    assert mixed.value == "2 × A, 1 × B"
+
+
 def test_glibc_python_and_imports() -> None:
-    assert "glibc 2.17 is older than numpy was built for (2.28)" in words(said(glibc="2.17"))[0][1]
-    assert "Python 3.6.8 is too old" in words(NodeReport("n1", {"python": "3.6.8"}))[0][1]
+    assert words(said(glibc="2.17")) == [(BAD, "env.glibc", "2.17 is older than numpy was built for (2.28)")]
+    assert words(NodeReport("n1", {"python": "3.6.8"})) == [
+        (BAD, "env.python", "3.6.8 is too old: agents need 3.8"),
+    ]
     broken = said(imports={"torch": {"error": "ImportError: libcudart.so.12: cannot open shared object file"}})
-    (problem,) = find_problems([broken, NodeReport("n2", broken.said)], None)
-    assert problem.nodes == ("n1", "n2") and "ld_library_path" in problem.mend
-    missing = find_problems([said(imports={"x": {"error": "ModuleNotFoundError: No module named 'x'"}})], None)
-    assert missing[0].mend == "add it to the environment"
-    gone = find_problems([NodeReport("n1", None, 127, "bash: /env/bin/python: No such file or directory")], None)
-    assert "worldsize env pack" in gone[0].mend
+    found = rows(broken, NodeReport("n2", broken.said))
+    assert [row.node for row in found] == ["n1", "n2"] and "ld_library_path" in found[0].hint
+    missing = rows(said(imports={"x": {"error": "ModuleNotFoundError: No module named 'x'"}}))
+    assert missing[0].hint == "add it to the environment" and missing[0].what == "x"
+    gone = rows(NodeReport("n1", None, 127, "bash: /env/bin/python: No such file or directory"))
+    assert gone[0].id == "env.nodes" and "worldsize env pack" in gone[0].hint
 
 
 def test_nodes_that_differ() -> None:
-    rows = [said("n1"), said("n2", imports={"torch": {"version": "2.3.0"}}), said("n3", python="3.10.1")]
-    assert words(*rows) == [
-        ("error", "python is not the same everywhere: 3.11.7 on n1, n2; 3.10.1 on n3"),
-        ("error", "torch is not the same everywhere: 2.4.0 on n1, n3; 2.3.0 on n2"),
+    found = rows(said("n1"), said("n2", imports={"torch": {"version": "2.3.0"}}), said("n3", python="3.10.1"))
+    assert [row[:5] for row in found] == [
+        ("", "env.same", "python", "3.11.7 on n1, n2; 3.10.1 on n3", BAD),
+        ("", "env.same", "torch", "2.4.0 on n1, n3; 2.3.0 on n2", BAD),
     ]
 
 

@@ -50,3 +50,10 @@ class Stream:
 def test_what_is_told_of_a_node(events: list[NodeEvent], found: NodeOutput) -> None:
     stream = Stream(events)
     assert _read_outputs(stream, 1) == [found] and stream.closed
+
+
+def test_a_node_that_never_began_has_the_name_that_it_was_asked_by() -> None:
+    assert [each.name for each in _read_outputs(Stream([NodeEvent(0, "up", b"host1")]), 2, ["cn01", "cn02"])] == [
+        "host1",
+        "cn02",
+    ]

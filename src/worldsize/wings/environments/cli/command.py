@@ -164,7 +164,7 @@ What is printed may stand in worldsize.toml too, in the compute's table, where i
   worldsize env check torch -w 2 --import flash_attn,apex
 
 On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
-imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something will not work.""",
+imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something is bad.""",
         (
             Option(
                 ("spec",),

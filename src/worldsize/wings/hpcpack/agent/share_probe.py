@@ -52,6 +52,11 @@ def gpu_reports() -> List[Dict[str, str]]:
     return [dict(zip(("name", "memory", "driver"), row)) for row in rows if len(row) == 3]
 
 
+def gpu_instances() -> int:
+    """The parts (MIG) that GPUs are divided into; 0 where they are whole."""
+    return sum(line.strip().startswith("MIG ") for line in _output(["nvidia-smi", "-L"], 30.0).splitlines())
+
+
 def torch_report() -> Dict[str, Any]:
     """{version, cuda, gpus}; {} where this Python cannot import it."""
     lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
@@ -72,7 +77,10 @@ def _output(argv: Sequence[str], timeout: float) -> str:
 def main(words: Sequence[str]) -> None:
     rounds = answer_pings(words[0], int(words[1]), float(words[2]))
     python = {"version": platform.python_version(), "path": sys.executable}
-    print(json.dumps({"rounds": rounds, "python": python, "gpus": gpu_reports(), "torch": torch_report()}))
+    gpus = gpu_reports()
+    instances = gpu_instances() if gpus else 0
+    found = {"rounds": rounds, "python": python, "gpus": gpus, "instances": instances, "torch": torch_report()}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,14 @@ class LostAnswer(SubmitAgain):
     """No answer came, or none that says it: the request may have been carried out."""
 
 
+class LoginRefused(ConfigError):
+    """The head knows no such user with this password."""
+
+
+class WrongCertificate(ConfigError):
+    """The head's certificate does not prove that it is the one that is meant; nothing was sent to it."""
+
+
 class MissingResource(SubmitRejected):
     """The head does not know the job, list or page that was asked for."""
 
@@ -53,7 +61,7 @@ def response_error(status: int, message: str, request: str, access: HeadAccess) 
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
-        return ConfigError(what, access.url, hint)
+        return LoginRefused(what, access.url, hint)
     if status in _RETRY_STATUSES:
         kind = SubmitAgain if request.startswith("GET ") or status in (429, 503) else LostAnswer
         return kind(f"the head node cannot answer now: {message} ({status})", access.url, "try again")
@@ -104,4 +112,4 @@ def _certificate_error(error: ssl.SSLCertVerificationError, access: HeadAccess) 
     what, hint = _CERTIFICATES.get(
         error.verify_code, ("its certificate is not valid ({words})", "ask its administrators")
     )
-    return ConfigError(what.format(words=error.verify_message), access.url, hint.format(look=look))
+    return WrongCertificate(what.format(words=error.verify_message), access.url, hint.format(look=look))
