@@ -5,10 +5,10 @@ from __future__ import annotations
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.service.request import SubmissionRequest
+from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.wings.checks.agent.node_context import CHEAP
 from worldsize.wings.checks.asked import asked_of
-from worldsize.wings.checks.script_rows import facts_of_script, notices_of, trains_alone
+from worldsize.wings.checks.script_rows import download_notices, facts_of_script, notices_of, trains_alone
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
@@ -23,6 +23,15 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
     """What is wrong with the job's script, as far as its text shows it."""
     return notices_of(plan, job, facts, request.config.computes[plan.compute])
+
+
+def offline_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """What the job would download, and is not staged: of nodes that reach no network."""
+    return [found._replace(where=_with_origin(found.where, origins)) for found in download_notices(job)]
+
+
+def _with_origin(where: str | None, origins: KeyOrigins) -> str | None:
+    return origins.of("command") if where == "command" else where
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:

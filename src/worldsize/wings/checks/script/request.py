@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 
 class ScriptRequest(NamedTuple):
@@ -14,6 +14,9 @@ class ScriptRequest(NamedTuple):
     distribution   the job's `distribution.type`, "none" without one
     environ        the names of the job's variables
     virtual        whether all nodes are this one machine
+    texts          of shells, that start ranks or prepare for them: the command, the setup, a batch script
+    stage          what the job brings to its nodes, as its key `stage` says
+    offline        whether the nodes reach no network
     """
 
     code_dir: str
@@ -29,6 +32,9 @@ class ScriptRequest(NamedTuple):
     data_parallel: bool = False
     environ: Collection[str] = ()
     virtual: bool = False
+    texts: Sequence[str] = ()
+    stage: Mapping[str, Any] = {}
+    offline: bool = False
 
 
 class ScriptFinding(NamedTuple):

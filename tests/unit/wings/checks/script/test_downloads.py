@@ -1,21 +1,48 @@
-"""What a job's files would download, by reading them: file, line, and which part of `stage:` is the mend."""
+"""What a job on offline nodes would download, by reading its files: file, line, and which part of `stage:` is the
+mend."""
 
 from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from worldsize.wings.staging.download_scan import Download, downloads_of
+from worldsize.wings.checks.script.findings import downloads, script_findings
+from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
+
+HINTS = {
+    "huggingface": "stage: {huggingface: [%s]}",
+    "torch_hub": "stage: {torch_hub: [%s]}",
+    "pip": "stage: {pip: requirements.txt}, or build it into the environment",
+    "data": "name the data as an input, or under stage: {data: …}",
+    "service": "build it into the environment",
+    "wandb": "set WANDB_MODE=offline, and `wandb sync` afterwards",
+}
+OFFLINE = "would fail: the nodes reach no network"
 
 
-def found_in(tmp_path: Path, script: str, command: str = "python train.py", **files: str) -> list[Download]:
+def still() -> float:
+    return 0.0
+
+
+def offline(tmp_path: Path, *texts: str, **said: Any) -> ScriptRequest:
+    return ScriptRequest(str(tmp_path), (), texts=texts, offline=True, **said)
+
+
+def found_in(tmp_path: Path, script: str, command: str = "python train.py", **files: str) -> list[ScriptFinding]:
     for name, text in {"train.py": script, **files}.items():
         path = tmp_path / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
-    return downloads_of(str(tmp_path), command)
+    found = downloads(offline(tmp_path, command), still)
+    assert all(each.id == "script.downloads" and each.what.endswith(" " + OFFLINE) for each in found)
+    return found
+
+
+def hint_of(kind: str, name: str) -> str:
+    return HINTS[kind] % (name or "…") if "%s" in HINTS[kind] else HINTS[kind]
 
 
 @pytest.mark.parametrize(
@@ -45,14 +72,14 @@ def found_in(tmp_path: Path, script: str, command: str = "python train.py", **fi
         ("import tensorflow as tf\ntf.keras.datasets.mnist.load_data()", "mnist.load_data", "data", ""),
         ("from sklearn.datasets import fetch_openml\nfetch_openml('mnist')", "fetch_openml", "data", ""),
         ("import nltk\nnltk.download('punkt')", "nltk.download", "data", ""),
-        ("import wandb\nwandb.init(project='x')", "wandb.init", "service", "wandb"),
+        ("import wandb\nwandb.init(project='x')", "wandb.init", "wandb", ""),
         ("import os\nos.system('pip install numpy')", "pip install", "pip", ""),
         ("import subprocess\nsubprocess.run(['git', 'clone', url])", "git clone", "data", ""),
     ],
 )
 def test_what_downloads(tmp_path: Path, script: str, what: str, kind: str, name: str) -> None:
     (found,) = found_in(tmp_path, script)
-    assert (found.file, found.line, found.kind, found.name) == ("train.py", 2, kind, name) and what in found.what
+    assert (found.file, found.line, found.hint) == ("train.py", 2, hint_of(kind, name)) and what in found.what
 
 
 @pytest.mark.parametrize(
@@ -107,7 +134,8 @@ def test_files_that_are_imported_are_read_too_and_others_are_not(tmp_path: Path)
 )
 def test_the_command_is_read_too(tmp_path: Path, command: str, what: str, kind: str) -> None:
     (found,) = found_in(tmp_path, "", command)
-    assert (found.file, found.kind) == ("", kind) and what in found.what
+    assert (found.file, found.line, found.verdict) == ("", 0, "bad") and what in found.what
+    assert found.hint == hint_of(kind, "gpt2")
     assert found_in(tmp_path, "", "pip install --no-index x; python train.py") == []
 
 
@@ -115,5 +143,5 @@ def test_a_program_that_cannot_be_parsed(tmp_path: Path) -> None:
     """Found by review: the parser's MemoryError was a traceback."""
     (tmp_path / "t.py").write_text("-" * 200_000 + "1")
     (tmp_path / "u.py").write_text("import t\nimport wandb\nwandb.init()\n")
-    assert downloads_of(str(tmp_path), "python t.py") == []
-    assert [each.name for each in downloads_of(str(tmp_path), "python u.py")] == ["wandb"]
+    assert downloads(offline(tmp_path, "python t.py"), still) == []
+    assert [each.what for each in downloads(offline(tmp_path, "python u.py"), still)] == ["wandb.init(…) " + OFFLINE]
