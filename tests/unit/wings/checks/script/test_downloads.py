@@ -145,3 +145,206 @@ def test_a_program_that_cannot_be_parsed(tmp_path: Path) -> None:
     (tmp_path / "u.py").write_text("import t\nimport wandb\nwandb.init()\n")
     assert downloads(offline(tmp_path, "python t.py"), still) == []
     assert [each.what for each in downloads(offline(tmp_path, "python u.py"), still)] == ["wandb.init(…) " + OFFLINE]
+
+
+HF = "from transformers import AutoModel\n"
+WEB = "import os, sys, requests, argparse\n"
+ARGS = WEB + "p = argparse.ArgumentParser()\np.add_argument('--fetch', action='store_true')\na = p.parse_args()\n"
+GET = "requests.get('https://data.example.org/x')"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        # is it there already?
+        WEB + f"if not os.path.exists('x'):\n    {GET}",
+        WEB + f"if os.path.isfile('x'):\n    sys.exit()\n{GET}",
+        WEB + f"os.path.exists('x') or {GET}",
+        WEB + f"rank = int(os.environ['RANK'])\nif rank == 0 and not os.path.exists('x'):\n    {GET}",
+        # nobody asks for it
+        WEB + f"def fetch():\n    {GET}",
+        ARGS + f"if a.fetch:\n    {GET}",
+        ARGS + f"if not a.fetch:\n    print()\nelse:\n    {GET}",
+        ARGS + f"if not a.fetch:\n    sys.exit()\n{GET}",
+        ARGS + f"if a.unknown == 'x':\n    {GET}",
+        # its failure is expected
+        WEB + f"try:\n    {GET}\nexcept Exception:\n    pass",
+        WEB + f"try:\n    open('x')\nexcept OSError:\n    {GET}",
+        "import contextlib\n" + WEB + f"with contextlib.suppress(OSError):\n    {GET}",
+        # it is near, or is no address
+        WEB + "requests.get('http://localhost:8000/health')",
+        WEB + "requests.get('http://10.1.2.3/x')\nrequests.get('http://head:8000/x')",
+        "from urllib.request import urlopen\nurlopen('file:///data/x')",
+        "from torch.hub import load_state_dict_from_url as f\nf('file:///data/x.pth')",
+        "requests = Requests()\nrequests.get('https://data.example.org/x')",
+        # a path, not a name
+        HF + "AutoModel.from_pretrained(model_path)\nAutoModel.from_pretrained(args.output_dir)",
+        HF + "import os\nAutoModel.from_pretrained(os.environ['MODEL'])\nAutoModel.from_pretrained(f'out/{x}')",
+        HF + "m.save_pretrained('out/best')\nAutoModel.from_pretrained('out/best')",
+        HF + "T(TrainingArguments(output_dir='out'))\nAutoModel.from_pretrained('out/checkpoint-500')",
+        HF + "NAME = './local'\nAutoModel.from_pretrained(NAME)",
+        HF + "import os\nos.environ['HF_HUB_OFFLINE'] = '1'\nAutoModel.from_pretrained('gpt2')",
+        HF + "import os\nos.environ['HF_HOME'] = '/data/hub'\nAutoModel.from_pretrained('gpt2')",
+        "class Net:\n    def from_pretrained(name): ...\nNet.from_pretrained('gpt2')",
+        "from transformers import pipeline\npipeline('ner', model=model, tokenizer=t)",
+        "from datasets import load_dataset\nload_dataset(args.data_path)",
+        # told not to
+        "import tensorflow_datasets as tfds\ntfds.load('mnist', download=False)",
+        "from sklearn.datasets import fetch_openml\nfetch_openml('mnist', download_if_missing=False)",
+        "import wandb\nMODE = 'disabled'\nwandb.init(mode=MODE)",
+        "import timm\ntimm.create_model('vit', pretrained=True, pretrained_cfg_overlay=dict(file='x'))",
+        "from torchvision.datasets import MNIST\nMNIST('d', True, None, None, False)",
+        # commands that only look like it
+        "import os\nos.system('echo pip install numpy')\nos.system('test -d x || git clone https://x/y')",
+        "import subprocess\nsubprocess.run(['git', 'clone', '/share/code'])",
+    ],
+)
+def test_what_may_be_none_is_not_told(tmp_path: Path, script: str) -> None:
+    assert found_in(tmp_path, script) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "verdict"),
+    [
+        (WEB + f"if int(os.environ['RANK']) == 0:\n    {GET}", 3, "bad"),
+        (WEB + f"if dist.get_rank() != 0:\n    sys.exit()\n{GET}", 4, "bad"),
+        (WEB + f"def main():\n    {GET}\nif __name__ == '__main__':\n    main()", 3, "bad"),
+        (WEB + f"class Data(Base):\n    def prepare_data(self):\n        {GET}\nData()", 4, "bad"),
+        (WEB + f"try:\n    {GET}\nexcept ImportError:\n    pass\nfinally:\n    pass", 3, "bad"),
+        (WEB + f"try:\n    {GET}\nexcept Exception:\n    raise SystemExit(1)", 3, "bad"),
+        (ARGS + f"if not a.fetch:\n    {GET}", 6, "bad"),
+        (WEB + "requests.get(f'https://data.example.org/{name}')", 2, "bad"),
+        (WEB + "requests.get(URL)", 2, "warning"),
+        (HF + "NAME = 'gpt2'\nAutoModel.from_pretrained(NAME)", 3, "bad"),
+        (HF + "def load(name):\n    AutoModel.from_pretrained(name)\nload('gpt2')", 3, "bad"),
+        (HF + "class Net(Base): ...\nNet.from_pretrained('gpt2')", 3, "bad"),
+        (HF + "AutoModel.from_pretrained(name)", 2, "warning"),
+        ("from torchvision.datasets import MNIST\nMNIST('d', True, None, None, True)", 2, "bad"),
+        ("import os\nos.system(f'wget https://data.example.org/{name}')", 2, "bad"),
+        ("import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'])", 2, "bad"),
+    ],
+)
+def test_what_some_rank_does_is_told(tmp_path: Path, script: str, line: int, verdict: str) -> None:
+    assert [(each.line, each.verdict) for each in found_in(tmp_path, script)] == [(line, verdict)]
+
+
+def test_an_option_of_the_command_decides(tmp_path: Path) -> None:
+    script = ARGS + f"if a.fetch:\n    {GET}\n"
+    assert [each.line for each in found_in(tmp_path, script, "srun python train.py --fetch")] == [6]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# pip install numpy",
+        "python train.py  # don't pip install numpy",
+        "echo 'pip install numpy' && pip list && pip install --help",
+        "cat > notes <<EOF\npip install numpy\nEOF",
+        "[ -d data ] || wget https://x/y",
+        "test -d data && git pull",
+        "if [ ! -f x.tar ]; then\n  wget https://x/y\nfi",
+        "pip install --no-deps ./wheels/x.whl",
+        "PIP_NO_INDEX=1 pip install numpy",
+        "export PIP_NO_INDEX=1\npip install numpy",
+        "pip install --no-index \\\n  numpy",
+        "conda create --offline -n x",
+        "git clone /share/code\ngit status\ngit -C code log",
+        "curl http://localhost:8080/health\ncurl --version",
+        "bash -c '[ -f x ] || wget https://x/y'",
+        "python -c 'print(\"wget https://x/y\")'",
+        "cp fetch.py work/ && cat fetch.py",
+    ],
+)
+def test_commands_that_download_nothing(tmp_path: Path, text: str) -> None:
+    assert found_in(tmp_path, "", text, **{"fetch.py": WEB + GET}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("#!/bin/bash\n#SBATCH -N 2\n\nsrun -N 2 pip install x", "pip install"),
+        ("python3 -m pip install x", "pip install"),
+        ("if [ $SLURM_LOCALID = 0 ]; then pip install x; fi", "pip install"),
+        ("for n in a b; do\n  wget https://x/$n\ndone", "wget"),
+        ("sudo apt-get -y install git", "apt-get install"),
+        ("bash -lc 'module load x && pip install x'", "pip install"),
+        ("echo it's on\npip install x", "pip install"),
+        ("cd src && conda env update -f env.yml", "conda env update"),
+        ("pip install x || true", "pip install"),
+        ("apptainer exec --nv a.sif pip install x", "pip install"),
+    ],
+)
+def test_commands_that_do(tmp_path: Path, text: str, what: str) -> None:
+    assert [each.what for each in found_in(tmp_path, "", text)] == [f"{what} {OFFLINE}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cd src && python fetch.py",
+        "srun -n1 python src/fetch.py\nsrun python train.py",
+        "torchrun --nproc_per_node 2 src/fetch.py --x",
+        "cp x.py y.py; bash -c 'cd src; exec python -u fetch.py'",
+        "python -m src.fetch",
+    ],
+)
+def test_scripts_that_a_text_starts(tmp_path: Path, text: str) -> None:
+    found = found_in(tmp_path, "", text, **{"src__fetch.py": WEB + GET})
+    assert [(each.file, each.line) for each in found] == [("src/fetch.py", 2)]
+
+
+def test_a_script_outside_the_code(tmp_path: Path) -> None:
+    script = tmp_path / "far" / "fetch.py"
+    script.parent.mkdir()
+    script.write_text(WEB + GET)
+    for code in (tmp_path / "code", ""):
+        request = offline(tmp_path, f"python {script}")._replace(code_dir=str(code))
+        assert [(each.file, each.line) for each in downloads(request, still)] == [(str(script), 2)]
+    assert [each.file for each in downloads(offline(tmp_path, f"python {script}"), still)] == ["far/fetch.py"]
+
+
+STAGE = {
+    "pip": ["numpy"], "data": {"x": "https://x"}, "torch_hub": ["o/n:v1", "https://x/w.pth"],
+    "huggingface": ["gpt2@main *.json", "datasets/squad"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "staged"),
+    [
+        (HF + "AutoModel.from_pretrained('gpt2')", True),
+        (HF + "AutoModel.from_pretrained('bert')", False),
+        (HF + "AutoModel.from_pretrained(name)", True),
+        ("from datasets import load_dataset\nload_dataset('squad')", True),
+        ("from datasets import load_dataset\nload_dataset('gpt2')", False),
+        ("import torch\ntorch.hub.load('o/n', 'm')\ntorch.hub.load_state_dict_from_url('https://x/w.pth')", True),
+        ("import torch\ntorch.hub.load('o/other', 'm')", False),
+        (WEB + GET, True),
+        ("import os\nos.system('pip install x')", True),
+        ("import wandb\nwandb.init()", False),
+    ],
+)
+def test_what_is_staged_is_not_told(tmp_path: Path, script: str, staged: bool) -> None:
+    (tmp_path / "train.py").write_text(script)
+    found = downloads(offline(tmp_path, "python train.py", stage=STAGE), still)
+    assert (found == []) == staged
+
+
+def test_secrets_in_addresses_are_not_told(tmp_path: Path) -> None:
+    url = "https://ada:hunter2hunter2@x.example.org/w.pth?sig=hunter3hunter3"
+    (found,) = found_in(tmp_path, f"import torch\ntorch.hub.load_state_dict_from_url({url!r})")
+    assert found.hint == "stage: {torch_hub: [https://x.example.org/w.pth?…]}" and "hunter" not in str(found)
+
+
+def test_the_first_eight_are_told_and_how_many_more(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WEB + (GET + "\n") * 11)
+    found = downloads(offline(tmp_path, "python train.py"), still)
+    assert [each.line for each in found] == list(range(2, 11))
+    assert found[-1].what == "3 more downloads would fail on the nodes"
+
+
+def test_they_are_among_the_rows_of_the_script_where_the_nodes_are_offline(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WEB + GET)
+    request = offline(tmp_path, "python train.py")._replace(argv=("python", "train.py"))
+    assert [each.id for each in script_findings(request, still)] == ["script.downloads"]
+    assert script_findings(request._replace(offline=False), still) == []

@@ -12,7 +12,10 @@ from worldsize.wings.checks.script.reading.index import Binding, Function, Index
 _DEEPEST = 6
 _MOST_STEPS = 500
 MOST_CALLS = 100
-_IMPLICIT = ("forward", "training_step", "main", "setup", "train_dataloader", "configure_optimizers")
+_IMPLICIT = (
+    "forward", "training_step", "main", "setup", "prepare_data", "train_dataloader", "val_dataloader",
+    "test_dataloader", "configure_optimizers",
+)  # fmt: skip
 
 
 def reached_scopes(index: Index) -> set[Scope]:
