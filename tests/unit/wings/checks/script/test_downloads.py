@@ -209,6 +209,7 @@ def test_what_may_be_none_is_not_told(tmp_path: Path, script: str) -> None:
         (WEB + f"if int(os.environ['RANK']) == 0:\n    {GET}", 3, "bad"),
         (WEB + f"if dist.get_rank() != 0:\n    sys.exit()\n{GET}", 4, "bad"),
         (WEB + f"def main():\n    {GET}\nif __name__ == '__main__':\n    main()", 3, "bad"),
+        ("import requests, typer\napp = typer.Typer()\n@app.command()\ndef fetch():\n    " + GET + "\napp()", 5, "bad"),
         (WEB + f"class Data(Base):\n    def prepare_data(self):\n        {GET}\nData()", 4, "bad"),
         (WEB + f"try:\n    {GET}\nexcept ImportError:\n    pass\nfinally:\n    pass", 3, "bad"),
         (WEB + f"try:\n    {GET}\nexcept Exception:\n    raise SystemExit(1)", 3, "bad"),
@@ -231,6 +232,16 @@ def test_what_some_rank_does_is_told(tmp_path: Path, script: str, line: int, ver
 def test_an_option_of_the_command_decides(tmp_path: Path) -> None:
     script = ARGS + f"if a.fetch:\n    {GET}\n"
     assert [each.line for each in found_in(tmp_path, script, "srun python train.py --fetch")] == [6]
+
+
+@pytest.mark.parametrize(("word", "found"), [("fetch", [3]), ("train", [])])
+def test_a_function_that_the_command_names(tmp_path: Path, word: str, found: list[int]) -> None:
+    script = WEB + f"def fetch():\n    {GET}\ndef train(): ...\nglobals()[sys.argv[1]]()\n"
+        WEB + f"def fetch():\n    {GET}\ndef train(): ...\nif __name__ == '__main__':\n    globals()[sys.argv[1]]()\n"
+    )
+    assert [each.line for each in found_in(tmp_path, script, f"python train.py {word}")] == found
+    script = f"import fire, requests\ndef fetch():\n    {GET}\ndef train(): ...\nfire.Fire()\n"
+    assert [each.line for each in found_in(tmp_path, script, f"python train.py {word}")] == found
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from worldsize.wings.checks.script.reading.calls import is_main_guard
 from worldsize.wings.checks.script.reading.conditions import exits_before
-from worldsize.wings.checks.script.reading.index import Scope
+from worldsize.wings.checks.script.reading.flow import reached_scopes
+from worldsize.wings.checks.script.reading.index import Function, Scope
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.reading.words import RANK, plain_words
 
@@ -21,6 +22,7 @@ _NOT_OF_NETWORKS = frozenset((
     "ImportError", "ModuleNotFoundError", "AttributeError", "KeyError", "TypeError", "IndexError", "NameError",
     "FileNotFoundError", "FileExistsError", "PermissionError", "KeyboardInterrupt", "NotImplementedError",
 ))  # fmt: skip
+_LOOKS_UP = ("globals", "locals", "vars", "getattr", "Fire", "eval", "modules", "instantiate")
 _EXITS = frozenset(("exit", "_exit", "quit", "abort", "fail"))
 _DEEPEST = 8
 Test = tuple[ast.AST, bool | None]
@@ -31,13 +33,14 @@ class Decisions:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.reached = reached_scopes(program.index, _found_by_name(program))
         self._known: dict[Scope, bool] = {}
 
     def is_executed(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether some rank executes a node, without a test that might keep all of them from it; what calls it is
         followed as far as that is known."""
         program = self.program
-        if not program.flow.is_reached(node) or depth > _DEEPEST:
+        if program.index.scope_of(node) not in self.reached or depth > _DEEPEST:
             return False
         if not all(self._passes(*test) for test in _tests(program, node)):
             return False
@@ -92,6 +95,18 @@ class Decisions:
             return None
         inside = value in [part.value for part in parts if isinstance(part, ast.Constant)]
         return inside == isinstance(test.ops[0], ast.In)
+
+
+def _found_by_name(program: Program) -> list[Function]:
+    """The functions that something else than their names in the script may call: what decorates them, or what looks
+    for a name of the command or of a text."""
+    index = program.index
+    every = [function for functions in index.functions.values() for function in functions]
+    found = [function for function in every if function.decorator_list and function not in index.classes_of]
+    if any(name in index.references for name in _LOOKS_UP):
+        names = {word.replace("-", "_") for word in program.command.words} | {str(each.value) for each in index.strings}
+        found += [function for function in every if function.name in names]
+    return found
 
 
 def constants(program: Program, node: ast.expr) -> list[object] | None:

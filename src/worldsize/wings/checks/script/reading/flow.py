@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from worldsize.wings.checks.script.reading.arguments import Arguments
 from worldsize.wings.checks.script.reading.calls import argument, has_stars
@@ -18,10 +19,10 @@ _IMPLICIT = (
 )  # fmt: skip
 
 
-def reached_scopes(index: Index) -> set[Scope]:
-    """Modules, and the functions whose names something that is reached uses. Some that are never called are among
-    them; none that is called is missing."""
-    reached: set[Scope] = {module.tree for module in index.modules}
+def reached_scopes(index: Index, more: Iterable[Function] = ()) -> set[Scope]:
+    """Modules, `more`, and the functions whose names something that is reached uses. Some that are never called are
+    among them; none that is called by its name is missing."""
+    reached: set[Scope] = {*(module.tree for module in index.modules), *more}
     waiting: list[Scope] = list(reached)
     seen: set[str] = set()
     while waiting:
