@@ -237,8 +237,6 @@ def test_an_option_of_the_command_decides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("word", "found"), [("fetch", [3]), ("train", [])])
 def test_a_function_that_the_command_names(tmp_path: Path, word: str, found: list[int]) -> None:
     script = WEB + f"def fetch():\n    {GET}\ndef train(): ...\nglobals()[sys.argv[1]]()\n"
-        WEB + f"def fetch():\n    {GET}\ndef train(): ...\nif __name__ == '__main__':\n    globals()[sys.argv[1]]()\n"
-    )
     assert [each.line for each in found_in(tmp_path, script, f"python train.py {word}")] == found
     script = f"import fire, requests\ndef fetch():\n    {GET}\ndef train(): ...\nfire.Fire()\n"
     assert [each.line for each in found_in(tmp_path, script, f"python train.py {word}")] == found

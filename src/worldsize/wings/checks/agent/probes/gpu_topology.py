@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import TypeAlias
-from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
+from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, gpus_text
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.program import execute, find_nvidia_smi
 from worldsize.wings.checks.agent.gpu.reader import Execute, is_looked_at, read_gpus
@@ -106,4 +106,4 @@ def _short(words: Sequence[str]) -> str:
 
 def _text(pairs: Pairs, count: int) -> str:
     kinds = sorted(set(pairs.values()))
-    return f"{count} GPUs, {', '.join(kinds)} between them" if kinds else f"{count} GPUs"
+    return f"{gpus_text(count)}, {', '.join(kinds)} between them" if kinds else gpus_text(count)
