@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from worldsize.wings.checks.script.downloads.commands import command_download
+from worldsize.wings.checks.script.downloads.reading import scripts_in_text
 from worldsize.wings.checks.script.findings import downloads, script_findings
+from worldsize.wings.checks.script.reading.shell_text import shell_commands
 from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
 
 HINTS = {
@@ -21,6 +26,13 @@ HINTS = {
     "wandb": "set WANDB_MODE=offline, and `wandb sync` afterwards",
 }
 OFFLINE = "would fail: the nodes reach no network"
+
+
+PIECES = [
+    *"'\"\\\n;&|()<>#$ {}!-", "if ", "then ", "elif ", "else ", "fi", "case x in ", "esac", "for x in y; do ", "while ",
+    "done", "cd ", "pip install x", "wget ", "git -C ", "git clone", "bash -c ", "python -m ", "<<EOF\n", "EOF\n",
+    "x.py ", "A=1 ", "uv pip ", "conda ", "hf download", "…", "srun ", "curl http://localhost", "\0",
+]  # fmt: skip
 
 
 def still() -> float:
@@ -285,6 +297,16 @@ def test_commands_that_download_nothing(tmp_path: Path, text: str) -> None:
 )
 def test_commands_that_do(tmp_path: Path, text: str, what: str) -> None:
     assert [each.what for each in found_in(tmp_path, "", text)] == [f"{what} {OFFLINE}"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(PIECES)))
+def test_pieces_of_shell_are_survived(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    for command in shell_commands(text):
+        assert command.words
+        command_download(command)
+    scripts_in_text(text)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cached_property
 from typing import NamedTuple
 
 from worldsize.wings.checks.script.reading.calls import argument, has_stars, text
@@ -16,6 +17,10 @@ _PATH_WORDS = re.compile(
     r"path|dir|folder|file|ckpt|checkpoint|output|save|local|cache|input|environ|getenv|join|resume|root|home|work|scratch",
     re.IGNORECASE,
 )
+
+
+_WRITERS = ("save_pretrained", "save_model", "save_to_disk", "makedirs", "mkdir", "Path", "TrainingArguments", "save")
+_TARGETS = ("output_dir", "local_dir", "save_directory", "dirpath", "save_dir", "dst")
 
 
 class Download(NamedTuple):
@@ -35,17 +40,31 @@ class Download(NamedTuple):
     sure: bool = True
 
 
+class CallsOf:
+    """What is found out once about all calls of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.own_modules = {module.name.partition(".")[0] for module in program.index.modules}
+
+    @cached_property
+    def written(self) -> set[str]:
+        """The paths that the script writes to, as far as they are written out."""
+        program = self.program
+        nodes = [part for each in program.flow.calls(*_WRITERS) for part in each.args[:2]]
+        nodes += [each.value for made in program.index.calls for each in made.keywords if each.arg in _TARGETS]
+        values = [constants(program, node) for node in nodes[:200]]
+        return {each for found in values for each in found or () if isinstance(each, str) and each}
+
+
 class DownloadCall:
     """A call of a script. `name`: the full name of what is called, however it was imported; "?.x" of a method of
     something that is no module."""
 
-    def __init__(self, program: Program, node: ast.Call) -> None:
-        self.program, self.node = program, node
-        self.name = _imported_name(program, node.func)
-
-    @property
-    def last(self) -> str:
-        return self.program.index.last_name(self.node.func)
+    def __init__(self, calls: CallsOf, node: ast.Call) -> None:
+        self.calls, self.program, self.node = calls, calls.program, node
+        self.name = _imported_name(calls, node.func)
+        self.last = self.program.index.last_name(node.func)
 
     def is_in_package(self, *packages: str) -> bool:
         """Whether what is called was imported from one of these."""
@@ -105,34 +124,18 @@ class DownloadCall:
         places = (request.code_dir, root, os.path.dirname(file), os.path.dirname(os.path.join(root, command.script)))
         if any(os.path.exists(os.path.join(place, name)) for place in places):
             return True
-        return any(name == made or name.startswith(made.rstrip("/") + "/") for made in _made_here(self))
+        return any(name == made or name.startswith(made.rstrip("/") + "/") for made in self.calls.written)
 
 
-_WRITERS = ("save_pretrained", "save_model", "save_to_disk", "makedirs", "mkdir", "Path", "TrainingArguments", "save")
-_TARGETS = ("output_dir", "local_dir", "save_directory", "dirpath", "save_dir", "dst")
-
-
-def _made_here(call: DownloadCall) -> set[str]:
-    """The paths that the script writes to, as far as they are written out."""
-    program = call.program
-    nodes = [part for each in program.flow.calls(*_WRITERS) for part in each.args[:2]]
-    nodes += [each.value for made in program.index.calls for each in made.keywords if each.arg in _TARGETS]
-    return {found for found in (call.text_of(node) for node in nodes[:200]) if found}
-
-
-def _imported_name(program: Program, function: ast.expr) -> str:
+def _imported_name(calls: CallsOf, function: ast.expr) -> str:
+    index = calls.program.index
     parts: list[str] = []
     while isinstance(function, ast.Attribute):
         parts.append(function.attr)
         function = function.value
     head = None
     if isinstance(function, ast.Name):
-        head = program.index.alias(function.id, program.index.scope_of(function))
-    if head is None or head.startswith(".") or _is_own_module(program, head):
+        head = index.alias(function.id, index.scope_of(function))
+    if head is None or head.startswith(".") or head.partition(".")[0] in calls.own_modules:
         return ".".join(["?", *reversed(parts)])
     return ".".join([head, *reversed(parts)])
-
-
-def _is_own_module(program: Program, dotted: str) -> bool:
-    top = dotted.partition(".")[0]
-    return any(module.name.partition(".")[0] == top for module in program.index.modules)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from worldsize.wings.checks.script.downloads.commands import command_download
-from worldsize.wings.checks.script.downloads.download import Download, DownloadCall
+from worldsize.wings.checks.script.downloads.download import CallsOf, Download, DownloadCall
 from worldsize.wings.checks.script.downloads.hubs import hub_download, torch_hub_download
 from worldsize.wings.checks.script.downloads.web import data_set_download, shell_download, web_download
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand
@@ -29,9 +29,9 @@ _MOST_SCRIPTS = 20
 
 def downloads_of(program: Program) -> Iterator[tuple[ast.Call, Download]]:
     """The calls that download, in their order, of those that some rank executes."""
-    decisions = Decisions(program)
+    decisions, calls = Decisions(program), CallsOf(program)
     for node in program.index.calls:
-        found = _download(DownloadCall(program, node))
+        found = _download(DownloadCall(calls, node))
         if found is not None and decisions.is_executed(node):
             yield node, found
 

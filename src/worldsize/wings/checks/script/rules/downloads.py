@@ -56,8 +56,11 @@ def download_findings(request: ScriptRequest, clock: Callable[[], float]) -> lis
 def _downloads(request: ScriptRequest, clock: Callable[[], float], known: set[str]) -> Iterator[tuple[Place, Download]]:
     for text in request.texts:
         yield from ((("", 0), found) for found in downloads_in_text(text) if not is_kept_offline(found, known))
+    end = clock() + 2 * _BOUNDS.seconds
     scripts = [script for text in request.texts for script in scripts_in_text(text)]
     for script in {(each.directory, each.script, each.module): each for each in scripts}.values():
+        if clock() > end:
+            return
         yield from _in_script(request, script, known, clock)
 
 
