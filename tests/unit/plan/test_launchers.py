@@ -26,6 +26,14 @@ WORDS_OF_COMMANDS = {
         "first.by == 'srun'", "launch.by == 'mpirun'"},
     "worldsize/wings/batch_scripts/script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
+    "worldsize/wings/checks/agent/judgement/names.py": {"asked.get('framework') in (None, 'pytorch', 'deepspeed')"},
+    "worldsize/wings/checks/agent/stages/bandwidth.py": {"'mpirun' in wanted"},
+    "worldsize/wings/checks/script/reading/command_line.py": {"program == 'deepspeed'", "program == 'torchrun'"},
+    "worldsize/wings/checks/script/reading/program.py": {"command.starter != 'torchrun'"},
+    "worldsize/wings/checks/script/rules/alone.py": {"program.command.starter in ('accelerate', 'deepspeed')",
+        "program.command.starter not in ('python', 'torchrun')"},
+    "worldsize/wings/checks/script/rules/frameworks.py": {"command.starter != 'torchrun'",
+        "program.request.distribution not in ('pytorch', 'tensorflow', 'jax', 'deepspeed')"},
     "worldsize/jobspec/job.py": {"job.autotune.get('by') != 'deepspeed'"},
 }  # fmt: skip
 """Comparisons with what a command, a script or a key says: a program of a launcher's name, and no plan's launcher."""

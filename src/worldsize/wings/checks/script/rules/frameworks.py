@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from worldsize.plan.launchers import launcher_facts
 from worldsize.wings.checks.agent.rows import BAD
 from worldsize.wings.checks.script.reading.calls import argument, has_stars, integer, text
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.not_distributed"
-_WITHOUT_MPI = ("", "direct", "torchrun")
 _SEVERAL_WORKERS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy", "CollectiveAllReduceStrategy")
 _ENVIRONMENT_HINT = "give Trainer num_nodes={nodes} and devices={ranks}, as the job has them"
 
@@ -33,7 +33,8 @@ def _trainings(program: Program) -> str:
 
 def _started_by_mpi(program: Program) -> bool:
     request = program.request
-    return request.distribution in ("mpi", "horovod", "ray") or request.launcher not in _WITHOUT_MPI
+    by_mpi = bool(request.launcher) and "PMIX_" in launcher_facts(request.launcher).own_variables
+    return by_mpi or request.distribution in ("mpi", "horovod", "ray")
 
 
 def _horovod(program: Program) -> Iterator[ScriptFinding]:
