@@ -13,13 +13,12 @@ Besides these the core calls
                     with_packed_environment(plan, job, environment, packed, settings, facts)
     images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)
     inputs          check_remote(name, value, path, origins)
-    staging         check_downloads(job, origins)
     searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
                     find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
     search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
     node_disk       try_read_only(paths); the agents load the rest on the nodes
     checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
-                    is_undistributed(script, nodes, ranks_per_node)
+                    offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

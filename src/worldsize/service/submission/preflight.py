@@ -57,8 +57,8 @@ def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     """What would fail because the nodes reach no network."""
     from worldsize.service.providers import find_provider
 
-    staging = find_provider("staging")
-    return staging.check_downloads(job, origins) if staging else []
+    checks = find_provider("checks")
+    return list(checks.offline_notices(job, origins)) if checks else []
 
 
 def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckResult:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from worldsize.common.path_mapping import Mapped, to_client_path, to_node_path
 from worldsize.compute.base import ComputeFacts
+from worldsize.environment.resolve import resolve_environment
+from worldsize.errors import WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
@@ -43,7 +45,7 @@ def asked_of(
         "gpus": plan.gpus,
         "ranks": ranks,
         "workers": script.get("workers"),
-        "python": program_of(job.command),
+        **_python(job, request, settings),
         "framework": plan.framework if plan.framework != "none" else script.get("framework", "none"),
         "backend": script.get("backend"),
         "launcher": plan.launcher,
@@ -59,6 +61,31 @@ def asked_of(
         "virtual": facts.shared_host,
     }
     return {key: value for key, value in said.items() if value is not None and value != ""}
+
+
+def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> dict[str, Any]:
+    """`python`: the program that the command names; without one the ranks' own, of which it is not known whether they
+    execute it: `python_guessed`. Nothing of what is in an image."""
+    named = program_of(job.command)
+    if named is not None:
+        return {"python": named}
+    if _is_image(job, request):
+        return {}
+    own = settings.python if job.environment is None and os.path.isabs(settings.python or "") else None
+    if own is not None and os.path.isdir(own):
+        own = os.path.join(own, "python3")
+    return {"python": own or "python3", "python_guessed": True}
+
+
+def _is_image(job: Job, request: SubmissionRequest) -> bool:
+    """Whether ranks run in a container image, or in what is not known."""
+    if job.environment is None:
+        return False
+    try:
+        spec = resolve_environment(job.environment, request.config).spec
+    except (WorldsizeError, OSError):  # which the submission itself says
+        return True
+    return spec is not None and bool(spec.image) and not (spec.needs_build or spec.existing_python)
 
 
 def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:

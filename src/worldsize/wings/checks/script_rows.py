@@ -12,14 +12,14 @@ from worldsize.plan.plan import Plan
 from worldsize.state.check_rows import BAD, WARNING, CheckRow
 from worldsize.wings.checks.asked import cpus_per_rank
 from worldsize.wings.checks.script.facts import script_facts
-from worldsize.wings.checks.script.findings import script_findings
+from worldsize.wings.checks.script.findings import downloads, script_findings
 from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NOT_DISTRIBUTED = "script.not_distributed"
+_NOT_DISTRIBUTED, _DOWNLOADS = "script.not_distributed", "script.downloads"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
@@ -31,18 +31,28 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 
 
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
-    """What a person should know before ranks start."""
+    """What a person should know before ranks start; of downloads `download_notices` tells."""
     return [
         CheckResult("notice", found.what, _place(found), found.hint or None)
         for found in _findings(plan, job, facts, settings)
-        if found.verdict in (BAD, WARNING)
+        if found.verdict in (BAD, WARNING) and found.id != _DOWNLOADS
+    ]
+
+
+def download_notices(job: Job) -> list[CheckResult]:
+    """What a job on offline nodes would download, as far as its command and its code tell; `where`: file and line, or
+    "command"."""
+    request = _of_job(job, True)
+    return [
+        CheckResult("notice", found.what, f"{found.file}:{found.line}" if found.file else "command", found.hint)
+        for found in downloads(request)
     ]
 
 
 def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
     """The facts of the script, as `script/facts.py` has them; {} where its code is not here."""
     request = _request(plan, job, facts, settings)
-    return script_facts(request) if request is not None else {}
+    return script_facts(request) if request.code_dir else {}
 
 
 def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
@@ -60,17 +70,25 @@ def _place(found: ScriptFinding) -> str:
 
 
 def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[ScriptFinding]:
-    request = _request(plan, job, facts, settings)
-    return script_findings(request) if request is not None else []
+    return script_findings(_request(plan, job, facts, settings))
 
 
-def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest | None:
-    """What is asked about the script; None where its code is not here."""
-    if job.code is None or not os.path.isdir(job.code):
-        return None
-    ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
+def _of_job(job: Job, offline: bool) -> ScriptRequest:
+    """What is asked about the script of a job, by the job alone."""
     return ScriptRequest(
-        code_dir=job.code,
+        code_dir=job.code if job.code and os.path.isdir(job.code) else "",
+        argv=(),
+        environ=tuple(sorted(job.environment_variables)),
+        texts=(*job.setup, job.command) if job.batch_script is None else (job.batch_script,),
+        stage=job.stage,
+        offline=offline,
+    )
+
+
+def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest:
+    """What is asked about the script; without a directory where its code is not here."""
+    ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
+    return _of_job(job, job.offline or settings.offline)._replace(
         argv=plan.argv,
         nodes=len(plan.nodes),
         ranks_per_node=ranks,
@@ -81,6 +99,5 @@ def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetting
         launcher=plan.launcher,
         distribution=job.distribution.type if job.distribution is not None else "none",
         data_parallel=plan.data_parallel is not None,
-        environ=tuple(sorted(job.environment_variables)),
         virtual=facts.shared_host,
     )

@@ -10,7 +10,7 @@ from worldsize.wings.checks.agent.selection import row_ids
 
 SCRIPT_IDS = (
     "script.not_distributed", "script.device", "script.address", "script.sampler", "script.set_epoch",
-    "script.saving", "script.processes", "script.workers",
+    "script.saving", "script.processes", "script.workers", "script.downloads",
 )  # fmt: skip
 """The rows about the script, which is read here and not on nodes."""
 

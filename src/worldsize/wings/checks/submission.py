@@ -8,7 +8,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
-from worldsize.service.request import SubmissionRequest
+from worldsize.service.request import KeyOrigins, SubmissionRequest
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
@@ -42,6 +42,17 @@ def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: Comp
     from worldsize.wings.checks.script_rows import notices_of
 
     return notices_of(plan, job, facts, request.config.computes[plan.compute])
+
+
+def offline_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """What the job would download, and is not staged: of nodes that reach no network."""
+    from worldsize.wings.checks.script_rows import download_notices
+
+    return [found._replace(where=_with_origin(found.where, origins)) for found in download_notices(job)]
+
+
+def _with_origin(where: str | None, origins: KeyOrigins) -> str | None:
+    return origins.of("command") if where == "command" else where
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:

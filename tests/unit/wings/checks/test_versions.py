@@ -34,6 +34,13 @@ def test_another_torch_is_bad_and_the_node_is_named():
     assert "one environment" in found[0].hint
 
 
+def test_of_a_python_that_ranks_may_not_execute_a_difference_is_a_warning():
+    for asked in ({"framework": "none"}, {"framework": "pytorch"}):
+        given = facts(), facts(), facts(torch="2.12.1"), facts(python="3.12.1")
+        found = brief(rows(*given, **asked, python="python3", python_guessed=True))
+        assert [(node, verdict) for node, verdict, _ in found] == [("node2", "warning"), ("node3", "warning")]
+
+
 def test_of_two_nodes_the_head_is_the_one_to_compare_with():
     assert brief(rows(facts(), facts(torch="2.12.1"))) == [("node1", "bad", "torch 2.12.1, node0 has 2.13.0")]
 

@@ -11,6 +11,7 @@ from worldsize.wings.checks.script.request import ScriptFinding as ScriptFinding
 from worldsize.wings.checks.script.request import ScriptRequest as ScriptRequest
 from worldsize.wings.checks.script.rules.address import fixed_addresses
 from worldsize.wings.checks.script.rules.alone import separate_trainings
+from worldsize.wings.checks.script.rules.downloads import download_findings
 from worldsize.wings.checks.script.rules.frameworks import wrong_distributions
 from worldsize.wings.checks.script.rules.loaders import loader_findings
 from worldsize.wings.checks.script.rules.placement import crowded_gpus, global_devices
@@ -32,7 +33,16 @@ def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.th
     read in the time that a check has for it. `clock`: this thread's own seconds, so that a busy machine finds as much
     as an idle one."""
     program = read_program(request, clock)
-    return [] if program is None else findings_of(program)
+    found = [] if program is None else findings_of(program)
+    return _ordered([*found, *downloads(request, clock)])
+
+
+def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
+    """The findings of what would be downloaded where nothing can be, alone: also without code, and of batch scripts."""
+    try:
+        return download_findings(request, clock)
+    except Exception:  # noqa: BLE001  as with the other rules
+        return []
 
 
 def findings_of(program: Program) -> list[ScriptFinding]:
@@ -43,4 +53,8 @@ def findings_of(program: Program) -> list[ScriptFinding]:
             found += rule(program)
         except Exception:  # noqa: BLE001  a rule that stumbles over a strange source has nothing to say of it
             continue
-    return sorted(set(found), key=lambda each: (each.file, each.line, each.id))
+    return _ordered(found)
+
+
+def _ordered(found: list[ScriptFinding]) -> list[ScriptFinding]:
+    return sorted(dict.fromkeys(found), key=lambda each: (each.file, each.line, each.id))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class ScriptRequest(NamedTuple):
@@ -15,6 +15,9 @@ class ScriptRequest(NamedTuple):
     distribution   the job's `distribution.type`, "none" without one
     environ        the names of the job's variables
     virtual        whether all nodes are this one machine
+    texts          of shells, that start ranks or prepare for them: the command, the setup, a batch script
+    stage          what the job brings to its nodes, as its key `stage` says
+    offline        whether the nodes reach no network
     """
 
     code_dir: str
@@ -30,6 +33,9 @@ class ScriptRequest(NamedTuple):
     data_parallel: bool = False
     environ: Collection[str] = ()
     virtual: bool = False
+    texts: Sequence[str] = ()
+    stage: Mapping[str, Any] = {}
+    offline: bool = False
 
 
 class ScriptFinding(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan
 from worldsize.plan.plan import Plan
+from worldsize.wings.checks.agent.probes.inputs import OUTPUT
 from worldsize.wings.checks.asked import asked_of, program_of
 
 TRAIN = Job(
@@ -26,8 +28,10 @@ TRAIN = Job(
 GPUS = ComputeFacts(8)
 
 
-def asked(job: Job, tmp_path: Path, plan: Plan | None = None, facts: ComputeFacts = GPUS, **script: Any) -> Any:
-    settings = cluster(tmp_path, options={"cpus_per_rank": 6})
+def asked(
+    job: Job, tmp_path: Path, plan: Plan | None = None, facts: ComputeFacts = GPUS, python: Any = None, **script: Any
+) -> Any:
+    settings = cluster(tmp_path, options={"cpus_per_rank": 6}, python=python)
     found = asked_of(plan or plan_for(job, facts), request_for(job, settings, tmp_path), job, facts, script)
     json.dumps(found)
     return found
@@ -43,8 +47,29 @@ def test_size_and_program(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_absent(tmp_path: Path) -> None:
     found = asked(Job(command="./train"), tmp_path, facts=ComputeFacts(shared_host=True))
-    assert not {"gpus", "workers", "python", "backend", "modules", "hosts", "vm_size", "node_disk"} & set(found)
+    assert not {"gpus", "workers", "backend", "modules", "hosts", "vm_size", "node_disk"} & set(found)
     assert found["virtual"] is True and found["share"] is False and found["framework"] == "none"
+
+
+@pytest.mark.parametrize("command", ["true", "./train", "bash train.sh"])
+def test_without_a_python_in_the_command_it_is_the_ranks_own(command: str, tmp_path: Path) -> None:
+    found = asked(Job(command=command), tmp_path)
+    assert (found["python"], found["python_guessed"]) == ("python3", True)
+    assert "python_guessed" not in asked(Job(command="python a.py"), tmp_path)
+
+
+def test_without_a_python_in_the_command_it_is_the_computes(tmp_path: Path) -> None:
+    own = str(tmp_path / "env" / "bin" / "python3.11")
+    assert asked(Job(command="true"), tmp_path, python=own)["python"] == own
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    found = asked(Job(command="true"), tmp_path, python=os.path.dirname(own))
+    assert found["python"] == os.path.join(os.path.dirname(own), "python3")
+    assert asked(Job(command="true", environment=str(tmp_path / "env")), tmp_path, python=own)["python"] == "python3"
+
+
+@pytest.mark.parametrize("environment", [{"image": "docker://debian"}, "/no/such/environment"])
+def test_no_python_of_an_image_is_guessed(environment: Any, tmp_path: Path) -> None:
+    assert not {"python", "python_guessed"} & set(asked(Job(command="true", environment=environment), tmp_path))
 
 
 def test_a_script_says_the_framework_that_the_job_does_not(tmp_path: Path) -> None:
@@ -68,6 +93,7 @@ def test_inputs_and_where_outputs_are_made(tmp_path: Path) -> None:
         ["inputs.data", "/data/set"], ["inputs.copied", "/data/more"], ["outputs.model", str(tmp_path)],
     ]  # fmt: skip
     assert found["node_disk"] == "/scratch"
+    assert [key for key, _ in found["paths"] if key.startswith(OUTPUT)] == ["outputs.model"]
 
 
 def test_paths_are_as_nodes_call_them(tmp_path: Path) -> None:

@@ -118,6 +118,17 @@ def test_torch_for_cpus(tmp_path: Path, asked: dict[str, Any], torch: dict[str, 
     assert verdict(tmp_path, WHOLE._replace(torch={**TORCH, **torch}), asked)[0] == expected
 
 
+@pytest.mark.parametrize(("gpus", "words"), [(1, "1 GPU per node"), (2, "2 GPUs per node")])
+def test_one_gpu_is_no_several(tmp_path: Path, gpus: int, words: str) -> None:
+    _, value = verdict(tmp_path, WHOLE._replace(torch={**TORCH, "cuda": None}), {"gpus": gpus})
+    assert value.endswith(" " + words)
+
+
+def test_a_python_that_is_guessed_is_not_started(tmp_path: Path) -> None:
+    for python in (sys.executable, "/nowhere/python3"):
+        assert probe(node(tmp_path, {"python": python, "python_guessed": True})) == ((), {})
+
+
 def test_back_end_mpi(tmp_path: Path) -> None:
     asked = {"backend": "mpi"}
     assert row(result_of(node(tmp_path, asked), WHOLE), "python.mpi_backend").verdict == BAD

@@ -87,3 +87,8 @@ def gpu_names(gpus: list[Gpu]) -> str:
     """The GPUs by their numbers: "GPU 3", "GPUs 1, 3"."""
     numbers = ", ".join(str(gpu.number) for gpu in gpus)
     return f"GPU {numbers}" if len(gpus) == 1 else f"GPUs {numbers}"
+
+
+def gpus_text(count: int) -> str:
+    """ "1 GPU", "8 GPUs"."""
+    return "1 GPU" if count == 1 else f"{count} GPUs"

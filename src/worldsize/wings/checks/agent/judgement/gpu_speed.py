@@ -13,6 +13,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import bytes_text
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster
+from worldsize.wings.checks.agent.gpu.device import gpus_text
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.judgement.pairs import against_others
 from worldsize.wings.checks.agent.judgement.rounds import ROUNDS, answer_of, gathering_rates, gpu_reports, groups_of
@@ -136,7 +137,7 @@ def _fine_rows(known: Sequence[_Gpu], rows: Sequence[CheckRow]) -> list[CheckRow
     if rows or not known:
         return []
     ordered = sorted(known, key=lambda gpu: max(each or 0.0 for each in gpu.flops))
-    value = f"{len(known)} GPUs, {_teraflops(ordered[0])} to {_teraflops(ordered[-1])} TFLOPS each"
+    value = f"{gpus_text(len(known))}, {_teraflops(ordered[0])} to {_teraflops(ordered[-1])} TFLOPS each"
     return [CheckRow("", COMPUTE_ID, PRODUCTS, value, OK)]
 
 

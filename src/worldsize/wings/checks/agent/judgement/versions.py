@@ -110,7 +110,7 @@ def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list
 
 
 def _subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    uses_python = asked.get("framework") not in ("mpi", "none")
+    uses_python = asked.get("framework") not in ("mpi", "none") and not _is_guessed(asked)
     return [
         _Subject(
             "python", _pythons(nodes), _python_verdict if uses_python else _as_warning, _SAME_ENVIRONMENT, "Python"
@@ -170,7 +170,14 @@ def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
     return (_NCCL_WHEEL if name.startswith(_NCCL_WHEEL) else name) in _bad_packages(asked)
 
 
+def _is_guessed(asked: Mapping[str, Any]) -> bool:
+    """Whether ranks may execute another Python than was looked at: then a difference is a warning."""
+    return asked.get("python_guessed") is True
+
+
 def _bad_packages(asked: Mapping[str, Any]) -> frozenset[str]:
+    if _is_guessed(asked):
+        return frozenset()
     framework = asked.get("framework")
     return _PACKAGES.get(framework, _ALL_PACKAGES) if isinstance(framework, str) else _ALL_PACKAGES
 

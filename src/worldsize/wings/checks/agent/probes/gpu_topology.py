@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import TypeAlias
 from worldsize.state.check_rows import OK, WARNING, CheckRow
-from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport
+from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, gpus_text
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.reader import Run, ask, find_nvidia_smi, is_looked_at, read_gpus
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
@@ -88,4 +88,4 @@ def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
 
 def _text(pairs: Pairs, count: int) -> str:
     kinds = sorted(set(pairs.values()))
-    return f"{count} GPUs, {', '.join(kinds)} between them" if kinds else f"{count} GPUs"
+    return f"{gpus_text(count)}, {', '.join(kinds)} between them" if kinds else gpus_text(count)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
+from worldsize.wings.checks.agent.gpu.device import gpus_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text, asked_texts
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
@@ -31,7 +32,7 @@ def probe(context: NodeContext) -> ProbeResult:
     """Its rows: python.imports, and python.mpi_backend where the job asks for the back end MPI. Its facts: python,
     torch. Nothing where it is not known which Python the ranks execute."""
     program = asked_text(context.asked, "python")
-    if program is None:
+    if program is None or context.asked.get("python_guessed") is True:
         return ProbeResult()
     directory = rank_directory(context)
     try:
@@ -97,7 +98,7 @@ def _build_complaint(context: NodeContext, torch: Mapping[str, Any]) -> tuple[st
     if not gpus or not torch.get("version") or torch.get("cuda") or torch.get("hip"):
         return None
     is_needed = asked_text(context.asked, "backend") == "nccl" and torch.get("has_nccl") is False
-    value = f"torch {torch['version']} is built for CPUs, and the job asks for {gpus} GPUs per node"
+    value = f"torch {torch['version']} is built for CPUs, and the job asks for {gpus_text(gpus)} per node"
     return value, BAD if is_needed else WARNING, "install a torch that is built for CUDA or ROCm"
 
 

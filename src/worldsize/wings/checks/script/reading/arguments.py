@@ -30,10 +30,14 @@ class Arguments:
             return None
         flags = [flag for flag in map(text, calls[0].args) if flag is not None and flag.startswith("-")]
         given = self._given(flags)
+        action = text(argument(calls[0], "action"))
+        if action in ("store_true", "store_false"):
+            is_certain = given is None or any(word in flags for word in self.words)
+            return ast.Constant((given is None) == (action == "store_false")) if is_certain else None
         if given is not None:
             return ast.Constant(int(given) if _NUMBER.match(given) else given) if given else None
         if argument(calls[0], "action") is not None:
-            return ast.Constant(False) if text(argument(calls[0], "action")) == "store_true" else None
+            return None
         return argument(calls[0], "default")
 
     def _given(self, flags: list[str]) -> str | None:

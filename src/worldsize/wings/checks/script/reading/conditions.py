@@ -48,6 +48,21 @@ def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
                 yield from _tests_of_exit(statement)
 
 
+def exits_before(parent: ast.AST, child: ast.AST) -> Iterator[ast.If]:
+    """The statements before `child`, in the same block, that may leave the function or the loop."""
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and child in block:
+            place = block.index(child)
+            for statement in block[max(0, place - _MOST_BEFORE) : place]:
+                if isinstance(statement, ast.If) and not is_main_guard(statement) and _may_leave(statement):
+                    yield statement
+
+
+def _may_leave(statement: ast.If) -> bool:
+    return any(map(_leaves, ast.walk(statement)))
+
+
 def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
     """The test of a statement that may leave; one that may only raise counts where it asks for the rank."""
     parts = list(ast.walk(statement))

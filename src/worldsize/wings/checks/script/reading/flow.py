@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from worldsize.wings.checks.script.reading.arguments import Arguments
 from worldsize.wings.checks.script.reading.calls import argument, has_stars
@@ -12,13 +13,16 @@ from worldsize.wings.checks.script.reading.index import Binding, Function, Index
 _DEEPEST = 6
 _MOST_STEPS = 500
 MOST_CALLS = 100
-_IMPLICIT = ("forward", "training_step", "main", "setup", "train_dataloader", "configure_optimizers")
+_IMPLICIT = (
+    "forward", "training_step", "main", "setup", "prepare_data", "train_dataloader", "val_dataloader",
+    "test_dataloader", "configure_optimizers",
+)  # fmt: skip
 
 
-def reached_scopes(index: Index) -> set[Scope]:
-    """Modules, and the functions whose names something that is reached uses. Some that are never called are among
-    them; none that is called is missing."""
-    reached: set[Scope] = {module.tree for module in index.modules}
+def reached_scopes(index: Index, more: Iterable[Function] = ()) -> set[Scope]:
+    """Modules, `more`, and the functions whose names something that is reached uses. Some that are never called are
+    among them; none that is called by its name is missing."""
+    reached: set[Scope] = {*(module.tree for module in index.modules), *more}
     waiting: list[Scope] = list(reached)
     seen: set[str] = set()
     while waiting:

@@ -10,7 +10,7 @@ from worldsize.wings.checks.script.reading.calls import text
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand, script_command
 from worldsize.wings.checks.script.reading.flow import Flow
 from worldsize.wings.checks.script.reading.index import Index
-from worldsize.wings.checks.script.reading.sources import MOST_SECONDS, Sources, read_sources
+from worldsize.wings.checks.script.reading.sources import MOST_SECONDS, Bounds, Sources, read_sources
 from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
 
 _ALONE = """
@@ -122,3 +122,19 @@ def _read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program
     kind, launcher = (request.distribution or "none").lower(), (request.launcher or "").lower()
     request = request._replace(distribution=kind, launcher=launcher)
     return Program(request, command, sources, index) if index.complete else None
+
+
+def read_partly(
+    request: ScriptRequest, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds
+) -> Program | None:
+    """A script of which some files may be missing, since they cannot be read or are too many: what is not found in it
+    may be there. None where it is not found, or is late."""
+    try:
+        end = clock() + bounds.seconds
+        sources = read_sources(request.code_dir, command, clock, bounds) if os.path.isdir(request.code_dir) else None
+        if sources is None or not sources.modules:
+            return None
+        index = Index(sources.modules, lambda: clock() > end)
+        return Program(request, command, sources, index) if index.complete else None
+    except Exception:  # noqa: BLE001  see read_program
+        return None

@@ -15,6 +15,15 @@ from worldsize.wings.checks.script.reading.source_file import read_source
 MOST_FILES = 60
 MOST_SECONDS = 0.3
 
+
+class Bounds(NamedTuple):
+    """How much is read: files, and this thread's seconds."""
+
+    files: int = MOST_FILES
+    seconds: float = MOST_SECONDS
+
+
+_USUAL = Bounds()
 Import = tuple[str, int, tuple[str, ...]]
 
 
@@ -38,14 +47,14 @@ class Sources(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, code_dir: str, command: ScriptCommand, clock: Callable[[], float]) -> None:
+    def __init__(self, code_dir: str, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds) -> None:
         self.root = os.path.realpath(code_dir)
-        self.clock, self.end = clock, clock() + MOST_SECONDS
+        self.clock, self.end, self.most_files = clock, clock() + bounds.seconds, bounds.files
         self.start = os.path.normpath(os.path.join(self.root, command.directory))
         self.searched: list[str] = []
         self.modules: dict[str, SourceModule] = {}
         self.foreign: set[str] = set()
-        self.complete = True
+        self.complete, self.is_over = True, False
 
     def read(self, command: ScriptCommand) -> None:
         entry = self.entry(command)
@@ -55,7 +64,7 @@ class _Reader:
         self.searched = list(dict.fromkeys((os.path.dirname(entry), self.start, self.root)))
         name = command.module or os.path.basename(entry)[: -len(".py")]
         waiting = [(entry, name, name.rpartition(".")[0])]
-        while waiting and self.complete:
+        while waiting and not self.is_over:
             module = self.parse(*waiting.pop(0))
             if module is not None:
                 waiting += list(self.imported(module))
@@ -70,7 +79,8 @@ class _Reader:
     def parse(self, path: str, name: str, package: str) -> SourceModule | None:
         if path in self.modules:
             return None
-        tree = self.tree(path) if len(self.modules) < MOST_FILES and self.clock() < self.end else None
+        self.is_over = len(self.modules) >= self.most_files or self.clock() >= self.end
+        tree = None if self.is_over else self.tree(path)
         if tree is None:
             self.complete = False
             return None
@@ -146,9 +156,10 @@ def parsed(source: bytes) -> ast.Module | None:
         return None
 
 
-def read_sources(code_dir: str, command: ScriptCommand, clock: Callable[[], float]) -> Sources:
-    """Read a script and what it imports of its own code; beyond the bounds `complete` is false."""
-    reader = _Reader(code_dir, command, clock)
+def read_sources(code_dir: str, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds = _USUAL) -> Sources:
+    """Read a script and what it imports of its own code; beyond the bounds, and where a file cannot be read or parsed,
+    `complete` is false."""
+    reader = _Reader(code_dir, command, clock, bounds)
     try:
         reader.read(command)
     except (OSError, ValueError):  # a name with a NUL, or one too long for the file system

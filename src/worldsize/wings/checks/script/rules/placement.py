@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from worldsize.state.check_rows import BAD, WARNING
+from worldsize.wings.checks.agent.gpu.device import gpus_text
 from worldsize.wings.checks.script.reading.backends import backend_of
 from worldsize.wings.checks.script.reading.calls import argument, integer, text
 from worldsize.wings.checks.script.reading.program import Program, processes_of_torchrun
@@ -27,7 +28,7 @@ def global_devices(program: Program) -> Iterator[ScriptFinding]:
         if not program.flow.is_reached(node) or not is_global_rank(program, number) or _is_chosen(program, node):
             continue
         last = program.world_size - 1
-        of = f" of a node with {gpus} GPUs" if gpus else ", counted over all nodes"
+        of = f" of a node with {gpus_text(gpus)}" if gpus else ", counted over all nodes"
         what = f"the rank in the whole run is the GPU's number: rank {last} would ask for cuda:{last}{of}"
         hint = 'take the rank within the node: int(os.environ["LOCAL_RANK"])'
         yield program.finding("script.device", node, what, BAD if gpus else WARNING, hint)
@@ -95,7 +96,7 @@ def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
         verdict = BAD if backend_of(program) == "nccl" else WARNING
         if verdict == WARNING and "device_count" in program.index.references:
             return  # ranks that share GPUs, on purpose
-        what = f"{program.ranks_per_node} processes on each node for {gpus} GPU{'s' if gpus > 1 else ''}"
+        what = f"{program.ranks_per_node} processes on each node for {gpus_text(gpus)}"
         hint = f"ask for {gpus} per node: `process_count_per_instance: {gpus}`"
         if started is not None and started > 1:
             hint = f"say --nproc_per_node={gpus}"

@@ -1,0 +1,185 @@
+"""The commands in the text of a shell, such as a job's command or a batch script: those that are plain, one by one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.checks.script.reading.words import RANK
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
+_HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+_KEYWORDS = frozenset(("then", "do", "else", "{", "!", "time", "exec", "env", "command", "nohup", "sudo"))
+_TESTS = frozenset(("[", "[[", "test", "command", "which", "type", "!"))
+_OPENS = {"if": "if", "elif": "if", "while": "while", "until": "while", "case": "case"}
+_SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_LOCAL_RANK = re.compile(r"localid", re.IGNORECASE)
+_FILE_TEST = re.compile(r"-[a-z]$")
+_MOST_TEXT, _MOST_COMMANDS, _DEEPEST = 1 << 18, 2000, 3
+
+
+class ShellCommand(NamedTuple):
+    """A simple command.
+
+    words      from its program on
+    variables  the names that are set for it alone
+    directory  where `cd` led before, as far as that is plain; relative to where the text begins
+    doubtful   whether a test that is not about ranks decides if it is executed
+    """
+
+    words: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+    directory: str = ""
+    doubtful: bool = False
+
+
+def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[ShellCommand]:
+    """The commands of a text in their order, those of `bash -c LINE` in it, too."""
+    reader = _Reader(directory)
+    for number, (words, before) in enumerate(_split_commands(_words(text[:_MOST_TEXT]))):
+        command = reader.take(words, before) if number < _MOST_COMMANDS else None
+        if command is None:
+            continue
+        line = _inner_line(command.words)
+        if line is None or depth == _DEEPEST:
+            yield command
+            continue
+        for inner in shell_commands(line, command.directory, depth + 1):
+            yield inner._replace(doubtful=inner.doubtful or command.doubtful)
+
+
+def variables_set_in(text: str) -> set[str]:
+    """The names to which a text assigns, with `export` or without."""
+    return set(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=", text[:_MOST_TEXT]))
+
+
+class _Reader:
+    """What holds where the text has come to: the directory, and the blocks around."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.blocks: list[bool] = []
+        self.test: list[str] | None = None
+        self.last: tuple[str, ...] = ()
+
+    def take(self, words: list[str], before: str) -> ShellCommand | None:
+        last, self.last = self.last, tuple(words)
+        words = self._without_keywords(words)
+        variables = []
+        while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
+            assigned = _ASSIGNMENT.match(words[0])
+            variables += [assigned[1]] if assigned else []
+            words = words[1:]
+        if not words or self.test is not None:
+            return None
+        if words[0] == "cd":
+            self._change(words)
+            return None
+        guarded = "||" in before or ("&&" in before and bool(last) and last[0] in _TESTS)
+        return ShellCommand(tuple(words), tuple(variables), self.directory, guarded or any(self.blocks))
+
+    def _without_keywords(self, words: list[str]) -> list[str]:
+        """Note the blocks that begin and end here."""
+        while words:
+            if words[0] in _OPENS:
+                if words[0] == "elif" and self.blocks:
+                    self.blocks.pop()
+                self.blocks.append(words[0] == "case")
+                self.test = None if words[0] == "case" else []
+            elif words[0] in ("then", "do") and self.test is not None:
+                self.blocks[-1] = not _asks_rank(self.test)
+                self.test = None
+            elif words[0] in ("for", "select"):
+                self.blocks.append(False)
+                return []
+            elif words[0] in ("fi", "done", "esac"):
+                if self.blocks:
+                    self.blocks.pop()
+            elif words[0] != "else":
+                break
+            words = words[1:]
+        if self.test is not None:
+            self.test += words
+        return words
+
+    def _change(self, words: list[str]) -> None:
+        if len(words) == 2 and re.fullmatch(r"[\w./-]+", words[1]) and not words[1].startswith("-"):
+            self.directory = os.path.join(self.directory, words[1])
+
+
+def _asks_rank(words: list[str]) -> bool:
+    if any(_FILE_TEST.fullmatch(word) and word not in ("-a", "-o") for word in words):
+        return False
+    return any(RANK.search(word) or _LOCAL_RANK.search(word) for word in words)
+
+
+def _inner_line(words: tuple[str, ...]) -> str | None:
+    """The line of `bash -c LINE`, or of a program that starts that."""
+    for number, word in enumerate(words):
+        if os.path.basename(word) in _SHELLS:
+            for place in range(number + 1, len(words) - 1):
+                if not words[place].startswith("-"):
+                    break
+                if not words[place].startswith("--") and words[place].endswith("c"):
+                    return words[place + 1]
+    return None
+
+
+def _words(text: str) -> list[str]:
+    text = _without_heredocs(text).replace("\\\n", " ")
+    try:
+        return _lexed(text)
+    except ValueError:  # a quote that nothing closes, such as an apostrophe behind a `#`
+        return [word for line in text.splitlines() for word in (*_lexed_line(line), "\n")]
+
+
+def _without_heredocs(text: str) -> str:
+    """A text without comments that have lines of their own, and without documents that are given to programs."""
+    kept, end = [], ""
+    for line in text.splitlines():
+        if end:
+            end = "" if line.strip() == end else end
+        elif not line.lstrip().startswith("#"):
+            kept.append(line)
+            document = _HEREDOC.search(line)
+            end = document[2] if document else ""
+    return "\n".join(kept)
+
+
+def _lexed_line(line: str) -> list[str]:
+    try:
+        return _lexed(line)
+    except ValueError:  # see above: this line tells nothing
+        return []
+
+
+def _lexed(text: str) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    return list(lexer)
+
+
+def _split_commands(words: list[str]) -> Iterator[tuple[list[str], str]]:
+    """The words of each command, and what stands before it: ";", "&&", "||" and their like."""
+    command: list[str] = []
+    before, skipped, comment = "", False, False
+    for word in [*words, "\n"]:
+        if word and set(word) <= set("();&|\n"):
+            if command:
+                yield command, before
+                command, before = [], ""
+            before, skipped = word if "\n" in word or not before else before + word, False
+            comment = comment and "\n" not in word
+        elif comment or skipped:
+            skipped = False
+        elif word and set(word) <= set("<>&|"):
+            skipped = True
+        elif word.startswith("#"):
+            comment = True
+        else:
+            command.append(word)
