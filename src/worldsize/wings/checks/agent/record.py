@@ -6,7 +6,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 from __future__ import annotations
 
 from worldsize.common.atomic_files import write_json
-from worldsize.common.json_values import read_record, require_version
+from worldsize.common.json_values import check_fields, read_record, require_version
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.check_rows import CheckRow, row_of
@@ -49,5 +49,5 @@ def read_check_record(paths: RunPaths) -> CheckRecord | None:
 
 def _record_of(value: Any) -> CheckRecord:
     require_version(value, RECORD_VERSION, "check")
-    rows, hosts = tuple(map(row_of, value["rows"])), tuple(map(str, value["hosts"]))
-    return CheckRecord(str(value["mode"]), float(value["seconds"]), hosts, rows)
+    rows = tuple(map(row_of, value["rows"]))
+    return check_fields(CheckRecord(value["mode"], value["seconds"], tuple(value["hosts"]), rows))
