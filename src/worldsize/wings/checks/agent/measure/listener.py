@@ -21,7 +21,8 @@ from worldsize.wings.checks.agent.network import greeting
 from worldsize.wings.checks.agent.network.greeting import ECHO, ECHO_BYTES, TIME, TIME_BYTES
 
 STRANGERS = 64
-"""Connections that a listener has open beside one for each node."""
+"""Connections that a listener has open beside one for each node. Of more, the oldest that has not proved anything is
+closed: a node proves itself at once, and so gets through however many strangers say nothing."""
 
 _IDLE = 10.0
 """Seconds after which a connection that nothing comes from is closed."""
@@ -45,6 +46,7 @@ class Listener:
         self._ready = threading.Condition()
         self._waiting: dict[str, list[socket.socket]] = {}
         self._nonces: set[bytes] = set()
+        self._unproved: dict[socket.socket, None] = {}
         self._closed = False
         self._sockets = _open_sockets(_BACKLOG + nodes, loopback)
         self.port, self.second_port = (each.getsockname()[1] for each in self._sockets)
@@ -79,16 +81,39 @@ class Listener:
 
     def _accept(self, listening: socket.socket) -> None:
         while not self._closed:
-            self._slots.acquire()
             connection = self._next_connection(listening)
             if connection is None:
-                self._slots.release()
+                continue
+            if not self._has_slot():
+                connection.close()
                 continue
             try:
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                self._begin(connection)
             except RuntimeError:  # no free process: whoever connected is told nothing, as by a node that is too busy
+                self._forget(connection)
                 connection.close()
                 self._slots.release()
+
+    def _has_slot(self) -> bool:
+        """Take a slot for one more connection: that of the oldest stranger, where none is free."""
+        if self._slots.acquire(blocking=False):
+            return True
+        with self._ready:
+            oldest = next(iter(self._unproved), None)
+            if oldest is not None:
+                del self._unproved[oldest]
+                _shut_down(oldest)  # its thread reads the end, closes it, and releases its slot
+        return self._slots.acquire(timeout=_FIRST_LINE)
+
+    def _begin(self, connection: socket.socket) -> None:
+        with self._ready:
+            self._unproved[connection] = None
+        threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _forget(self, connection: socket.socket) -> None:
+        """Count the connection as a stranger's no more: it has proved itself, or is over."""
+        with self._ready:
+            self._unproved.pop(connection, None)
 
     def _next_connection(self, listening: socket.socket) -> socket.socket | None:
         try:
@@ -102,12 +127,14 @@ class Listener:
         kept = False
         try:
             kind = greeting.accepted_kind(connection, self.token, self._is_new, _FIRST_LINE)
+            self._forget(connection)
             connection.settimeout(_IDLE)
             kept = kind is not None and not self._answered(kind, connection) and self._keep(kind, connection)
         except OSError:
             pass  # the other side is gone, or sends what no node sends
         finally:
             if not kept:
+                self._forget(connection)
                 connection.close()
                 self._slots.release()
 
@@ -167,11 +194,16 @@ def _listening_socket(port: int, backlog: int, loopback: bool) -> socket.socket:
 
 def _shut(listening: socket.socket) -> None:
     """Close a listening socket, and wake the thread that waits in `accept`."""
-    try:
-        listening.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it is closed already
+    _shut_down(listening)
     listening.close()
+
+
+def _shut_down(connection: socket.socket) -> None:
+    """Wake the thread that waits for something from this socket."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it is closed already, or the other side is gone
 
 
 _own: Listener | None = None
