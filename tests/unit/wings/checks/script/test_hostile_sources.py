@@ -127,6 +127,33 @@ def test_too_much_is_silent(tmp_path: Path) -> None:
     assert ids(tmp_path) == ["script.not_distributed"]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from one import " + ", ".join(f"n{number}" for number in range(10_000)),
+        "\n".join(f"import a{number}" for number in range(10_001)),
+    ],
+)
+def test_no_more_than_some_thousand_names_are_looked_for(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.py").write_text("")
+    (tmp_path / "train.py").write_text(source + "\n" + WRONG)
+    looked: list[str] = []
+    is_file = os.path.isfile
+    monkeypatch.setattr(os.path, "isfile", lambda path: looked.append(path) or is_file(path))
+    assert ids(tmp_path) == []
+    assert len(looked) < 50_000
+
+
+def test_an_f_string_that_takes_minutes_to_parse_is_not_parsed(tmp_path: Path) -> None:
+    fields = "{a}" * 150_000
+    (tmp_path / "train.py").write_text(f"x = f'{fields}'\n" + WRONG)
+    assert ids(tmp_path) == []
+    (tmp_path / "train.py").write_text("y = f'{1}'\n" * 5000 + WRONG)
+    assert ids(tmp_path) == ["script.not_distributed"]
+
+
 @pytest.mark.parametrize("late", range(1, 6))
 def test_what_takes_too_long_is_silent(late: int, tmp_path: Path) -> None:
     ticks = iter([0.0] * late + [9.0] * 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +15,11 @@ from worldsize.wings.checks.script.reading.source_file import read_source
 
 MOST_FILES = 60
 MOST_SECONDS = 0.3
+_MOST_LOOKED_FOR = 10_000
+"""Imported names that are looked for among the files."""
+
+_MOST_SCANNED = 1 << 31
+"""Bytes, a second: Python 3.11 and those before it look for each field of an f-string through all of the string."""
 
 
 class Bounds(NamedTuple):
@@ -54,7 +60,7 @@ class _Reader:
         self.searched: list[str] = []
         self.modules: dict[str, SourceModule] = {}
         self.foreign: set[str] = set()
-        self.complete, self.is_over = True, False
+        self.complete, self.is_over, self.looked_for = True, False, 0
 
     def read(self, command: ScriptCommand) -> None:
         entry = self.entry(command)
@@ -94,6 +100,10 @@ class _Reader:
     def imported(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
         """The files of this code that a module imports."""
         for name, level, names in imports_of(module.tree):
+            self.looked_for += 1 + len(names)
+            if self.looked_for > _MOST_LOOKED_FOR or self.clock() >= self.end:
+                self.complete, self.is_over = False, True
+                return
             if level:
                 above = module.package.split(".") if module.package else []
                 above = above[: len(above) - level + 1]
@@ -147,7 +157,9 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """The tree of a source; None where it is none of this Python's, or nested too deeply."""
+    """The tree of a source; None where it is none of this Python's, nested too deeply, or takes very long to parse."""
+    if source.count(b"{") * len(source) > _MOST_SCANNED and re.search(rb"[fF][rR]?['\"]", source):
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
