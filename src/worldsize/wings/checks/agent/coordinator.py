@@ -89,7 +89,8 @@ class Coordinator:
         except PARSE_ERRORS:
             self._leave_out(node_rank, "what it found by itself cannot be read")
             return
-        self.rows += [row for row in rows if self._selection.wants(row.id)]
+        label = self.cluster.nodes[node_rank].label  # a node speaks of itself alone
+        self.rows += [row._replace(node=label) for row in rows if self._selection.wants(row.id)]
         self._change_node(node_rank, facts=facts, address=address)
 
     def _take_answer(self, node_rank: int, answer: object) -> None:

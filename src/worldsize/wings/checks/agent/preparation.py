@@ -30,6 +30,9 @@ _TOPIC = "check"
 _END = "end"
 """What the head's agent tells the others once the check is over."""
 
+_OF_RANKS_ALONE = ("WORLDSIZE_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
+"""Variables that name where a rank keeps its exception: one of a program of the check is none of a rank."""
+
 _AT_MOST = 1 << 16
 _LONGEST_LINE = MAX_LINE - (1 << 13)
 """Bytes of a line that fits a message between agents: a longer one would cost its node the connection."""
@@ -197,7 +200,7 @@ def _task(launch: NodeLaunch, address: str) -> NodeTask:
         launch.world.address if launch.node.node_rank == 0 else address,
         launch.paths.root,
         launch.paths.attempt,
-        {name: value for name, value in environ.items() if name not in plan.secrets},
+        {name: value for name, value in environ.items() if name not in (*plan.secrets, *_OF_RANKS_ALONE)},
         told.get("asked", {}),
         told.get("mode", FULL),
         tuple(told.get("only", ())),

@@ -85,6 +85,13 @@ def test_a_check_goes_from_the_probes_to_the_stages_and_ends():
     ]
 
 
+def test_a_node_speaks_of_no_other_node():
+    check = Check(2, ("files.space",))
+    check.hear_probes(0)
+    check.hear_probes(1, rows=[CheckRow(node, "files.space", "", "none", BAD) for node in ("n0", "", "n1")])
+    assert {row.node for row in check.it.rows} == {"n1"}
+
+
 def test_a_node_that_is_late_with_its_probes_takes_part_in_nothing_else():
     check = Check(3, ("files.share",), [StandInStage("share")])
     check.hear_probes(0, 2)

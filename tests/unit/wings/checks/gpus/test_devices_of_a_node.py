@@ -28,3 +28,15 @@ def test_a_rank_with_a_gpu_of_its_own_does_not_hide_the_others(own: Any, of_job:
     environ = {"PATH": "/bin", **({} if own is None else {name: own})}
     task = _task(NodeLaunch(plan, WORLD, plan.nodes[1], RunPaths("/runs/r"), environ), "10.1.2.4")
     assert task.environ.get(name) == seen
+
+
+def test_the_checks_programs_have_no_secrets_and_leave_no_errors_of_ranks() -> None:
+    """Found: an exception in a program of the check was kept as that of rank 0."""
+    plan = Plan(
+        "run-7", "t", "lab", 1_795_000_000.5, 0, node_major_layout(2, 4), ("python", "train.py"),
+        options={"check": {}}, environment={"MINE": "x", "OTHER": "y"}, secrets=("MINE",),
+    )  # fmt: skip
+    launch = NodeLaunch(plan, WORLD, plan.nodes[1], RunPaths("/runs/r"), {"PATH": "/bin"})
+    told, ranks = _task(launch, "10.1.2.4").environ, next(launch.ranks()).environment
+    assert set(ranks) - set(told) >= {"MINE", "WORLDSIZE_ERROR_FILE"}
+    assert told["OTHER"] == "y" and not [name for name in told if name.endswith("ERROR_FILE")]
