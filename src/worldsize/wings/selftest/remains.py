@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from worldsize.common.atomic_files import read_file, read_if_possible
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import WorldsizeError
 
@@ -33,9 +35,8 @@ def handles_below(directory: str) -> list[Handle]:
 
 def _read(path: str) -> list[Any]:
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except (OSError, ValueError):  # damaged on purpose, or gone with its run
+        value = json.loads(read_file(path))
+    except (OSError, *PARSE_ERRORS):  # damaged on purpose, or gone with its run
         return []
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
 
@@ -51,11 +52,7 @@ def hosts_below(directory: str) -> set[str]:
 
 
 def _hosts_of(path: str) -> set[str]:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return set(_HOST.findall(file.read(_MOST)))
-    except OSError:  # gone with its run
-        return set()
+    return set(_HOST.findall(read_if_possible(path, _MOST).decode("utf-8", "replace")))
 
 
 def end_jobs(

@@ -106,11 +106,16 @@ def write_report(report: Mapping[str, Any], known: Known, directory: str) -> lis
     texts = {".json": json.dumps(report, indent=1, ensure_ascii=False) + "\n", ".md": as_markdown(report)}
     try:
         for ending, text in texts.items():
-            with open(base + ending, "w", encoding="utf-8", errors="backslashreplace") as file:
+            with open(base + ending, "w", encoding="utf-8", errors="backslashreplace", opener=_open_no_link) as file:
                 file.write(text)
     except OSError as error:
         raise StorageError(f"cannot write the report: {error.strerror}", base) from None
     return [base + ending for ending in texts]
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file that may lie in a directory that others write to, where a link of this name may lead anywhere."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _file_name(name: str) -> str:

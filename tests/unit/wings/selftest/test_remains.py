@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,13 @@ def test_handles_of_runs_and_arrays_are_found_and_damaged_ones_left_out(tmp_path
     for name, text in {**files, "d/handle.json": "\0" * 10, "e/plan.json": '{"job": 9}'}.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
+    for name in ("f", "g"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "f" / "handle.json")
+    os.mkfifo(tmp_path / "f" / "node-0.json")
+    (tmp_path / "g" / "handle.json").write_text("[" * 100_000)
     assert sorted(handle["job"] for handle in handles_below(str(tmp_path))) == [1, 2]
+    assert hosts_below(str(tmp_path)) == set()
     assert handles_below(str(tmp_path / "none")) == []
 
 

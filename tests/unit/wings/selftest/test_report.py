@@ -69,6 +69,14 @@ def test_a_name_that_is_no_file_name_leads_nowhere_else(tmp_path: Path) -> None:
     assert os.path.dirname(path) == str(tmp_path) and os.path.basename(path).startswith("selftest-------etc-x-y")
 
 
+def test_a_link_of_the_reports_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    (tmp_path / "selftest-lab-2026-11-27.json").symlink_to("mine")
+    with pytest.raises(StorageError, match="cannot write the report"):
+        write_report(make(), KNOWN, str(tmp_path))
+    assert (tmp_path / "mine").read_text() == "x"
+
+
 def test_a_disk_that_says_no_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot write the report"):
         write_report(make(), KNOWN, str(tmp_path / "missing"))
