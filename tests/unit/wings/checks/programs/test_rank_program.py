@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import time
 
 import pytest
@@ -98,6 +99,13 @@ def test_output_without_end_is_read_and_not_kept():
     program = started("sys.stdout.write('x' * (3 << 20)); print(); say(stage='late')")
     assert program.wait(soon())
     assert program.stop() == {}
+
+
+def test_errors_without_end_are_read_and_nothing_of_them_goes_to_a_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    program = started("sys.stderr.write('x\\n' * (3 << 20)); sys.exit('the last words')")
+    assert program.wait(soon())
+    assert program.stop() == {"error": "the last words"}
 
 
 def test_a_python_that_is_not_there_is_an_error():

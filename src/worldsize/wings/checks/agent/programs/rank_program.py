@@ -7,9 +7,9 @@ input is a lifeline: at its end it ends, too. Standard library only: travels ins
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -39,18 +39,19 @@ class RankProgram:
         self._changed = threading.Condition()
         self._ended = False
         self._heard = time.monotonic()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = b""
         self._process = subprocess.Popen(
             [python, "-c", program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.PIPE,
             env=dict(environ),
             cwd="/",
             start_new_session=True,
         )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_errors, self._read)]
+        for reader in self._readers:
+            reader.start()
 
     def wait_for(self, key: str, deadline: float) -> Any:
         """What it reports under this key; None where it ends, or the time is over, before."""
@@ -80,9 +81,10 @@ class RankProgram:
         signal_group(self._process.pid, signal.SIGKILL)
         code = killed_code(self._process)
         _close(self._process.stdin)
-        self._reader.join(_MOMENT)
-        if not self._reader.is_alive():  # else something that it has started holds the output, and closing would wait
-            _close(self._process.stdout)
+        for reader, pipe in zip(self._readers, (self._process.stderr, self._process.stdout)):
+            reader.join(_MOMENT)
+            if not reader.is_alive():  # else something that it has started holds the output, and closing would wait
+                _close(pipe)
         report = dict(self.report)
         if code is None:
             report["error"] = "it hangs in the kernel, and cannot be ended: look at the node's GPUs and file systems"
@@ -92,7 +94,6 @@ class RankProgram:
             report["error"] = self._last_words() or f"ended with exit code {code}"
         if "error" in report:
             report["error"] = mask_text(printable_text(" ".join(str(report["error"]).split())))[:MAX_ERROR]
-        self._errors.close()
         return report
 
     def _status(self) -> int | None:
@@ -116,6 +117,15 @@ class RankProgram:
             self._ended = True
             self._changed.notify_all()
 
+    def _read_errors(self) -> None:
+        """Keep the end of its standard error; no disk, which may be full, has to hold all of it."""
+        assert self._process.stderr is not None
+        try:
+            while part := os.read(self._process.stderr.fileno(), _LAST_WORDS):
+                self._errors = (self._errors + part)[-_LAST_WORDS:]
+        except (OSError, ValueError):
+            pass  # `stop` has closed the pipe
+
     def _add(self, text: bytes) -> None:
         try:
             found = json.loads(text)
@@ -129,8 +139,7 @@ class RankProgram:
 
     def _last_words(self) -> str:
         """The last line that it wrote to its standard error."""
-        self._errors.seek(max(0, self._errors.seek(0, 2) - _LAST_WORDS))
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        lines = self._errors.decode("utf-8", "replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 
 
