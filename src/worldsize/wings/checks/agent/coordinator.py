@@ -19,7 +19,7 @@ from worldsize.wings.checks.agent.time_limits import TOLD_LATE
 Send: TypeAlias = "Callable[[int, Mapping[str, Any]], None]"
 
 PROBES = "probes"
-_MOST_NOTICES, _MOST_LABELS = 20, 4
+_MOST_NOTICES, _MOST_LABELS, _LONGEST_NOTICE = 20, 4, 2000
 _STRANGE = (*PARSE_ERRORS, ArithmeticError, AssertionError)
 """What a judge may raise on an answer that nobody foresaw."""
 
@@ -183,4 +183,5 @@ def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
     """A row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
     where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"
     text = ": ".join(word for word in (where, row.what, row.value) if word)
-    return f"{text} ({row.hint}) [{row.id}]" if row.hint else f"{text} [{row.id}]"
+    text = f"{text} ({row.hint})" if row.hint else text
+    return f"{text[:_LONGEST_NOTICE]} [{row.id}]"

@@ -29,7 +29,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.checks.agent.cluster import CheckedNode, Cluster, Stage
 from worldsize.wings.checks.agent.coordinator import PROBES, Coordinator, notices_of
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.probe_runner import run_probes
+from worldsize.wings.checks.agent.probe_runner import error_text, run_probes
 from worldsize.wings.checks.agent.record import CheckRecord, write_record
 from worldsize.wings.checks.agent.selection import Selection
 from worldsize.wings.checks.agent.time_limits import overall_limit
@@ -176,7 +176,7 @@ class _NodeProgram:
         try:
             answer = load_measure(stage).run(self._context, order)
         except Exception as error:  # noqa: BLE001  (whatever a measurement meets is its answer)
-            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+            answer = {"error": error_text(error)}
         self._report({"stage": stage, "answer": answer})
 
     def _report(self, message: Mapping[str, Any]) -> None:

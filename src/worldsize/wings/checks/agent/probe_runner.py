@@ -172,8 +172,15 @@ def _said(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) 
         rows, facts = load(check.module)(context)
         said = json.dumps({"rows": [row._asdict() for row in rows], "facts": facts})
     except Exception as error:  # noqa: BLE001  (a defect of a probe, or of the machine: its rows tell it)
-        said = json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
+        said = json.dumps({"error": error_text(error)})
     return said.encode("utf-8", "replace") + b"\n"
+
+
+def error_text(error: Exception) -> str:
+    """What a probe or a measurement has met, as a row may say it."""
+    from worldsize.wings.checks.agent.readers.row_texts import safe_text
+
+    return safe_text(f"{type(error).__name__}: {error}", 200)
 
 
 def _result(context: NodeContext, check: NodeCheck, line: bytes) -> ProbeResult:

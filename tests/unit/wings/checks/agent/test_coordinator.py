@@ -195,6 +195,8 @@ def test_notices_are_what_a_person_should_know_worst_first():
 def test_notices_of_many_nodes_are_few():
     full = [CheckRow("n%d" % rank, "files.space", "free space", "none", BAD) for rank in range(64)]
     assert notices_of(full) == ["n0, n1, n2 and 61 more: free space: none [files.space]"]
+    long = CheckRow("n0", "files.space", "free space", "x" * (1 << 19), BAD, "y")
+    assert len(notices_of([long])[0]) < 2100 and notices_of([long])[0].endswith(" [files.space]")
     assert notices_of(full[:2]) == ["n0, n1: free space: none [files.space]"]
     different = [row._replace(value=row.node) for row in full]
     assert len(notices_of(different)) == 21 and notices_of(different)[-1].startswith("44 more")

@@ -54,6 +54,12 @@ def run_them(*modules, limit=30.0, group="all"):
     return run_probes(CONTEXT, checks, PROBES.__getitem__)
 
 
+def test_what_a_probe_has_met_is_told_without_secrets():
+    met = OSError("https://me:hunter2@proxy:3128 \x1b[2J" + "x" * 500)
+    assert probe_runner.error_text(met).startswith("OSError: https://me:***@proxy:3128 \\x1b[2Jx")
+    assert len(probe_runner.error_text(met)) == 200
+
+
 def test_rows_and_facts_come_back(run):
     found = run("find")
     assert found == ProbeResult((CONTEXT.row("a.good", "a", "1", OK),), {"fact": [1, {"two": 3}]})
