@@ -216,7 +216,7 @@ class _NodeProgram:
     def _listen(self) -> None:
         """Take in, in a thread, what other nodes say; leave when the agent has gone."""
         rest = b""
-        while data := self._agent.recv(_AT_MOST):
+        while data := self._heard():
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 try:
@@ -225,6 +225,13 @@ class _NodeProgram:
                 except PARSE_ERRORS:  # of a node whose program is damaged: it counts as late
                     continue
         os._exit(0)
+
+
+    def _heard(self) -> bytes:
+        try:
+            return self._agent.recv(_AT_MOST)
+        except OSError:  # the agent has gone, and has left something unread
+            return b""
 
 
 def load_stage(module: str) -> Stage:

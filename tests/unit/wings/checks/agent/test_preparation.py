@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,22 @@ from worldsize.wings.checks.agent.node_program import NodeTask
 from worldsize.wings.checks.agent.preparation import Preparation
 
 Program = Callable[[socket.socket], None]
+
+
+def test_a_program_leaves_whose_agent_has_gone_without_reading_what_it_said(tmp_path: Path) -> None:
+    """Found: a traceback in the agent's log."""
+    task = NodeTask(1, ("n0", "n1"), "", str(tmp_path), 1, {"PATH": os.defpath}, {}, "cheap", ("files.space",))
+    log = tmp_path / "log"
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
+        agent, own = socket.socketpair()
+        own.sendall(b"unread")
+        agent.close()
+        node_program._NodeProgram(task, own)._listen()
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert log.read_text() == ""
 
 
 class RecordingPeers(Peers):
