@@ -1,7 +1,9 @@
 """The listeners by which the nodes of a check reach each other: real sockets on the loopback."""
 
+import json
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -253,8 +255,40 @@ def test_a_port_of_the_kernels_choice_where_none_can_be_reserved(monkeypatch):
         made.close()
 
 
-def test_the_stage_opens_the_process_s_listener_once():
-    context = NodeContext(0, 1, "n", "n", "", {})
+@pytest.fixture
+def run_dir(tmp_path, monkeypatch):
+    monkeypatch.setattr(greeting, "_token_of_run", b"")
+    (tmp_path / "attempt-2").mkdir()
+    said = {"address": HERE, "port": 1, "control_port": 0, "token": "f" * 32}
+    (tmp_path / "attempt-2" / "rendezvous.json").write_text(json.dumps(said))
+    return str(tmp_path)
+
+
+def test_who_knows_the_nodes_token_and_not_the_runs_gets_nothing(run_dir, monkeypatch):
+    """Found: agents tell each other the nodes' tokens over the network, and these were enough."""
+    context = NodeContext(0, 1, "n", "n", run_dir, {}, attempt=2)
+    try:
+        answer = listen.run(context, {})
+        listener.connect(HERE, answer["port"], answer["token"], "echo", 5).close()
+        overheard = first_line(SimpleNamespace(token=answer["token"]))
+        monkeypatch.setattr(greeting, "_token_of_run", b"")
+        assert overheard != first_line(SimpleNamespace(token=answer["token"]))
+        line = first_line(SimpleNamespace(token=answer["token"]))
+        greeting.use_token_of_run("f" * 32)
+        with raw(SimpleNamespace(port=answer["port"])) as connection:
+            connection.sendall(line)
+            assert connection.recv(1) == b""
+    finally:
+        listener.close()
+
+
+def test_without_the_runs_token_nobody_listens(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        listen.run(NodeContext(0, 1, "n", "n", str(tmp_path), {}), {})
+
+
+def test_the_stage_opens_the_process_s_listener_once(run_dir):
+    context = NodeContext(0, 1, "n", "n", run_dir, {}, attempt=2)
     cluster = Cluster([CheckedNode(0, "n", "n", HERE)])
     try:
         answer = listen.run(context, STAGE.orders(cluster)[0])

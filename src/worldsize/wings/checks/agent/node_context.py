@@ -26,6 +26,7 @@ class NodeContext(NamedTuple):
     asked      what the job asks of each node (client: `asked.py`); a key that is absent is not known
     mode       CHEAP or FULL
     root       where `/proc`, `/sys`, `/dev` and `/etc` lie: a test's own tree
+    attempt    which attempt of the run it belongs to
     """
 
     node_rank: int
@@ -37,6 +38,7 @@ class NodeContext(NamedTuple):
     asked: Mapping[str, Any] = {}
     mode: str = FULL
     root: str = "/"
+    attempt: int = 0
 
     def path(self, *names: str) -> str:
         """A path of the machine: `path("proc", "meminfo")`."""

@@ -128,7 +128,7 @@ class _NodeProgram:
         self._labels = tuple(labels)
         host, label = task.hosts[task.node_rank], labels[task.node_rank]
         self._context = NodeContext(
-            task.node_rank, task.nodes, host, label, task.root, task.environ, task.asked, task.mode
+            task.node_rank, task.nodes, host, label, task.root, task.environ, task.asked, task.mode, "/", task.attempt
         )
         self._selection = Selection(task.mode, task.only)
         self._coordinator = self._make_coordinator() if task.node_rank == 0 else None
@@ -225,7 +225,6 @@ class _NodeProgram:
                 except PARSE_ERRORS:  # of a node whose program is damaged: it counts as late
                     continue
         os._exit(0)
-
 
     def _heard(self) -> bytes:
         try:

@@ -1,8 +1,9 @@
 """One TCP listener per node, by which the nodes of a check reach each other.
 
 It listens on all addresses at two ports: one of the span from which ranks get theirs, and one that the kernel chose, as
-it does for NCCL and gloo. The node's token never goes over the network: who connects proves by it that it belongs to
-the check, the listener answers with its own proof, and a proof holds once. Strangers can connect, and get nothing.
+it does for NCCL and gloo. Who connects proves by the node's token, and the run's, that it belongs to the check, the
+listener answers with its own proof, and a proof holds once. Agents tell each other the node's token in the clear; the
+run's never goes over the network. Strangers can connect, and get nothing.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """

@@ -1,7 +1,7 @@
 """The first line of a connection between two nodes of a check, and its answer: each side proves that it has the token.
 
-The line is `MAC NONCE KIND`, the answer a MAC alone; both are of a keyed BLAKE2b. The one who connects sends nothing
-else before the answer.
+The line is `MAC NONCE KIND`, the answer a MAC alone; both are of a BLAKE2b, whose key is the tokens of the run and of
+the node. The one who connects sends nothing else before the answer.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -32,6 +32,15 @@ _KIND_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX = frozenset(b"0123456789abcdef")
 _NONCE = 32
 _MAC = 64
+
+
+_token_of_run = b""
+
+
+def use_token_of_run(token: str) -> None:
+    """Prove from here on, and demand, that this token is known, too: 32 characters."""
+    global _token_of_run
+    _token_of_run = token.encode()
 
 
 class WrongPeer(ConnectionError):
@@ -132,4 +141,5 @@ def _receive(connection: socket.socket, most: int, deadline: float | None) -> by
 
 
 def _mac(token: str, *words: bytes) -> bytes:
-    return blake2b(b" ".join(words), key=token.encode()[:64], digest_size=_MAC // 2).hexdigest().encode()
+    key = (_token_of_run + token.encode())[:64]
+    return blake2b(b" ".join(words), key=key, digest_size=_MAC // 2).hexdigest().encode()
