@@ -146,6 +146,30 @@ def test_no_more_than_some_thousand_names_are_looked_for(
     assert len(looked) < 50_000
 
 
+def test_a_data_set_that_is_called_as_a_package_is_not_listed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless:
+        name = "image.png"
+
+        def __iter__(self) -> Endless:
+            return self
+
+        def __next__(self) -> Endless:
+            return self
+
+        def __enter__(self) -> Endless:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "train.py").write_text("import datasets\n" + WRONG)
+    monkeypatch.setattr(os, "scandir", lambda path: Endless())
+    assert ids(tmp_path) == ["script.not_distributed"]
+
+
 def test_an_f_string_that_takes_minutes_to_parse_is_not_parsed(tmp_path: Path) -> None:
     fields = "{a}" * 150_000
     (tmp_path / "train.py").write_text(f"x = f'{fields}'\n" + WRONG)

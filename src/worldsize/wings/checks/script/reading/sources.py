@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand
@@ -18,6 +19,7 @@ MOST_SECONDS = 0.3
 _MOST_LOOKED_FOR = 10_000
 """Imported names that are looked for among the files."""
 
+_MOST_ENTRIES = 10_000
 _MOST_SCANNED = 1 << 31
 """Bytes, a second: Python 3.11 and those before it look for each field of an f-string through all of the string."""
 
@@ -135,9 +137,11 @@ def _holds(folder: str, top: str) -> bool:
 
 
 def _is_namespace(base: str) -> bool:
-    """Whether a directory without an `__init__.py` has Python files."""
+    """Whether a directory without an `__init__.py` has Python files: of a large one, such as a data set, among those
+    that come first."""
     try:
-        return any(name.endswith(".py") for name in os.listdir(base))
+        with os.scandir(base) as entries:
+            return any(entry.name.endswith(".py") for entry in islice(entries, _MOST_ENTRIES))
     except OSError:
         return False
 
