@@ -35,7 +35,7 @@ class Checked:
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
     found = Checked(tmp_path)
-    monkeypatch.setattr(nodes_run, "_run", found.run)
+    monkeypatch.setattr(nodes_run, "_run_on_nodes", found.run)
     return found
 
 
@@ -109,5 +109,5 @@ def test_a_check_that_comes_to_nothing(checked: Checked, monkeypatch: pytest.Mon
     def fail(*_: Any) -> CheckResults:
         raise nodes_run.CheckFailed(130)
 
-    monkeypatch.setattr(nodes_run, "_run", fail)
+    monkeypatch.setattr(nodes_run, "_run_on_nodes", fail)
     assert checked.cli("check").code == 130
