@@ -39,9 +39,7 @@ def without_nodes(job: Job, bad: Sequence[str], compute: Compute, settings: Comp
     return job._replace(hpcpack={**job.hpcpack, "nodes": left})
 
 
-def _other_nodes(
-    job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings
-) -> tuple[str, ...]:
+def _other_nodes(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
     """The nodes of an HPC Pack cluster that a run may go to without these."""
     named = _items({**settings.options, **job.hpcpack}.get("nodes", ())) or usable_nodes(compute)[0]
     away = {name.lower() for name in excluded}
