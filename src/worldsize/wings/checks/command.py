@@ -26,7 +26,8 @@ _EXAMPLES = """examples:
   worldsize check job.yml --only gpu,network   these rows alone, by id or by what stands before the dot
   worldsize check job.yml --exclude-bad        then submit the job, on other nodes than those that are bad
 
-The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words."""
+The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words;
+with --exclude-bad it is 0 once the job is submitted."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:

@@ -43,6 +43,7 @@ def _ids_of(given: Sequence[str], where: str) -> set[str]:
     for word in (part.strip() for text in given for part in text.split(",")):
         named = [name for name in all_ids() if word in (name, name.partition(".")[0])]
         if not named:
-            raise UsageError(f"there is no row {word!r:.60}", where, did_you_mean(word, words(), "there are"))
+            groups = "there are: " + ", ".join(dict.fromkeys(name.partition(".")[0] for name in all_ids()))
+            raise UsageError(f"there is no row {word!r:.60}", where, did_you_mean(word, words()) or groups)
         found.update(named)
     return found
