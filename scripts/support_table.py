@@ -19,7 +19,7 @@ PAGE = ROOT / "README.md"
 EVIDENCE = ROOT / "docs" / "evidence"
 BEGIN, END = "<!-- evidence -->\n", "<!-- end of evidence -->\n"
 HEAD = (
-    "| compute | | scheduler | worldsize, Python | passed | failed | skipped | not run | report |\n"
+    "| compute | how | scheduler | worldsize, Python | passed | failed | skipped | not run | report |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 )
 REAL, SIMULATED = "real", "simulated"

@@ -71,10 +71,10 @@ def exit_code(found: CheckResults) -> int:
 
 
 def result_lines(found: CheckResults) -> list[str]:
-    """The bad rows, the warnings, what is not known, the rest by ids, and one line about all of it."""
+    """The bad rows, the warnings, what is unknown, the rest by ids, and one line about all of it."""
     rows = [row for verdict in _ORDER for row in found.rows if row.verdict == verdict]
     width = max((len(row.id) for row in found.rows), default=0)
-    lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_folded(found.rows))]
+    lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_successes(found.rows))]
     return [*lines, summary_line(found)]
 
 
@@ -99,7 +99,7 @@ def _nodes_text(nodes: Sequence[str]) -> str:
     return f"{shown} and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else shown
 
 
-def _folded(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
+def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
     """The rows that are fine, one for each id, and for each of several things that were looked at under it. What was
     looked at is said where the id alone would not tell."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}

@@ -97,7 +97,10 @@ def parse_count(text: str) -> int:
 
 def parse_seconds(text: str) -> float:
     """The type of an option that takes a time."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number") from None
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"{text} is no time")
     return value

@@ -8,6 +8,7 @@ import os
 from worldsize.cli.console import current_directory
 from worldsize.cli.run.job_source import requested_job
 from worldsize.common.named_tuple import Any
+from worldsize.errors import UsageError
 from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
@@ -36,7 +37,9 @@ def _names_job(options: argparse.Namespace) -> bool:
 def _named_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
     if options.words is None and options.job is None:
         return Job(command="true", argv=("true",), display_name="nodes", source="command line"), (), {}
-    if options.words is None and options.job.endswith(".py") and os.path.isfile(options.job):
+    if options.words is None and options.job.endswith(".py"):
+        if not os.path.isfile(options.job):
+            raise UsageError(f"{options.job:.200}: no such script", hint="name a job file, or a script")
         return _script_job(options.job), (), {}
     return requested_job(options)
 

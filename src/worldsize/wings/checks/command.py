@@ -23,10 +23,11 @@ _EXAMPLES = """examples:
   worldsize check job.yml                      the nodes that the job would get, and its script
   worldsize check train.py -w 2x4              a script without a job file
   worldsize check --compute lab -w 4x1         nodes alone
-  worldsize check job.yml --only gpu,network   these rows, by id or by what stands before the dot
+  worldsize check job.yml --only gpu,network   these rows alone, by id or by what stands before the dot
   worldsize check job.yml --exclude-bad        then submit the job, on other nodes than those that are bad
 
-The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words."""
+The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words;
+with --exclude-bad it is 0 once the job is submitted."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -39,15 +40,15 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
     compute = parser.add_argument("--compute", metavar="NAME", help="where (default: as the job or configuration says)")
     set_completer(compute, complete_computes)
-    for option, meaning in (("--only", "look at nothing but this"), ("--skip", "do not look at this")):
+    for option, meaning in (("--only", "check nothing but this"), ("--skip", "do not check this")):
         rows = parser.add_argument(
             option, action="append", default=[], metavar="ROW", help=f"{meaning}; may be repeated"
         )
         set_completer(rows, complete_rows)
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="give up, and cancel, after so long")
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel the check after so long")
     parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the nodes that are bad")
     parser.add_argument(
-        "--dry-run", action="store_true", help="print the run that would look at the nodes; start nothing"
+        "--dry-run", action="store_true", help="print the run that would check the nodes; start nothing"
     )
     add_output_option(parser)
     parser.set_defaults(act=check)
@@ -60,12 +61,12 @@ def complete_rows(**_: Any) -> list[str]:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Look at the job's nodes and script, and show what was found."""
+    """Check the job's nodes and script, and show what was found; return the exit code."""
     from worldsize.cli.check_results import exit_code, result_lines, show_results
     from worldsize.service.request import SubmissionRequest
     from worldsize.service.submission.plan_job import format_notice, plan_job
     from worldsize.wings.checks.checked_job import checked_job
-    from worldsize.wings.checks.nodes_run import CheckFailed, check_request, looked_at
+    from worldsize.wings.checks.nodes_run import CheckFailed, check_request, run_check
     from worldsize.wings.checks.selection import selected_ids
 
     ids = selected_ids(options.only, options.skip)
@@ -88,12 +89,12 @@ def check(options: argparse.Namespace) -> int:
     for notice in planned.notices:
         report_message("notice: " + format_notice(notice))
     try:
-        found = looked_at(request, planned, ids, options.timeout)
+        found = run_check(request, planned, ids, options.timeout)
     except CheckFailed as failed:
         return failed.code
     if not options.exclude_bad:
         return show_results(found, options.output)
-    submitted = _submitted(request, planned, found)
+    submitted = _submit_job(request, planned, found)
     if options.output == "json":
         show_json({**found.data(), "submitted": submitted})
     else:
@@ -101,8 +102,9 @@ def check(options: argparse.Namespace) -> int:
     return 0 if submitted else exit_code(found)
 
 
-def _submitted(request: Any, planned: Any, found: Any) -> str | None:
-    """The id of the run that the job is, submitted on nodes that are not bad; None where what is bad is not a node."""
+def _submit_job(request: Any, planned: Any, found: Any) -> str | None:
+    """Submit the job on nodes that are not bad, and return its run's id; None, and nothing is submitted, where
+    something is bad that is not a node's."""
     from worldsize.cli.progress_line import NoticePrinter
     from worldsize.service.submission.submit import start
     from worldsize.wings.checks.exclusion import without_nodes

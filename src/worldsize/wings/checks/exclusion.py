@@ -35,11 +35,11 @@ def without_nodes(job: Job, bad: Sequence[str], compute: Compute, settings: Comp
         said = {**settings.options, **job.slurm}.get("exclude", ())
         others = (said,) if isinstance(said, str) else tuple(said)  # a text may be a list of hosts with brackets
         return job._replace(slurm={**job.slurm, "exclude": (*others, *excluded)})
-    left = _left(job, excluded, compute, settings)
+    left = _other_nodes(job, excluded, compute, settings)
     return job._replace(hpcpack={**job.hpcpack, "nodes": left})
 
 
-def _left(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
+def _other_nodes(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
     """The nodes of an HPC Pack cluster that a run may go to without these."""
     named = _items({**settings.options, **job.hpcpack}.get("nodes", ())) or usable_nodes(compute)[0]
     away = {name.lower() for name in excluded}

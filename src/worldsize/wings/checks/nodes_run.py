@@ -30,23 +30,23 @@ _TIMED_OUT = 124
 
 
 class CheckFailed(Exception):
-    """The check itself came to nothing, which was said; `code` is the exit code of this process."""
+    """The check itself failed, and the person has been told why; `code` is the exit code of this process."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-def looked_at(
+def run_check(
     request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str], timeout: float | None
 ) -> CheckResults:
-    """What was found for these ids: of the script here, of the rest on the nodes. Raises CheckFailed, and what a
-    submission raises."""
+    """Read the script here, submit the check of the nodes and wait for it; what was found for these ids. Raises
+    CheckFailed, and what a submission raises."""
     about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
     if not any(name in ids for name in row_ids()):
         return CheckResults(None, 0.0, (), rows)
-    found = _run(check_request(request, planned, ids), timeout)
+    found = _run_on_nodes(check_request(request, planned, ids), timeout)
     return found._replace(rows=(*rows, *found.rows))
 
 
@@ -59,7 +59,7 @@ def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence
     return request._replace(job=check_job(planned.job, planned.plan, settings), check=check)
 
 
-def _run(request: SubmissionRequest, timeout: float | None) -> CheckResults:
+def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckResults:
     """Submit the check, wait for its end, and read what its head has written."""
     signals = FollowSignals()
 
@@ -131,7 +131,7 @@ class _WaitingLine:
 
 
 def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
-    """Say why the run of a check came to nothing, and what it had found by then; the exit code."""
+    """Say why the run of a check failed, and what it had found by then; return the exit code."""
     from worldsize.service.runs.failure_screen import run_failure_lines
 
     report(f"check {run.id} {state_text(status.state, sys.stderr)}", *run_failure_lines(run, status))

@@ -99,5 +99,5 @@ def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetting
         launcher=plan.launcher,
         distribution=job.distribution.type if job.distribution is not None else "none",
         data_parallel=plan.data_parallel is not None,
-        virtual=facts.shared_host,
+        virtual=facts.shared_host and plan.rehearsal is None,
     )

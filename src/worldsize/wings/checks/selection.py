@@ -29,20 +29,21 @@ def words() -> list[str]:
 def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
     """The ids that are wanted, in the order of the checks. UsageError for a word that names none, and where none is
     left."""
-    wanted = _named(only, "--only") if only else set(all_ids())
-    left_out = _named(skip, "--skip")
+    wanted = _ids_of(only, "--only") if only else set(all_ids())
+    left_out = _ids_of(skip, "--skip")
     found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
     if not found:
         raise UsageError("nothing is left to look at", "--skip", "skip less, or ask for other rows")
     return found
 
 
-def _named(given: Sequence[str], where: str) -> set[str]:
+def _ids_of(given: Sequence[str], where: str) -> set[str]:
     """The ids that these words name; each word may be several, with commas between them."""
     found: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
         named = [name for name in all_ids() if word in (name, name.partition(".")[0])]
         if not named:
-            raise UsageError(f"there is no row {word!r:.60}", where, did_you_mean(word, words(), "there are"))
+            groups = "there are: " + ", ".join(dict.fromkeys(name.partition(".")[0] for name in all_ids()))
+            raise UsageError(f"there is no row {word!r:.60}", where, did_you_mean(word, words()) or groups)
         found.update(named)
     return found

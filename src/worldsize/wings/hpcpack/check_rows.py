@@ -11,7 +11,7 @@ NODES, VISIBLE, PYTHON = "hpcpack.nodes", "hpcpack.share.visible", "hpcpack.pyth
 GPUS, DRIVER, TORCH = "hpcpack.gpus", "hpcpack.driver", "hpcpack.torch"
 
 _INSTALL_TORCH = "worldsize exec --all -- pip3 install torch torchvision torchaudio"
-_INSTALL_DRIVER = "install NVIDIA's driver there, or take a size and an image that have it; else mend gpus_per_node"
+_INSTALL_DRIVER = "install NVIDIA's driver there, or take a size and an image that have it; or correct gpus_per_node"
 
 
 def node_rows(found: Sequence[NodeCheck], gpus_per_node: int | None, compute: str) -> list[CheckRow]:

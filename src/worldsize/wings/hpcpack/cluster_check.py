@@ -34,7 +34,7 @@ def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[s
     """Check the head node, the share, and every node that a run goes to by default; `tell` gets messages for people.
     ConfigError where too little is configured; what the compute raises of the nodes' task."""
     access = head_access(settings)
-    share, mounted = _mounted(share_of(settings.options), settings.name)
+    share, mounted = _find_share(share_of(settings.options), settings.name)
     nodes, answered = _ask_head(compute, access)
     names = tuple(node.name for node in nodes if node.usable)
     rows = [*answered, mounted, *left_out_rows(nodes, NODES)]
@@ -52,7 +52,7 @@ def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[s
     return ClusterCheck(names, tuple(rows))
 
 
-def _mounted(share: Share | None, compute: str) -> tuple[Share | None, CheckRow]:
+def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckRow]:
     """The share, None where it is not mounted on this machine, and the row about that. ConfigError."""
     try:
         share = require_mounted(share, f"compute.{compute}.")

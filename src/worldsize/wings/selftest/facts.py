@@ -92,7 +92,7 @@ def known_secrets(settings: ComputeSettings, compute: Compute, private: str, env
     homes = {account.pw_dir, environ.get("HOME", "")}
     return Known(
         users=tuple(filter(None, users)),
-        hosts=tuple(sorted(_own_names() | _named_in(options) | set(node_names(compute)))),
+        hosts=tuple(sorted(_own_names() | _hosts_in(options) | set(node_names(compute)))),
         accounts=tuple(str(options[key]) for key in ("account", "wckey") if options.get(key)),
         home=tuple({way for home in homes if home for way in (home, os.path.realpath(home))}),
         runs=(private, os.path.realpath(private)),
@@ -108,7 +108,7 @@ def with_short_names(names: Iterable[str]) -> set[str]:
     return {way for name in names if name for way in (name, name.partition(".")[0])}
 
 
-def _named_in(options: Mapping[str, Any]) -> set[str]:
+def _hosts_in(options: Mapping[str, Any]) -> set[str]:
     """Hosts that the configuration names: of a URL, of a share of Windows."""
     found = [str(urlsplit(each).hostname or "") for each in _texts(options) if "://" in each]
     found += [each.lstrip("\\").partition("\\")[0] for each in _texts(options) if each.startswith("\\\\")]

@@ -76,13 +76,13 @@ def remove_private_place(compute: Compute, private: str) -> list[str]:
     processes = end_processes(private, _CLIENTS_PATIENCE)
     if processes:
         left.append(f"processes: {len(processes)}")
-    if not _removed(private):
+    if not _remove_directory(private):
         left.append("files in the directory of the self-test")
     return left
 
 
-def _removed(private: str) -> bool:
-    """Whether the directory could be removed: what runs on a node may write a last file meanwhile."""
+def _remove_directory(private: str) -> bool:
+    """Remove the directory, and return whether it is gone: what runs on a node may write a last file meanwhile."""
     deadline = time.monotonic() + _FILES_PATIENCE
     while True:
         shutil.rmtree(private, ignore_errors=True)

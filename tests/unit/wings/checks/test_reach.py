@@ -107,8 +107,8 @@ def test_a_wrong_name_is_bad_and_the_node_that_has_it_is_named(names, cluster):
     names["h2"] = ["127.0.0.9"]  # nothing listens there
     found = [row for row in STAGE.judge(measured(made)) if row.verdict != "ok"]
     assert brief(found) == [
-        ("h0", "bad", "takes h2 for 127.0.0.9, and it is 127.0.0.1"),
-        ("h1", "bad", "takes h2 for 127.0.0.9, and it is 127.0.0.1"),
+        ("h0", "bad", "h2 resolves to 127.0.0.9, and is 127.0.0.1"),
+        ("h1", "bad", "h2 resolves to 127.0.0.9, and is 127.0.0.1"),
     ]
 
 

@@ -154,7 +154,7 @@ def names(*given, count=4, **asked):
 
 def test_a_wrong_hosts_entry_is_bad_and_says_what_it_takes_the_name_for():
     found = names(2, 3, {"addresses": ["127.0.1.1"], "reached": False})
-    assert brief(found) == [("node2", "bad", "takes node3 for 127.0.1.1, and it is 10.0.0.4")]
+    assert brief(found) == [("node2", "bad", "node3 resolves to 127.0.1.1, and is 10.0.0.4")]
     assert "/etc/hosts of node2" in found[0].hint
 
 

@@ -116,7 +116,7 @@ def test_a_slow_file_server_is_one_warning():
         node.answers["share"]["rate"] = 2e6
     (row,) = STAGE.judge(cluster)
     assert (row.node, row.verdict) == ("", WARNING)
-    assert "6 MB/s of 3 nodes" in row.value
+    assert "3 nodes wrote 6 MB/s" in row.value
 
 
 def test_one_slow_way_to_the_file_server_is_a_warning_of_its_node():
@@ -144,7 +144,7 @@ def test_one_node_and_virtual_ones_only_write():
     for cluster in (cluster_of(1), cluster_of(3, {"virtual": True})):
         assert [order["read"] for order in STAGE.orders(cluster).values()] == [[]]
         (row,) = STAGE.judge(cluster)
-        assert (row.verdict, row.value) == (OK, "takes 200 MB/s")
+        assert (row.verdict, row.value) == (OK, "wrote 200 MB/s")
 
 
 def test_nothing_is_done_where_the_directory_is_not_shared_or_a_listener_is_missing():
@@ -267,3 +267,8 @@ def test_a_file_that_a_killed_check_has_left_is_no_obstacle(tmp_path):
     left.write_text("left")
     assert share.run(context, order).keys() == {"rate", "seen"}
     assert not left.exists()
+
+
+def test_a_rate_that_is_missing_is_said_in_words():
+    (row,) = STAGE.judge(changed(cluster_of(2), node1={"seen": {"0": {"delay": 0.0}}}))
+    assert (row.verdict, row.value) == (OK, "2 nodes see each other's new files at once; writing was not measured")

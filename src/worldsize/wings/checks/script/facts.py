@@ -30,7 +30,7 @@ def facts_of(program: Program) -> dict[str, Any]:
     """The facts of a script that was read."""
     try:
         return {
-            "modules": sorted(_always_imported(program)),
+            "modules": sorted(_unconditional_imports(program)),
             "workers": workers_of(program),
             "backend": backend_of(program),
             "hosts": hosts_of(program),
@@ -39,7 +39,7 @@ def facts_of(program: Program) -> dict[str, Any]:
         return dict(_NOTHING)
 
 
-def _always_imported(program: Program) -> set[str]:
+def _unconditional_imports(program: Program) -> set[str]:
     """Follow the imports that stand at the top of the script, and of the modules of its own that they import."""
     modules = {module.name: module for module in program.index.modules}
     waiting, seen, found = [program.index.modules[0]], set[str](), set[str]()

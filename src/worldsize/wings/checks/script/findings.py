@@ -15,7 +15,7 @@ from worldsize.wings.checks.script.rules.downloads import download_findings
 from worldsize.wings.checks.script.rules.frameworks import wrong_distributions
 from worldsize.wings.checks.script.rules.loaders import loader_findings
 from worldsize.wings.checks.script.rules.placement import crowded_gpus, global_devices
-from worldsize.wings.checks.script.rules.saving import saved_by_all
+from worldsize.wings.checks.script.rules.saving import saves_by_all
 
 RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
     wrong_distributions,
@@ -24,7 +24,7 @@ RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
     crowded_gpus,
     fixed_addresses,
     loader_findings,
-    saved_by_all,
+    saves_by_all,
 )
 
 
@@ -34,7 +34,7 @@ def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.th
     as an idle one."""
     program = read_program(request, clock)
     found = [] if program is None else findings_of(program)
-    return _ordered([*found, *downloads(request, clock)])
+    return _by_place([*found, *downloads(request, clock)])
 
 
 def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
@@ -53,8 +53,8 @@ def findings_of(program: Program) -> list[ScriptFinding]:
             found += rule(program)
         except Exception:  # noqa: BLE001  a rule that stumbles over a strange source has nothing to say of it
             continue
-    return _ordered(found)
+    return _by_place(found)
 
 
-def _ordered(found: list[ScriptFinding]) -> list[ScriptFinding]:
+def _by_place(found: list[ScriptFinding]) -> list[ScriptFinding]:
     return sorted(dict.fromkeys(found), key=lambda each: (each.file, each.line, each.id))

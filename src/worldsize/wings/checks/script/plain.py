@@ -27,14 +27,14 @@ def is_plain(code_dir: str, argv: Sequence[str]) -> bool:
         source = read_source(script, os.path.realpath(code_dir))
         if source is None or len(source) > _MOST_BYTES:
             return False
-        names = set(_imported(source.decode()))
+        names = set(_import_names(source.decode()))
         own = {name.partition(".")[0] for folder in (code_dir, os.path.dirname(script)) for name in os.listdir(folder)}
     except (OSError, ValueError):  # ValueError: a name with a NUL, no text, or an import that is no line of its own
         return False
     return names <= sys.stdlib_module_names and not names & own
 
 
-def _imported(source: str) -> Iterator[str]:
+def _import_names(source: str) -> Iterator[str]:
     """The top-level modules of all imports. ValueError where a line with that word is another."""
     for line in source.splitlines():
         if "import" not in line:

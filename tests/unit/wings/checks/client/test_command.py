@@ -35,7 +35,7 @@ class Checked:
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
     found = Checked(tmp_path)
-    monkeypatch.setattr(nodes_run, "_run", found.run)
+    monkeypatch.setattr(nodes_run, "_run_on_nodes", found.run)
     return found
 
 
@@ -85,11 +85,11 @@ def test_rows_of_the_script_alone_need_no_node(checked: Checked) -> None:
         (["--only", "gpus"], "did you mean 'gpu'?"),
         (["--skip", "nothing.of.it"], "there is no row"),
         (["missing.yml"], "missing.yml"),
-        (["missing.py"], "missing.py"),
+        (["missing.py"], "missing.py: no such script"),
         (["-w", "0x1"], "no ranks"),
         (["--compute", "nowhere"], "there is no compute"),
         (["--exclude-bad"], "this machine"),
-        (["--timeout", "soon"], "--timeout"),
+        (["--timeout", "soon"], "'soon' is no number"),
         (["job.yml"], "no such file or directory"),
         (["job.yml", "--", "true"], "both a job file"),
     ],
@@ -109,5 +109,5 @@ def test_a_check_that_comes_to_nothing(checked: Checked, monkeypatch: pytest.Mon
     def fail(*_: Any) -> CheckResults:
         raise nodes_run.CheckFailed(130)
 
-    monkeypatch.setattr(nodes_run, "_run", fail)
+    monkeypatch.setattr(nodes_run, "_run_on_nodes", fail)
     assert checked.cli("check").code == 130

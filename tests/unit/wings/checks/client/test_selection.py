@@ -37,6 +37,13 @@ def test_a_word_that_names_no_row(word: str, nearest: str | None, option: str) -
     assert nearest is None or told.value.hint == f"did you mean {nearest!r}?"
 
 
+def test_a_word_that_is_like_no_row_is_told_what_there_is() -> None:
+    with pytest.raises(UsageError) as told:
+        selected_ids(["xyzzy"], [])
+    assert told.value.hint is not None and told.value.hint.startswith("there are: script, ")
+    assert "clock" in told.value.hint and "gpu.count" not in told.value.hint
+
+
 def test_words_for_the_shell() -> None:
     assert {"gpu", "gpu.count", "clock", "script"} <= set(words()) and len(set(words())) == len(words())
     for word in words():

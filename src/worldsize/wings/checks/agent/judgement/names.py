@@ -75,9 +75,9 @@ def _findings_of_others(
             yield Finding(verdict, f"{other.host}: {name.error}", _MISSING_HINT)
         elif name.reached is False:
             hint = _WRONG_HINT.format(node=node.label, name=other.host)
-            yield Finding(BAD, f"takes {other.host} for {_addresses(name)}, and it is {other.address}", hint)
+            yield Finding(BAD, f"{other.host} resolves to {_addresses(name)}, and is {other.address}", hint)
         elif name.reached is None:
-            words = f"takes {other.host} for {_addresses(name)}, which may be {other.address}"
+            words = f"{other.host} resolves to {_addresses(name)}, which may be {other.address}"
             yield Finding(UNKNOWN, words, f"{other.label} answered at neither address")
 
 
@@ -98,7 +98,7 @@ def _findings_of_own(
     if own.error and "no answer" not in own.error:
         yield Finding(WARNING, f"its own name {node.host}: {own.error}", hint)
     elif own.addresses and own.addresses[0].startswith(_LOOPBACK) and not _share_a_machine(by_rank.values()):
-        yield Finding(WARNING, f"takes its own name {node.host} for {own.addresses[0]}", hint)
+        yield Finding(WARNING, f"its own name {node.host} resolves to {own.addresses[0]}", hint)
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:

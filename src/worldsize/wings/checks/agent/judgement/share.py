@@ -136,10 +136,10 @@ def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
     rates = _rates(nodes)
     ratios = against_others(rates)
     if rates and sum(rates.values()) < SLOW:
-        value = f"takes {bytes_text(sum(rates.values()))}/s of {_count(len(rates))} (files of 8 MiB, with fsync)"
+        value = f"{_count(len(rates))} wrote {bytes_text(sum(rates.values()))}/s (files of 8 MiB, with fsync)"
         return [CheckRow("" if len(nodes) > 1 else nodes[0].label, ID, WHAT, value, WARNING, _SLOW_HINT)]
     return [
-        CheckRow(node.label, ID, WHAT, f"takes {bytes_text(rates[node.node_rank])}/s, {ratio:.0%} of the others' rate",
+        CheckRow(node.label, ID, WHAT, f"wrote {bytes_text(rates[node.node_rank])}/s, {ratio:.0%} of the others' rate",
                  WARNING, "its way to the file server is slow: look at its network, or leave it out (--exclude-bad)")
         for node in nodes
         for ratio in [ratios.get(node.node_rank, 1.0)]
@@ -153,9 +153,9 @@ def _count(nodes: int) -> str:
 
 def _fine(nodes: Sequence[CheckedNode]) -> str:
     rates = _rates(nodes)
-    speed = f"{bytes_text(sum(rates.values()))}/s" if rates else "speed not measured"
+    speed = f"wrote {bytes_text(sum(rates.values()))}/s" if rates else "writing was not measured"
     delays = [number_in(each, "delay") or 0.0 for node in nodes for each in _answer(node).get("seen", {}).values()]
     if not delays:
-        return f"takes {speed}"
+        return speed
     delay = f"within {max(delays):.2f} s" if max(delays) > AT_ONCE else "at once"
-    return f"{_count(len(nodes))} see each other's new files {delay}; {speed} together"
+    return f"{_count(len(nodes))} see each other's new files {delay}; {speed}"

@@ -29,7 +29,7 @@ class Arguments:
         if len(calls) != 1:
             return None
         flags = [flag for flag in map(text, calls[0].args) if flag is not None and flag.startswith("-")]
-        given = self._given(flags)
+        given = self._value_in_command(flags)
         action = text(argument(calls[0], "action"))
         if action in ("store_true", "store_false"):
             is_certain = given is None or any(word in flags for word in self.words)
@@ -40,7 +40,7 @@ class Arguments:
             return None
         return argument(calls[0], "default")
 
-    def _given(self, flags: list[str]) -> str | None:
+    def _value_in_command(self, flags: list[str]) -> str | None:
         """What the command says: None where it says nothing, "" where that is not plain."""
         found = None
         for number, word in enumerate(self.words):

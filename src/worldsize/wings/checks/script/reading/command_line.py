@@ -136,13 +136,13 @@ def _simple_command(words: list[str], directory: str) -> ScriptCommand | None:
     if program == "torchrun":
         return _torchrun_command(words[1:], directory)
     if program == "deepspeed" or (program == "accelerate" and words[1:2] == ["launch"]):
-        return _launched(words[1:], program, directory)
+        return _launcher_command(words[1:], program, directory)
     if program.endswith(".py"):
-        return _started(words, "python", {}, directory)
+        return _script_of(words, "python", {}, directory)
     return None
 
 
-def _started(
+def _script_of(
     words: list[str], starter: str, options: Mapping[str, str], directory: str, module: bool = False
 ) -> ScriptCommand | None:
     """The script that these words begin with."""
@@ -163,11 +163,11 @@ def _python_command(words: list[str], directory: str) -> ScriptCommand | None:
             if words[:1] and words[0] in _TORCHRUN_MODULES:
                 return _torchrun_command(words[1:], directory)
             if words[:1] == ["accelerate.commands.launch"]:
-                return _launched(words[1:], "accelerate", directory)
-            return _started(words, "python", {}, directory, module=True)
+                return _launcher_command(words[1:], "accelerate", directory)
+            return _script_of(words, "python", {}, directory, module=True)
         elif not re.fullmatch(r"-[uOBEsSIqvbx]+|-[WX]\S+", option):
             return None
-    return _started(words, "python", {}, directory)
+    return _script_of(words, "python", {}, directory)
 
 
 def _torchrun_command(words: list[str], directory: str) -> ScriptCommand | None:
@@ -185,14 +185,14 @@ def _torchrun_command(words: list[str], directory: str) -> ScriptCommand | None:
             options[_option_name(option)] = value
     if "no_python" in options:
         return None
-    return _started(words, "torchrun", options, directory, module="module" in options)
+    return _script_of(words, "torchrun", options, directory, module="module" in options)
 
 
-def _launched(words: list[str], starter: str, directory: str) -> ScriptCommand | None:
+def _launcher_command(words: list[str], starter: str, directory: str) -> ScriptCommand | None:
     """Of launchers whose options are too many to be known here: the script is the first word that ends with .py."""
     for number, word in enumerate(words):
         if word.endswith(".py") and not word.startswith("-"):
-            return _started(words[number:], starter, {}, directory)
+            return _script_of(words[number:], starter, {}, directory)
     return None
 
 

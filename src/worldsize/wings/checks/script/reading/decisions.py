@@ -33,7 +33,7 @@ class Decisions:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.reached = reached_scopes(program.index, _found_by_name(program))
+        self.reached = reached_scopes(program.index, _functions_by_name(program))
         self._known: dict[Scope, bool] = {}
 
     def is_executed(self, node: ast.AST, depth: int = 0) -> bool:
@@ -72,23 +72,23 @@ class Decisions:
 
     def _truth(self, test: ast.expr) -> bool | None:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            return self._compared(test)
+            return self._comparison(test)
         values = constants(self.program, test)
         found = {bool(value) for value in values or ()}
         return found.pop() if len(found) == 1 else None
 
-    def _compared(self, test: ast.Compare) -> bool | None:
+    def _comparison(self, test: ast.Compare) -> bool | None:
         left, right = constants(self.program, test.left), constants(self.program, test.comparators[0])
         if left is None or len(left) != 1:
             return None
         if isinstance(test.ops[0], ast.In | ast.NotIn):
-            return self._contained(left[0], test)
+            return self._membership(left[0], test)
         if right is None or len(right) != 1:
             return None
         equal = isinstance(test.ops[0], ast.Eq | ast.Is)
         return (left[0] == right[0]) == equal if equal or isinstance(test.ops[0], ast.NotEq | ast.IsNot) else None
 
-    def _contained(self, value: object, test: ast.Compare) -> bool | None:
+    def _membership(self, value: object, test: ast.Compare) -> bool | None:
         group = test.comparators[0]
         parts = group.elts if isinstance(group, ast.Tuple | ast.List | ast.Set) else None
         if parts is None or not all(isinstance(part, ast.Constant) for part in parts):
@@ -97,7 +97,7 @@ class Decisions:
         return inside == isinstance(test.ops[0], ast.In)
 
 
-def _found_by_name(program: Program) -> list[Function]:
+def _functions_by_name(program: Program) -> list[Function]:
     """The functions that something else than their names in the script may call: what decorates them, or what looks
     for a name of the command or of a text."""
     index = program.index

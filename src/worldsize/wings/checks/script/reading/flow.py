@@ -118,11 +118,11 @@ class Flow:
                 return self.index.bindings[scope, node.id]
             alias = self.index.aliases.get((scope, node.id))
             if alias is not None:
-                return self._imported(alias)
+                return self._module_bindings(alias)
             scope = self.index.enclosing.get(scope)
         return []
 
-    def _imported(self, dotted: str) -> list[Binding]:
+    def _module_bindings(self, dotted: str) -> list[Binding]:
         """What a name of another module of the script is bound to there."""
         module, _, name = dotted.lstrip(".").rpartition(".")
         trees = [each.tree for each in self.index.modules if each.name == module or each.name.endswith("." + module)]
@@ -143,11 +143,11 @@ class Flow:
         if isinstance(binding, Unknown):
             return None
         if isinstance(binding, Parameter):
-            values = self.given(binding)
+            values = self.caller_values(binding)
             return None if values is None else self._all_origins(list(values), depth + 1)
         return self.origins(binding, depth + 1)
 
-    def given(self, parameter: Parameter) -> list[ast.expr] | None:
+    def caller_values(self, parameter: Parameter) -> list[ast.expr] | None:
         """What the callers give for a parameter; None where that is not known of some of them."""
         places = self.references(parameter.function)
         values: list[ast.expr] = []

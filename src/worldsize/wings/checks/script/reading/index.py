@@ -158,7 +158,7 @@ class Index:
             place = self.enclosing.get(place)
         return None
 
-    def dotted(self, node: ast.AST) -> str:
+    def full_name(self, node: ast.AST) -> str:
         """The full name of a function or value: "torch.distributed.get_rank" of `dist.get_rank`; "" of what is no
         name."""
         parts: list[str] = []
@@ -172,7 +172,7 @@ class Index:
 
     def last_name(self, node: ast.AST) -> str:
         """The last part of `dotted`."""
-        return self.dotted(node).rpartition(".")[2]
+        return self.full_name(node).rpartition(".")[2]
 
     def calls_named(self, *names: str) -> list[ast.Call]:
         """The calls of functions whose last name is one of these."""

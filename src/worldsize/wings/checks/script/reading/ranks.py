@@ -1,4 +1,4 @@
-"""Which expressions are the rank in the whole run."""
+"""Which expressions are the global rank, the one in the whole run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _CALLS = (
 
 
 def is_global_rank(program: Program, node: ast.expr) -> bool:
-    """Whether a value is certainly the rank in the whole run, and not the one within the node."""
+    """Whether a value is certainly the global rank, and not the local one."""
     origins = program.flow.origins(node)
     return bool(origins) and all(_is_rank(program, origin) for origin in origins or ())
 
 
 def _is_rank(program: Program, node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
-        name = program.index.dotted(node.func)
+        name = program.index.full_name(node.func)
         if name in ("int", "str") and len(node.args) == 1:
             return is_global_rank(program, node.args[0])
         if name in _READS and node.args:
             return text(node.args[0]) in _VARIABLES
         return name in _CALLS and not node.args and not node.keywords
     if isinstance(node, ast.Subscript):
-        name = program.index.dotted(node.value)
+        name = program.index.full_name(node.value)
         return name in ("os.environ", "environ") and text(node.slice) in _VARIABLES
     return False

@@ -131,9 +131,9 @@ def _inner_line(words: tuple[str, ...]) -> str | None:
 def _words(text: str) -> list[str]:
     text = _without_heredocs(text).replace("\\\n", " ")
     try:
-        return _lexed(text)
+        return _lex(text)
     except ValueError:  # a quote that nothing closes, such as an apostrophe behind a `#`
-        return [word for line in text.splitlines() for word in (*_lexed_line(line), "\n")]
+        return [word for line in text.splitlines() for word in (*_lex_line(line), "\n")]
 
 
 def _without_heredocs(text: str) -> str:
@@ -149,14 +149,14 @@ def _without_heredocs(text: str) -> str:
     return "\n".join(kept)
 
 
-def _lexed_line(line: str) -> list[str]:
+def _lex_line(line: str) -> list[str]:
     try:
-        return _lexed(line)
+        return _lex(line)
     except ValueError:  # see above: this line tells nothing
         return []
 
 
-def _lexed(text: str) -> list[str]:
+def _lex(text: str) -> list[str]:
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True

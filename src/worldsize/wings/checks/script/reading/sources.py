@@ -75,7 +75,7 @@ class _Reader:
         while waiting and not self.is_over:
             module = self.parse(*waiting.pop(0))
             if module is not None:
-                waiting += list(self.imported(module))
+                waiting += list(self.imported_files(module))
 
     def entry(self, command: ScriptCommand) -> str | None:
         if command.script:
@@ -97,9 +97,9 @@ class _Reader:
 
     def tree(self, path: str) -> ast.Module | None:
         source = read_source(path, self.root)
-        return None if source is None else parsed(source)
+        return None if source is None else parse_source(source)
 
-    def imported(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
+    def imported_files(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
         """The files of this code that a module imports."""
         for name, level, names in imports_of(module.tree):
             self.looked_for += 1 + len(names)
@@ -160,7 +160,7 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
                 stack += getattr(node, field, ())
 
 
-def parsed(source: bytes) -> ast.Module | None:
+def parse_source(source: bytes) -> ast.Module | None:
     """The tree of a source; None where it is none of this Python's, nested too deeply, or takes very long to parse."""
     if source.count(b"{") * len(source) > _MOST_SCANNED and re.search(rb"[fF][rR]?['\"]", source):
         return None

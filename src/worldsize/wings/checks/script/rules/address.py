@@ -47,7 +47,7 @@ def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
         (("initialize",), "coordinator_address", 0),
     ):
         for call in program.flow.calls(*names):
-            if names == ("initialize",) and not program.index.dotted(call.func).startswith("jax.distributed."):
+            if names == ("initialize",) and not program.index.full_name(call.func).startswith("jax.distributed."):
                 continue
             node = argument(call, keyword, place)
             if node is not None and _is_loopback(program, node) and program.flow.is_always(call):
@@ -70,23 +70,23 @@ def _uses_variables(program: Program, call: ast.Call) -> bool:
     return method is None or (_origin_texts(program, method) in (["env://"], [None]) and text(method) == "env://")
 
 
-def _always_assigned(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
+def _certain_assignments(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
     """The statements `os.environ[variable] = value`, where all of them are always executed."""
-    found = list(_assigned(program, variable))
+    found = list(_assignments(program, variable))
     return found if all(program.flow.is_always(store) for store, _ in found) else []
 
 
-def _assigned(program: Program, variable: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+def _assignments(program: Program, variable: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
     for store in program.index.stores:
         for target in store.targets:
             if not isinstance(target, ast.Subscript) or text(target.slice) != variable:
                 continue
-            if program.index.dotted(target.value) in ("os.environ", "environ") and program.flow.is_reached(store):
+            if program.index.full_name(target.value) in ("os.environ", "environ") and program.flow.is_reached(store):
                 yield store, store.value
 
 
 def _loopback_variables(program: Program) -> Iterator[ScriptFinding]:
-    found = _always_assigned(program, "MASTER_ADDR")
+    found = _certain_assignments(program, "MASTER_ADDR")
     if found and all(_is_loopback(program, value) for _, value in found):
         for store, _ in found:
             what = f"MASTER_ADDR is set to the loopback address: {_WAIT}"
@@ -95,7 +95,7 @@ def _loopback_variables(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _fixed_ports(program: Program) -> Iterator[ScriptFinding]:
-    for store, value in _always_assigned(program, "MASTER_PORT"):
+    for store, value in _certain_assignments(program, "MASTER_PORT"):
         texts = _origin_texts(program, value)
         if all(each is not None and each.isdigit() for each in texts):
             what = f"MASTER_PORT is always {texts[0]}: another program on that node may have it"

@@ -129,7 +129,7 @@ def _optimizer(program: Program) -> bool:
 
 def _is_optional(program: Program, call: ast.Call) -> bool:
     """Whether an option might choose something else than training."""
-    return any(_undecided(program, test) for test in _tests_on_the_way(program, call))
+    return any(_is_undecided(program, test) for test in _tests_on_the_way(program, call))
 
 
 def _tests_on_the_way(program: Program, call: ast.AST) -> list[ast.AST]:
@@ -155,7 +155,7 @@ def _chooses_mode(node: ast.AST) -> bool:
     return bool(options) and any(map(_MODE_WORD.search, texts))
 
 
-def _undecided(program: Program, test: ast.AST) -> bool:
+def _is_undecided(program: Program, test: ast.AST) -> bool:
     """Whether a test asks what the script is to do, and the command does not say."""
     for node in ast.walk(test):
         if _chooses_mode(node):

@@ -90,10 +90,10 @@ def _finding(place: Place, download: Download) -> ScriptFinding:
 
 def _hint(download: Download) -> str:
     hint = _HINTS[download.kind]
-    return hint % (_shown(download.name) if download.name else "…") if "%s" in hint else hint
+    return hint % (_name_for_people(download.name) if download.name else "…") if "%s" in hint else hint
 
 
-def _shown(name: str) -> str:
+def _name_for_people(name: str) -> str:
     """A name for people: of an address without user, password and query, which may be secrets."""
     if "://" not in name:
         return name

@@ -31,7 +31,7 @@ def _trainings(program: Program) -> str:
     return f"{program.world_size} separate trainings would run, or none"
 
 
-def _started_by_mpi(program: Program) -> bool:
+def _is_started_by_mpi(program: Program) -> bool:
     request = program.request
     by_mpi = bool(request.launcher) and "PMIX_" in launcher_facts(request.launcher).own_variables
     return by_mpi or request.distribution in ("mpi", "horovod", "ray")
@@ -39,17 +39,17 @@ def _started_by_mpi(program: Program) -> bool:
 
 def _horovod(program: Program) -> Iterator[ScriptFinding]:
     """Horovod finds its ranks by its rendezvous server, which `type: horovod` starts, or by MPI."""
-    if program.brands != {"horovod"} or _started_by_mpi(program) or _sets(program, "HOROVOD_GLOO_RENDEZVOUS_ADDR"):
+    if program.brands != {"horovod"} or _is_started_by_mpi(program) or _sets(program, "HOROVOD_GLOO_RENDEZVOUS_ADDR"):
         return
     for call in program.flow.calls("init"):
-        if program.index.dotted(call.func).startswith("horovod.") and program.flow.is_always(call):
+        if program.index.full_name(call.func).startswith("horovod.") and program.flow.is_always(call):
             what = f"{_trainings(program)}: Horovod finds no other ranks here"
             yield program.finding(ID, call, what, BAD, "ask for `distribution: type: horovod`")
             return
 
 
 def _mpi(program: Program) -> Iterator[ScriptFinding]:
-    if program.brands != {"mpi4py"} or _started_by_mpi(program):
+    if program.brands != {"mpi4py"} or _is_started_by_mpi(program):
         return
     if program.request.distribution not in ("pytorch", "tensorflow", "jax", "deepspeed"):
         return
@@ -70,21 +70,21 @@ def _tensorflow(program: Program) -> Iterator[ScriptFinding]:
         return
     several = program.flow.calls(*_SEVERAL_WORKERS)
     if not several:
-        yield from _mirrored(program)
+        yield from _mirrored_strategy(program)
     if program.request.distribution == "tensorflow" or _sets(program, "TF_CONFIG"):
         return
     for call in several:
         given = argument(call, "cluster_resolver", 0) is not None or has_stars(call)
-        if not given and program.index.dotted(call.func).startswith("tensorflow.") and program.flow.is_always(call):
+        if not given and program.index.full_name(call.func).startswith("tensorflow.") and program.flow.is_always(call):
             what = f"{_trainings(program)}: TensorFlow finds no TF_CONFIG, and so no other workers"
             yield program.finding(ID, call, what, BAD, "ask for `distribution: type: tensorflow`")
             return
 
 
-def _mirrored(program: Program) -> Iterator[ScriptFinding]:
+def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
     """MirroredStrategy is for the GPUs of one process."""
     for call in program.flow.calls("MirroredStrategy"):
-        if program.index.dotted(call.func).startswith("tensorflow.") and program.flow.is_always(call):
+        if program.index.full_name(call.func).startswith("tensorflow.") and program.flow.is_always(call):
             what = f"{program.world_size} separate trainings would run: MirroredStrategy knows one process alone"
             hint = "use tf.distribute.MultiWorkerMirroredStrategy with `distribution: type: tensorflow`"
             yield program.finding(ID, call, what, BAD, hint)
@@ -106,7 +106,7 @@ def _lightning(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _is_lightning(program: Program, call: ast.Call) -> bool:
-    return program.index.dotted(call.func).startswith(("pytorch_lightning.", "lightning.", "lightning_fabric."))
+    return program.index.full_name(call.func).startswith(("pytorch_lightning.", "lightning.", "lightning_fabric."))
 
 
 def _contradiction(program: Program, call: ast.Call) -> str:
@@ -119,7 +119,7 @@ def _contradiction(program: Program, call: ast.Call) -> str:
     if said_nodes is not None and said_nodes != nodes:
         return f"the Trainer has {said_nodes} of {nodes} nodes"
     if said_devices is not None and said_devices > 0 and said_devices != ranks:
-        return f"the Trainer has devices={said_devices}, the job {ranks} ranks per node"
+        return f"the Trainer has devices={said_devices}, the job {ranks} rank{'s' if ranks > 1 else ''} per node"
     return ""
 
 

@@ -20,7 +20,7 @@ _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
-    """A rank of the whole run as the number of a GPU: nodes count theirs from 0."""
+    """The global rank as the number of a GPU: each node counts its GPUs from 0."""
     gpus = program.request.gpus_per_node
     if program.nodes < 2 or not _may_have_too_few(program):
         return
@@ -29,8 +29,8 @@ def global_devices(program: Program) -> Iterator[ScriptFinding]:
             continue
         last = program.world_size - 1
         of = f" of a node with {gpus_text(gpus)}" if gpus else ", counted over all nodes"
-        what = f"the rank in the whole run is the GPU's number: rank {last} would ask for cuda:{last}{of}"
-        hint = 'take the rank within the node: int(os.environ["LOCAL_RANK"])'
+        what = f"the global rank is taken as the GPU's number: rank {last} would ask for cuda:{last}{of}"
+        hint = 'take the local rank: int(os.environ["LOCAL_RANK"])'
         yield program.finding("script.device", node, what, BAD if gpus else WARNING, hint)
         return
 
@@ -85,7 +85,7 @@ def _is_printed(program: Program, node: ast.AST) -> bool:
 
 def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
     """More processes on a node than it has GPUs, for a script that computes on GPUs."""
-    yield from _spawned(program)
+    yield from _spawning(program)
     started = processes_of_torchrun(program.command)
     ranks, gpus = program.request.ranks_per_node, program.request.gpus_per_node
     if started is not None and started > 1 and ranks > 1:
@@ -127,13 +127,15 @@ def _meets_others(program: Program, function: ast.expr | None) -> bool:
     return False
 
 
-def _spawned(program: Program) -> Iterator[ScriptFinding]:
+def _spawning(program: Program) -> Iterator[ScriptFinding]:
     """mp.spawn starts processes of its own, in each rank."""
     ranks = program.request.ranks_per_node
     if ranks < 2 or not program.flow.calls("init_process_group"):
         return
     for call in program.flow.calls("spawn"):
-        if not program.index.dotted(call.func).startswith("torch.multiprocessing.") or not program.flow.is_always(call):
+        if not program.index.full_name(call.func).startswith("torch.multiprocessing.") or not program.flow.is_always(
+            call
+        ):
             continue
         count = argument(call, "nprocs", 2)
         if count is None or integer(count) == 1 or not _meets_others(program, argument(call, "fn", 0)):

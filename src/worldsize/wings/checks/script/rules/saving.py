@@ -37,18 +37,18 @@ _DEEPEST = 5
 _MOST_CALLERS = 5
 
 
-def saved_by_all(program: Program) -> Iterator[ScriptFinding]:
+def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
     """torch.save to one path in all ranks at the same time."""
     if not _is_plain(program):
         return
     for call in program.flow.calls("save"):
         if (
-            program.index.dotted(call.func) == "torch.save"
+            program.index.full_name(call.func) == "torch.save"
             and _to_one_file(program, call)
             and _by_all(program, call, 0)
         ):
             what = f"all {program.world_size} ranks would write the same file at the same time"
-            hint = "save where dist.get_rank() == 0 alone"
+            hint = "save only where dist.get_rank() == 0"
             yield program.finding("script.saving", call, what, WARNING, hint)
             return
 
