@@ -33,8 +33,11 @@ def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFac
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
-    """What is wrong with the job's Python script, as far as its text shows it; nothing for a single rank."""
-    if plan.world_size == 1 or request.check is not None or plan.batch is not None or ".py" not in job.command:
+    """What is wrong with the job's Python script, as far as its text shows it; nothing for a single rank that starts no
+    others by torchrun's `--nproc_per_node`."""
+    if (plan.world_size == 1 and "--nproc" not in job.command) or ".py" not in job.command:
+        return []
+    if request.check is not None or plan.batch is not None:
         return []
     if request.config.computes[plan.compute].check is False:
         return []

@@ -31,9 +31,9 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 
 
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
-    """What a person should know before ranks start; of downloads `download_notices` tells."""
+    """What a person should know before ranks start, or why they are not; of downloads `download_notices` tells."""
     return [
-        CheckResult("notice", found.what, _place(found), found.hint or None)
+        CheckResult("error" if found.refused else "notice", found.what, _place(found), found.hint or None)
         for found in _findings(plan, job, facts, settings)
         if found.verdict in (BAD, WARNING) and found.id != _DOWNLOADS
     ]

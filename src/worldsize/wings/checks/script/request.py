@@ -40,7 +40,8 @@ class ScriptRequest(NamedTuple):
 
 class ScriptFinding(NamedTuple):
     """One thing that would go wrong. `file`: relative to the code's directory, "" for the command itself; `line`: from
-    1, and 0 where there is no file; `verdict`: BAD or WARNING of the rows of a check."""
+    1, and 0 where there is no file; `verdict`: BAD or WARNING of the rows of a check; `refused`: whether the job cannot
+    but fail by it, so that it is not started."""
 
     id: str
     file: str
@@ -48,3 +49,4 @@ class ScriptFinding(NamedTuple):
     what: str
     verdict: str
     hint: str
+    refused: bool = False

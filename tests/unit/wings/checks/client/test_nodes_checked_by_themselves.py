@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from worldsize.plan.plan import BatchPlan, Plan, Rehearsal
 from worldsize.service import providers
 from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.wings.checks import script_rows
+from worldsize.wings.checks.script.findings import ScriptFinding
 
 HERE, ON_NODES = ComputeFacts(shared_host=True), ComputeFacts()
 
@@ -108,11 +108,31 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+TORCHRUN = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("nccl")
+torch.cuda.set_device(0)
+"""
+
+
+@pytest.mark.parametrize(("processes", "levels"), [(8, ["error"]), (4, [])])
+def test_a_torchrun_line_with_more_processes_than_gpus_is_refused(
+    processes: int, levels: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(TORCHRUN)
+    command = f"torchrun --nproc_per_node={processes} train.py"
+    asked = job(1)._replace(code=str(tmp_path), command=command)
+    plan = plan_for(asked)._replace(gpus=4)
+    notices = script_notices(request_for(asked, cluster(tmp_path), tmp_path), asked, plan, ON_NODES)
+    assert [notice.level for notice in notices] == levels, notices
+    if levels:
+        assert (notices[0].what, notices[0].hint) == ("8 processes on each node for 4 GPUs", "say --nproc_per_node=4")
+
+
 @pytest.mark.parametrize("verdict", ["bad", "warning", "unknown", "ok"])
 def test_findings_of_the_script_are_notices(findings: list[Any], verdict: str, tmp_path: Path) -> None:
-    findings.append(
-        SimpleNamespace(id="script.x", file="train.py", line=7, what="2 trainings", verdict=verdict, hint="-")
-    )
+    findings.append(ScriptFinding("script.x", "train.py", 7, "2 trainings", verdict, "-"))
     asked = job(2, 4)._replace(code=str(tmp_path), environment_variables={"A": "1"})
     request = request_for(asked, cluster(tmp_path), tmp_path)
     notices = script_notices(request, asked, plan_for(asked), ON_NODES)

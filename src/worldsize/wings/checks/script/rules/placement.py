@@ -84,7 +84,8 @@ def _is_printed(program: Program, node: ast.AST) -> bool:
 
 
 def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
-    """More processes on a node than it has GPUs, for a script that computes on GPUs."""
+    """More processes on a node than it has GPUs, for a script that computes on GPUs. NCCL refuses two ranks of one
+    GPU."""
     yield from _spawning(program)
     started = processes_of_torchrun(program.command)
     ranks, gpus = program.request.ranks_per_node, program.request.gpus_per_node
@@ -101,7 +102,7 @@ def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
         if started is not None and started > 1:
             hint = f"say --nproc_per_node={gpus}"
         file = program.index.modules[0].path if started is None else ""
-        yield ScriptFinding("script.processes", file, 1 if file else 0, what, verdict, hint)
+        yield ScriptFinding("script.processes", file, 1 if file else 0, what, verdict, hint, refused=verdict == BAD)
 
 
 def _computes_on_gpus(program: Program) -> bool:
