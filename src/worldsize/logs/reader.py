@@ -18,11 +18,12 @@ def log_read_error(path: str, error: OSError) -> StorageError:
 
 
 def read_at(path: str, offset: int, size: int) -> bytes:
-    """Up to `size` bytes from `offset`; nothing when the file is gone. Raises StorageError."""
+    """Up to `size` bytes from `offset`; nothing when the file is gone, or `size` is negative, as that of a file that
+    was emptied since. Raises StorageError."""
     try:
         fd = open_regular_file(path)
         try:
-            return os.pread(fd, size, offset)
+            return os.pread(fd, max(0, size), offset)
         finally:
             os.close(fd)
     except FileNotFoundError:

@@ -44,9 +44,8 @@ def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
     """The last `n` lines, out of at most the last `max_bytes`, safe to show; none when there is no file."""
     if n <= 0:
         return []
-    size = file_size(path)
     start = tail_offset(path, n, max_bytes)
-    block = read_at(path, start, size - start)
+    block = read_at(path, start, file_size(path) - start)
     return split_lines(block[:-1] if block.endswith(b"\n") else block)[-n:] if block else []
 
 

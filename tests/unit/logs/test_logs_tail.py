@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worldsize.logs import tail
 from worldsize.logs.tail import last_lines, read_text, summarize_others, tail_offset
 from worldsize.plan.run_paths import RunPaths
 
@@ -79,3 +80,13 @@ def test_the_others_last_words_are_folded(paths):
         'rank 4: "training"',
     ]
     assert summarize_others(paths, range(8), exclude=[3], limit=1)[1:] == ["3 more ranks said something else"]
+
+
+@pytest.mark.parametrize(("sizes", "last"), [((0, 8), ["two"]), ((8, 0), [])], ids=["grows", "is emptied"])
+def test_a_log_whose_size_changes_between_two_looks(tmp_path, monkeypatch, sizes, last):
+    """Found by chance: the end of a log that grew meanwhile "could not be read: Invalid argument"."""
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\n"[: sizes[-1]])
+    told = iter(sizes)
+    monkeypatch.setattr(tail, "file_size", lambda path: next(told, sizes[-1]))
+    assert tail.last_lines(str(log), 1) in (last, [])
