@@ -78,9 +78,10 @@ def test_a_program_that_is_killed_does_not_end_the_run(start, node_rank):
     run = start.checked()
     start.hangs(2)
     began = time.monotonic()
-    os.kill(node_program(run, node_rank), signal.SIGKILL)
+    killed = node_program(run, node_rank)
+    os.kill(killed, signal.SIGKILL)
     if node_rank == 1:
-        time.sleep(0.3)
+        until(lambda: not os.path.exists("/proc/%d" % killed))  # its agent has reaped it
         os.kill(node_program(run, 0), signal.SIGKILL)  # its own imports hang, too
     run.event(0, "ranks_started")
     assert time.monotonic() - began < 10

@@ -12,7 +12,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.state.check_rows import BAD, OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 from worldsize.wings.checks.agent.tables.gpu_limits import LEAST_PROCESS_MIB, LEAST_UNEXPLAINED_MIB, NOT_JOBS
 
 _ID, _WHAT = "gpu.memory", "GPU memory in use by others"
@@ -41,7 +41,7 @@ def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
         most = max((gpu.used_mib or 0 for gpu in known), default=0)
         return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
     verdict = BAD if any(use.share > _FULL for use in uses) else WARNING
-    value = joined([use.words for use in uses])
+    value = join_texts([use.words for use in uses])
     return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
 
 
@@ -49,9 +49,9 @@ def _uses(gpu: Gpu) -> list[_Use]:
     jobs = [process for process in gpu.processes if _is_job(process)]
     if jobs:
         told = sum(process.mib or 0 for process in jobs)
-        used = told if all(process.mib is not None for process in jobs) else max(told, _unexplained(gpu))
+        used = told if all(process.mib is not None for process in jobs) else max(told, _unexplained_mib(gpu))
         return [_Use(_process_words(gpu, jobs), _share(gpu, used))]
-    used = _unexplained(gpu)
+    used = _unexplained_mib(gpu)
     limit = LEAST_UNEXPLAINED_MIB if gpu.is_exact else LEAST_UNEXPLAINED_MIB + _INEXACT_MIB
     return [_Use(f"GPU {gpu.number}: {used} MiB", _share(gpu, used))] if used >= limit else []
 
@@ -68,10 +68,10 @@ def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
         f"pid {job.pid}{f' ({job.name})' if job.name else ''}{'' if job.mib is None else f' {job.mib} MiB'}"
         for job in jobs
     ]
-    return f"GPU {gpu.number}: {joined(words, separator=', ')}"
+    return f"GPU {gpu.number}: {join_texts(words, separator=', ')}"
 
 
-def _unexplained(gpu: Gpu) -> int:
+def _unexplained_mib(gpu: Gpu) -> int:
     """Memory in use without a process that computes, as in a container, where the driver shows no processes; 0 where
     a screen or the kernel may account for it."""
     has_screen = any("G" in process.kind for process in gpu.processes)

@@ -93,7 +93,7 @@ def _gpu(index: int, section: _Section) -> Gpu:
         mig=section.get("mig_mode/current_mig") == "Enabled",
         mig_devices=section.mig_devices,
         processes=tuple(_process(each) for each in section.processes),
-        uncorrected=_uncorrected(section),
+        uncorrected=_uncorrected_errors(section),
         pending=_is_pending(section),
         remap_failed=section.get("remapped_rows/remapped_row_failure") == "Yes",
         recovery=_recovery(section),
@@ -123,7 +123,7 @@ def _process(fields: dict[str, str]) -> GpuProcess:
     )
 
 
-def _uncorrected(section: _Section) -> int | None:
+def _uncorrected_errors(section: _Section) -> int | None:
     """Volatile errors: `double_bit` up to Volta, by the kind of memory since Ampere, and by its cause since 550."""
     at = "ecc_errors/volatile/"
     kinds = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable")

@@ -64,7 +64,7 @@ def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow
     if not nodes:
         return []
     ranks = [rank for node in nodes for rank in _ranks(node)]
-    steps = (_wrong(ranks), _silent(nodes), _not_imported(ranks), _not_connected(ranks), _not_together(ranks, backend))
+    steps = (_wrong(ranks), _silent(nodes), _import_rows(ranks), _connection_rows(ranks), _not_together(ranks, backend))
     return next((rows for rows in steps if rows), None) or [_right(nodes, ranks, backend)]
 
 
@@ -105,7 +105,7 @@ def _why_silent(node: CheckedNode) -> str:
     return _line(mapping_of(node.answers.get("collective")).get("error") or "no answer in time")
 
 
-def _not_imported(ranks: Sequence[_Rank]) -> list[CheckRow]:
+def _import_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
     found = [rank for rank in ranks if rank.stage < STAGES.index("imported")]
     failed = [(rank, f"cannot import torch: {rank.error}") for rank in found if rank.error]
     if failed:
@@ -113,7 +113,7 @@ def _not_imported(ranks: Sequence[_Rank]) -> list[CheckRow]:
     return _rows([(rank, "was still importing torch") for rank in found], UNKNOWN, _LATE)
 
 
-def _not_connected(ranks: Sequence[_Rank]) -> list[CheckRow]:
+def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
     """Those that did not reach rank 0: a row of the head where nobody did."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("connected")]
     head = next((rank for rank in ranks if rank.number == 0), None)

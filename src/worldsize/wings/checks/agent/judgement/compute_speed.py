@@ -60,7 +60,7 @@ class _Pace(NamedTuple):
 
 def compute_rows(cluster: Cluster) -> list[CheckRow]:
     """A row of each node that is slow, busy or unknown; one of all where none is."""
-    known = [node for node in cluster.nodes if all(_measured(node, name) for name in ROUNDS)]
+    known = [node for node in cluster.nodes if all(_measurement(node, name) for name in ROUNDS)]
     ranks = {node.node_rank for node in known}
     rows = [_unknown_row(node) for node in cluster.nodes if node.node_rank not in ranks]
     if known:
@@ -76,7 +76,7 @@ def _unknown_row(node: CheckedNode) -> CheckRow:
     return CheckRow(node.label, ID, WHAT, value, UNKNOWN, "the measurement did not end on this node")
 
 
-def _measured(node: CheckedNode, name: str) -> bool:
+def _measurement(node: CheckedNode, name: str) -> bool:
     return Compute(answer_of(node, name)).rate > 0
 
 

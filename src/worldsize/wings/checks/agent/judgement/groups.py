@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.state.check_rows import VERDICTS, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 
 NOT_SET = ""
 """The value of a node that does not have what others have."""
@@ -65,7 +65,9 @@ def finding_rows(
 
 def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) -> CheckRow:
     found.sort(key=lambda finding: -VERDICTS.index(finding.verdict))
-    return CheckRow(node.label, id, what, joined([each.words for each in found], 4), found[0].verdict, found[0].hint)
+    return CheckRow(
+        node.label, id, what, join_texts([each.words for each in found], 4), found[0].verdict, found[0].hint
+    )
 
 
 def value_text(value: Any) -> str:

@@ -18,7 +18,7 @@ from worldsize.wings.checks.agent.judgement.groups import (
     holders_text,
 )
 from worldsize.wings.checks.agent.judgement.reach_answers import Interface, ReachAnswer
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 
 ID = "network.interface"
 
@@ -40,14 +40,14 @@ def interface_rows(
     by_rank = {node.node_rank: node for node in nodes}
     answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
     known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
-    found = (*_unmatched(answered, asked), *_different(by_rank, known), *_slow(by_rank, known, asked))
+    found = (*_name_findings(answered, asked), *_different(by_rank, known), *_slow(by_rank, known, asked))
     return finding_rows(nodes, ID, _WHAT, found) or _same(known)
 
 
 def _same(known: Mapping[int, Interface]) -> list[CheckRow]:
     if not known:
         return []
-    names = joined(sorted({interface.name for interface in known.values()}), 4, ", ")
+    names = join_texts(sorted({interface.name for interface in known.values()}), 4, ", ")
     words = _words(next(iter(known.values())))
     return [CheckRow("", ID, _WHAT, f"{len(known)} nodes: {names}, {words}", OK)]
 
@@ -95,14 +95,14 @@ def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
     return len(seen) if isinstance(seen, (list, tuple)) else 0
 
 
-def _unmatched(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
+def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
     """The nodes that have none of the interfaces which a variable names."""
     for rank, answer in answered.items():
         for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
             value = answer.ifnames.get(variable, "")
             if value and answer.interfaces and not _matches(variable, value, answer.interfaces):
                 verdict = BAD if asked.get("backend") == backend else WARNING
-                words = f"{variable}={value} names none of its interfaces: {joined(answer.interfaces, 6, ', ')}"
+                words = f"{variable}={value} names none of its interfaces: {join_texts(answer.interfaces, 6, ', ')}"
                 hint = f"{variable} is to name an interface that each node has, with an address"
                 yield rank, Finding(verdict, words, hint)
 

@@ -12,7 +12,7 @@ from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.groups import Finding, finding_rows
 from worldsize.wings.checks.agent.judgement.reach_answers import NameResult, ReachAnswer
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 
 ID = "network.names"
 
@@ -82,7 +82,7 @@ def _findings_of_others(
 
 
 def _addresses(name: NameResult) -> str:
-    return joined(name.addresses, 2, " and ")
+    return join_texts(name.addresses, 2, " and ")
 
 
 def _findings_of_own(

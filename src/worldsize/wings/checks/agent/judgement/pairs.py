@@ -30,12 +30,12 @@ def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]])
     ordered = sorted(scores, key=lambda node: (scores[node], node))
     half = len(ordered) // 2
     slow, fast = ordered[:half], ordered[half:][::-1]
-    groups = _matched(slow, fast, before)
+    groups = _match_groups(slow, fast, before)
     left = set(ordered).difference(*groups)
     if left and groups:
         groups[-1] += tuple(left)
     known = set(previous_of(first).items())
-    return [_turned(group, known) for group in groups]
+    return [_turn(group, known) for group in groups]
 
 
 def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
@@ -75,7 +75,7 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
     return {frozenset((one, other)) for group in groups for one in group for other in group if one != other}
 
 
-def _matched(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
+def _match_groups(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
     """A fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds only its
     own, it changes with somebody whom that helps."""
     groups: list[tuple[int, ...]] = []
@@ -99,7 +99,7 @@ def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]])
             return
 
 
-def _turned(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
+def _turn(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
     """The ring in the direction in which fewer receive from the same node as in the first round. `known`: who received
     from whom."""
     return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

@@ -11,7 +11,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, CheckRow
 from worldsize.wings.checks.agent.cluster import CheckedNode
 from worldsize.wings.checks.agent.judgement.reach_answers import LinkResult, ReachAnswer
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 
 ID = "network.port"
 
@@ -84,7 +84,7 @@ def _is_deaf(testers: Mapping[int, bool], mute: set[int]) -> bool:
 
 def _deaf_row(by_rank: Mapping[int, CheckedNode], rank: int, tests: _Tests, is_head: bool) -> CheckRow:
     testers = sorted(tests.by_target[rank])
-    names = joined([by_rank[tester].label for tester in testers], 4, ", ")
+    names = join_texts([by_rank[tester].label for tester in testers], 4, ", ")
     words = _words(by_rank[rank], tests.failed[testers[0], rank])
     return CheckRow(
         by_rank[rank].label, ID, _WHAT_OF_HEAD if is_head else _WHAT, f"not reached from {names}: {words}", BAD, _HINT
@@ -96,7 +96,7 @@ def _mute_row(by_rank: Mapping[int, CheckedNode], tester: int, targets: Sequence
         f"cannot connect to {by_rank[target].label}: {_words(by_rank[target], tests.failed[tester, target])}"
         for target in targets
     ]
-    return CheckRow(by_rank[tester].label, ID, _WHAT, joined(texts, 4), BAD, _HINT)
+    return CheckRow(by_rank[tester].label, ID, _WHAT, join_texts(texts, 4), BAD, _HINT)
 
 
 def _words(target: CheckedNode, failed: Sequence[LinkResult]) -> str:

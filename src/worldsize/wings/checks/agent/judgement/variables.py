@@ -92,7 +92,7 @@ def _different(
     by_rank = {node.node_rank: node for node in nodes}
     has_fabric = any(map(has_active_port, nodes))
     for name in sorted({name for variables in known.values() for name in variables}):
-        values = {rank: _compared(name, said) for rank, said in known.items()}
+        values = {rank: _comparable_text(name, said) for rank, said in known.items()}
         difference = difference_of(values) if name not in _OF_DEVICES or not all(values.values()) else None
         for rank, value in difference.others.items() if difference else ():
             assert difference is not None
@@ -101,7 +101,7 @@ def _different(
             yield rank, Finding(BAD, text, _BAD_HINT) if bad else Finding(WARNING, text, _HINT)
 
 
-def _compared(name: str, variables: Mapping[str, str]) -> str:
+def _comparable_text(name: str, variables: Mapping[str, str]) -> str:
     """The value as NCCL takes it: upper and lower case are the same in some, and 0 is NCCL_IB_DISABLE's default."""
     value = variables.get(name, NOT_SET)
     if name == _IB_DISABLE and value == "0":

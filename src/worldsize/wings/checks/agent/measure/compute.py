@@ -104,15 +104,15 @@ def _in_threads(count: int, work: Callable[[], Work]) -> list[Work]:
 
 def _one_thread(digest: Callable[[bytes], Any], seconds: float) -> Work:
     buffer, done = bytes(BUFFER_BYTES), 0
-    began, ran, waited = time.monotonic(), time.thread_time(), _waited()
+    began, ran, waited = time.monotonic(), time.thread_time(), _waiting_seconds()
     while time.monotonic() - began < seconds:
         digest(buffer)
         done += BUFFER_BYTES
-    wall, ran, now = time.monotonic() - began, time.thread_time() - ran, _waited()
+    wall, ran, now = time.monotonic() - began, time.thread_time() - ran, _waiting_seconds()
     return Work(done, wall, ran, max(wall - ran, 0.0) if waited is None or now is None else now - waited)
 
 
-def _waited() -> float | None:
+def _waiting_seconds() -> float | None:
     """The seconds that this thread has waited for a core; None where the kernel does not count them: then all the time
     in which it did not run is taken for that."""
     fields = read_if_possible(SCHEDULING, 200).split()

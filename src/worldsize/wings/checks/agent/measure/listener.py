@@ -130,7 +130,7 @@ class Listener:
             kind = greeting.accepted_kind(connection, self.token, self._is_new, _FIRST_LINE)
             self._forget(connection)
             connection.settimeout(_IDLE)
-            kept = kind is not None and not self._answered(kind, connection) and self._keep(kind, connection)
+            kept = kind is not None and not self._answer_known_kind(kind, connection) and self._keep(kind, connection)
         except OSError:
             pass  # the other side is gone, or sends what no node sends
         finally:
@@ -145,7 +145,7 @@ class Listener:
             self._nonces.add(nonce)
             return new
 
-    def _answered(self, kind: str, connection: socket.socket) -> bool:
+    def _answer_known_kind(self, kind: str, connection: socket.socket) -> bool:
         """Answer what comes until the other side closes; False for a kind that somebody takes."""
         if kind == ECHO:
             while asked := greeting.read_exactly(connection, ECHO_BYTES):

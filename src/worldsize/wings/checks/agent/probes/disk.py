@@ -90,12 +90,12 @@ def _node_row(context: NodeContext) -> CheckRow:
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
         found.append((_existing_parent(local), partial(_refused_copies, local)))
-    judged = [_judged(directory, judge) for directory, judge in dict(found).items()]
+    judged = [_judge_directory(directory, judge) for directory, judge in dict(found).items()]
     worst = max(judged, key=lambda each: VERDICTS.index(each.verdict))
     return _row(context, "files.node_disk", "the node's own disk", worst)
 
 
-def _judged(directory: str, judge: Callable[[str, OSError], Finding]) -> Finding:
+def _judge_directory(directory: str, judge: Callable[[str, OSError], Finding]) -> Finding:
     failed = write_trial(directory)
     if failed is not None:
         return judge(directory, failed)

@@ -18,7 +18,7 @@ from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
 
 _WHY = {
@@ -43,7 +43,7 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
     waiting = [port for port in ports if port.physical == LINK_UP and port.state in _WHY]
     if waiting and needs_fabric(context):
         first = waiting[0]
-        value = joined([f"{port.name}: {port.state}" for port in waiting], 8, ", ")
+        value = join_texts([f"{port.name}: {port.state}" for port in waiting], 8, ", ")
         return context.row("fabric.ports", what, value, WARNING, f"{first.name}: {_WHY[first.state]}")
     active = [port for port in ports if port.state == ACTIVE]
     if not active:

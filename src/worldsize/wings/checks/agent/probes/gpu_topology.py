@@ -18,7 +18,7 @@ from worldsize.wings.checks.agent.gpu.reader import Run, ask, find_nvidia_smi, i
 from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.programs.program_output import run_program
-from worldsize.wings.checks.agent.readers.row_texts import joined
+from worldsize.wings.checks.agent.readers.row_texts import join_texts
 
 _ID, _WHAT = "gpu.topology", "connections between GPUs"
 _LIMIT = 4.0
@@ -60,7 +60,7 @@ def _links_row(context: NodeContext, links: Sequence[NvLinks]) -> CheckRow | Non
         return None
     words = [f"GPU {each.gpu}: {each.up} of {most[each.model]} NVLinks" for each in fewer]
     hint = "NVLinks are down: ask for another node, and have its GPUs reset"
-    return context.row(_ID, _WHAT, joined(words, 4, ", "), WARNING, hint)
+    return context.row(_ID, _WHAT, join_texts(words, 4, ", "), WARNING, hint)
 
 
 def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> CheckRow | None:
@@ -70,7 +70,7 @@ def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> Check
     if not slow:
         return None
     hint = "boards with these GPUs connect all of them by NVLink: have the Fabric Manager looked at"
-    return context.row(_ID, _WHAT, joined(slow, 4, ", "), WARNING, hint)
+    return context.row(_ID, _WHAT, join_texts(slow, 4, ", "), WARNING, hint)
 
 
 def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
@@ -82,7 +82,7 @@ def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
         narrow = [f"GPU {index}: {width} lanes of PCIe" for index, width in widths if usual and width < usual[0]]
         if narrow and len(widths) > 2 and len(narrow) * 2 < len(widths):
             hint = f"the others have {usual[0]}: loading data is slower there; have the node looked at"
-            return context.row(_ID, _WHAT, joined(narrow, 4, ", "), WARNING, hint)
+            return context.row(_ID, _WHAT, join_texts(narrow, 4, ", "), WARNING, hint)
     return None
 
 

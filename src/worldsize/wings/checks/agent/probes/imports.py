@@ -17,7 +17,7 @@ from worldsize.wings.checks.agent.readers.asked_values import asked_number, aske
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
 from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
-from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
+from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts, safe_text
 
 LIMIT = 55.0
 """Seconds for the program, somewhat less than the probe has."""
@@ -63,15 +63,15 @@ def _missing_row(context: NodeContext, program: str, error: OSError) -> CheckRow
 
 
 def _imports_row(context: NodeContext, trial: ImportTrial) -> CheckRow:
-    found = [_judged(failed) for failed in trial.failed]
+    found = [_judge_import(failed) for failed in trial.failed]
     found += filter(None, (_early_end(trial), _build_complaint(context, trial.torch)))
     if not found:
         return context.row(_ID, _WHAT, _summary(trial, len(_modules(context))), OK)
     found.sort(key=lambda each: -VERDICTS.index(each[1]))
-    return context.row(_ID, _WHAT, joined([value for value, _, _ in found]), found[0][1], found[0][2])
+    return context.row(_ID, _WHAT, join_texts([value for value, _, _ in found]), found[0][1], found[0][2])
 
 
-def _judged(failed: FailedImport) -> tuple[str, str, str]:
+def _judge_import(failed: FailedImport) -> tuple[str, str, str]:
     """Value, verdict and hint. Another error than ImportError may come from the machine's state at this moment."""
     said = f"{failed.kind}: {failed.text}" if failed.text else failed.kind
     value = safe_text(f"import {failed.module}: {said}")

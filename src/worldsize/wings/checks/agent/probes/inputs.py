@@ -18,7 +18,7 @@ from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_paths
 from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
-from worldsize.wings.checks.agent.readers.row_texts import error_words, joined, safe_text
+from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts, safe_text
 
 _ID, _WHAT = "files.inputs", "the job's files"
 _MOST_PATHS, _MOST_ENTRIES, _LONGEST = 200, 100, 200
@@ -114,7 +114,7 @@ def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str
     wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
     if not wrong:
         return ("1 path can be read" if len(found) == 1 else f"{len(found)} paths can be read"), OK, ""
-    return joined([value for value, _, _ in wrong]), wrong[0][1], wrong[0][2]
+    return join_texts([value for value, _, _ in wrong]), wrong[0][1], wrong[0][2]
 
 
 def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:

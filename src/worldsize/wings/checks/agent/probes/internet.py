@@ -17,7 +17,7 @@ from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_texts
-from worldsize.wings.checks.agent.readers.row_texts import error_words, joined
+from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
 
 LIMIT = 5.0
@@ -67,9 +67,9 @@ def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) ->
     answers = connect_all(list(dict.fromkeys(known.values())), connect, limit)
     failed = {host: target for host, target in known.items() if answers[target]}
     if not failed:
-        return ProbeResult((context.row(_ID, _WHAT, _reached(known), OK),))
+        return ProbeResult((context.row(_ID, _WHAT, _reached_text(known), OK),))
     said = [_complaint(host, target, answers[target]) for host, target in failed.items()]
-    return ProbeResult((context.row(_ID, _WHAT, joined(said), WARNING, _HINT),))
+    return ProbeResult((context.row(_ID, _WHAT, join_texts(said), WARNING, _HINT),))
 
 
 def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
@@ -146,7 +146,7 @@ def _complaint(host: str, target: Target, why: str) -> str:
     return f"{host} cannot be reached{through}: {why}"
 
 
-def _reached(known: Mapping[str, Target]) -> str:
+def _reached_text(known: Mapping[str, Target]) -> str:
     proxies = sorted({target.text() for target in known.values() if target.is_proxy})
     through = f" through the proxy {', '.join(proxies)}" if proxies else ""
-    return f"{joined(list(known), separator=', ')} can be reached{through}"
+    return f"{join_texts(list(known), separator=', ')} can be reached{through}"

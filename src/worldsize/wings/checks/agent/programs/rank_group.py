@@ -28,7 +28,7 @@ def reports_of_ranks(
     0, or None for that node, which tells `readers` others by connections of this kind.
     """
     deadline = time.monotonic() + order["seconds"]
-    ranks = _started(context, order, program)
+    ranks = _start_ranks(context, order, program)
     try:
         port = _port_of_other(order, kind, deadline) if order["store"] else _own_port(order, ranks[0], kind, deadline)
         for rank in ranks if port else []:
@@ -40,7 +40,7 @@ def reports_of_ranks(
     return {str(order["first"] + at): report for at, report in enumerate(reports)}
 
 
-def _started(context: NodeContext, order: Mapping[str, Any], program: str) -> list[RankProgram]:
+def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -> list[RankProgram]:
     """Raises OSError, with none of them left. GPUs are numbered as nvidia-smi numbers them, unless the job says
     otherwise."""
     python = rank_python(context)

@@ -14,7 +14,7 @@ from worldsize.trust.secrets import mask_text
 _LONGEST = 300
 
 
-def joined(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
+def join_texts(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
     """The texts in one line; of more than `most` the first, and how many there are besides: "a; b; c; 2 more"."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return separator.join([*texts[:most], *more])

@@ -74,7 +74,9 @@ def merge(summaries: Iterable[NcclSummary]) -> NcclSummary:
     Socket before all other networks, since the slowest rank is what all wait for."""
     total = NcclSummary()
     for summary in summaries:
-        total = NcclSummary(**{name: _joined(name, getattr(total, name), getattr(summary, name)) for name in _DEFAULTS})
+        total = NcclSummary(
+            **{name: _join_values(name, getattr(total, name), getattr(summary, name)) for name in _DEFAULTS}
+        )
     return total
 
 
@@ -94,7 +96,7 @@ def _is_like(value: Any, default: Any) -> bool:
     return type(value) is type(default)
 
 
-def _joined(name: str, one: Any, other: Any) -> Any:
+def _join_values(name: str, one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(dict.fromkeys((*one, *other)))
     if name == "paths":

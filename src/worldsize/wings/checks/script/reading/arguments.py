@@ -9,6 +9,11 @@ from worldsize.wings.checks.script.reading.calls import argument, text
 from worldsize.wings.checks.script.reading.index import Index
 
 _DEFINES = ("add_argument", "option")
+NAMESPACES = (
+    "args", "arg", "opt", "opts", "options", "arguments", "cfg", "config", "conf", "FLAGS", "hparams", "params",
+)  # fmt: skip
+"""Names under which scripts keep their options."""
+
 _NUMBER = re.compile(r"-?\d{1,18}$")
 
 

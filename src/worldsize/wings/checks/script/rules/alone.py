@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from worldsize.state.check_rows import BAD, WARNING
+from worldsize.wings.checks.script.reading.arguments import NAMESPACES
 from worldsize.wings.checks.script.reading.calls import argument, literal
 from worldsize.wings.checks.script.reading.program import ALONE, Program
 from worldsize.wings.checks.script.reading.words import plain_words
@@ -26,20 +27,6 @@ _OTHER_MODE = re.compile(
     r"|eval\w*|test|predict|infer\w*|generate|export)(=.*)?$"
 )
 _MODE_WORD = re.compile(r"eval|infer|predict|mode|only|^train|do_train|skip|^test$|pretrain", re.IGNORECASE)
-_NAMESPACES = (
-    "args",
-    "arg",
-    "opt",
-    "opts",
-    "options",
-    "arguments",
-    "cfg",
-    "config",
-    "conf",
-    "FLAGS",
-    "hparams",
-    "params",
-)
 _HARMLESS = re.compile(
     r"(CUDA|NVIDIA|OMP|MKL|HF|TRANSFORMERS|WANDB|MLFLOW|DATA|PYTHON|TF_CPP|KMP|TORCH)_?\w*|HOME|USER|PATH|TMPDIR"
     r"|\w+_(DIR|PATH|ROOT|KEY|TOKEN|URL|URI|FOLDER)|AZUREML_\w*(DATA|OUTPUT|INPUT)\w*|WORLDSIZE_(INPUT|OUTPUT)_\w+"
@@ -160,7 +147,7 @@ def _is_undecided(program: Program, test: ast.AST) -> bool:
     for node in ast.walk(test):
         if _chooses_mode(node):
             return True
-        option = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _NAMESPACES
+        option = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in NAMESPACES
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if (option or name.isupper() or name == "mode") and _MODE_WORD.search(name):
             value = program.flow.arguments.value(name)

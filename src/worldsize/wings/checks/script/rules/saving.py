@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from worldsize.state.check_rows import WARNING
+from worldsize.wings.checks.script.reading.arguments import NAMESPACES
 from worldsize.wings.checks.script.reading.calls import argument, is_main_guard
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
@@ -18,19 +19,6 @@ _OWN_FILES = re.compile(
 )
 _SHARDED = re.compile(
     r"fsdp|FullySharded|fully_shard|DTensor|checkpoint_id|^dcp$|pipeline|tensor_parallel|ZeroRed", re.I
-)
-_PLAIN_NAMESPACES = (
-    "args",
-    "arguments",
-    "opt",
-    "opts",
-    "options",
-    "cfg",
-    "config",
-    "conf",
-    "FLAGS",
-    "hparams",
-    "params",
 )
 _PLAIN_DECORATORS = ("record", "main", "command", "option", "argument", "no_grad", "enable_grad")
 _DEEPEST = 5
@@ -137,7 +125,7 @@ def _part_asks(program: Program, part: ast.expr) -> bool:
         return True
     if isinstance(part, ast.Compare):
         return any(map(RANK.search, _near_words(program, part)))
-    if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in _PLAIN_NAMESPACES:
+    if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in NAMESPACES:
         return any(map(RANK.search, _near_words(program, part)))
     origins = program.flow.origins(part)
     return not origins or any(map(RANK.search, _near_words(program, part)))
