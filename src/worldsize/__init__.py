@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from worldsize.version import VERSION as __version__
     from worldsize.wings.data_parallel.inrank.shard import shard as shard
     from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution as TensorFlowDistribution
+    from worldsize.wings.metrics.inrank.log import log as log
     from worldsize.wings.mpi.distribution import MpiDistribution as MpiDistribution
     from worldsize.wings.python_surface.client import load_job as load_job
     from worldsize.wings.python_surface.client import open_array as open_array
@@ -60,6 +61,7 @@ _HOMES = {
     "rank_info": "wings.python_surface.inrank.rank_info",
     "RankInfo": "wings.python_surface.inrank.rank_info",
     "once_per_node": "wings.python_surface.inrank.rank_info",
+    "log": "wings.metrics.inrank.log",
     "shard": "wings.data_parallel.inrank.shard",
     "WorldsizeError": "errors",
     "RunFailed": "errors",

@@ -48,6 +48,8 @@ VERBS = {
     "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),
     "prune": Verb("wings.prune.command", "remove finished runs"),
     "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
+    "metrics": Verb("wings.metrics.command", "what a run has logged and used: table, CSV, picture"),
+    "report": Verb("wings.report.command", "one HTML page of a run, to keep and to send"),
     "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("wings.node_commands.exec", "a command on every node of a run"),
     "shell": Verb("wings.node_commands.shell", "a shell on one of a run's nodes"),

@@ -104,6 +104,7 @@ class Plan(NamedTuple):
     rehearsal   what a rehearsal has in place of a cluster; None: the run is none
     secrets     names of the job's variables that are secrets, which only its ranks are to have
     strict      what else would be a warning beside a success is a failure
+    metrics     agents sample what the ranks use, and MLflow in the ranks keeps what it logs in the run
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -153,6 +154,7 @@ class Plan(NamedTuple):
     rehearsal: Rehearsal | None = None
     secrets: tuple[str, ...] = ()
     strict: bool = False
+    metrics: bool = False
     hidden: tuple[str, ...] = ()
 
     @property

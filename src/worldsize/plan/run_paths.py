@@ -22,6 +22,7 @@
   inrank/                 what Python ranks load: the exception hook, and worldsize_inrank/; bin/: nvidia-smi of a
                           rehearsal; a batch script, and the programs (srun, scontrol, module, …) that it finds first on
                           its PATH: shims/ on virtual nodes, real/ on a cluster
+  mlruns/                 what ranks have logged with MLflow, of all attempts
   outputs/  user_logs/    what the job leaves behind (./outputs and ./logs of the command)
   attempt-0/
     errands/ID/           a command that somebody executes beside the ranks, where no other way leads to the nodes
@@ -31,6 +32,9 @@
     control.sock          where virtual nodes join the head, until all have
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
+    metrics/rank-00000.jsonl  what a rank has logged with worldsize.log
+    metrics/files-0000.jsonl  which files of TensorBoard the ranks of a node write, as its agent has seen
+    samples/node-0000.jsonl   what a node's ranks use of CPUs, memory, network and GPUs
     hostfile              the nodes as other launchers want them listed
     launch/               what such a launcher starts first: it becomes the rank
     events/node-0000.jsonl  logs/rank-00000.log  logs/agent-0000.log  exit/node-0000.json  errors/rank-00000.json
@@ -80,6 +84,7 @@ class RunPaths:
         self.user_logs = at + "user_logs"
         self.inrank = at + "inrank"
         self.script = at + "inrank/script.sh"
+        self.mlruns = at + "mlruns"
         self.attempt_dir = at + f"{_ATTEMPT}{attempt}"
         self.rendezvous = self.attempt_dir + "/rendezvous.json"
         self.control_socket = self.attempt_dir + "/control.sock"
@@ -87,6 +92,8 @@ class RunPaths:
         self.logs_dir = self.attempt_dir + "/logs"
         self.exit_dir = self.attempt_dir + "/exit"
         self.errors_dir = self.attempt_dir + "/errors"
+        self.metrics_dir = self.attempt_dir + "/metrics"
+        self.samples_dir = self.attempt_dir + "/samples"
         self.steps_dir = self.attempt_dir + "/steps"
         self.errands = self.attempt_dir + "/errands"
         self.isolation = self.attempt_dir + "/isolation.json"
@@ -120,6 +127,18 @@ class RunPaths:
 
     def rank_error(self, rank: int) -> str:
         return os.path.join(self.errors_dir, f"rank-{rank:05d}.json")
+
+    def logged_values(self, rank: int) -> str:
+        """What a rank has logged with `worldsize.log`."""
+        return os.path.join(self.metrics_dir, f"rank-{rank:05d}.jsonl")
+
+    def tensorboard_files(self, node_rank: int) -> str:
+        """Which files of TensorBoard the ranks of a node have had open."""
+        return os.path.join(self.metrics_dir, f"files-{node_rank:04d}.jsonl")
+
+    def samples(self, node_rank: int) -> str:
+        """What a node's ranks use, sampled by its agent."""
+        return os.path.join(self.samples_dir, f"node-{node_rank:04d}.jsonl")
 
     def common_directories(self) -> list[str]:
         """Those that an array of runs has too: what its elements begin with."""

@@ -19,6 +19,10 @@ Besides these the core calls
     node_disk       try_read_only(paths); the agents load the rest on the nodes
     checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
+    metrics         efficiency_lines(run, status), shown below the end of a run; progress_text(paths), shown with its
+                    state; read_series(paths) -> tuple[Series, …], read_node_samples(paths, nodes)
+    pictures        Chart, Line, draw_chart(chart, format) -> bytes, ConfigError without matplotlib;
+                    element(tag, *children, **attributes), make_page(title, *children) -> bytes
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """
@@ -47,6 +51,8 @@ PROVIDERS = {
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
     "checks": Provider("wings.checks.submission", "checking nodes"),
+    "metrics": Provider("wings.metrics.provider", "metrics"),
+    "pictures": Provider("wings.pictures.provider", "charts and pages"),
     "searches": Provider("wings.trials.job", "`autotune:`"),
     "search_progress": Provider("wings.trials.progress", "`autotune:`"),
 }

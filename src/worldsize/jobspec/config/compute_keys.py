@@ -46,6 +46,7 @@ COMPUTE_KEYS: Keys = {
     "virtual_packages": Key(
         "texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False, harmless=True
     ),
+    "metrics": Key("flag", "Whether its agents sample what ranks use, and ranks log to the run.", harmless=True),
     "check": Key("flag", "Whether its nodes are checked before ranks start, where that is of use.", harmless=True),
 }
 

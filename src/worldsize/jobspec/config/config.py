@@ -41,6 +41,7 @@ class ComputeSettings(NamedTuple):
     options         what else its table says, for the compute of its type
     envs_dir        where environments are built for it, if not where the configuration says
     virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
+    metrics         False: agents sample nothing, and ranks are not told where MLflow is to log
     check           False: nodes are not checked before ranks start, where that would be of use
     """
 
@@ -58,6 +59,7 @@ class ComputeSettings(NamedTuple):
     options: Mapping[str, Any] = {}
     envs_dir: str | None = None
     virtual_packages: tuple[str, ...] = ()
+    metrics: bool | None = None
     check: bool | None = None
 
     @property

@@ -19,6 +19,7 @@ from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
+from worldsize.service.submission.metrics import with_metrics
 from worldsize.service.submission.preflight import offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
@@ -72,7 +73,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         from worldsize.service.environments.loaded_paths import paths_of_environment
 
         loaded = paths_of_environment(plan, path, environment, found)
-    plan = with_check(_with_provisions(plan, request, job, local, facts), request, job, facts)
+    plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
+    plan = with_check(plan, request, job, facts)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)

@@ -1,0 +1,1 @@
+"""Samples, at growing intervals, what a node's ranks use."""

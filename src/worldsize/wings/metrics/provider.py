@@ -1,0 +1,30 @@
+"""What the core and other wings ask of metrics (`service/providers.py`)."""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import Any
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+from worldsize.wings.metrics.series import Series
+
+
+def efficiency_lines(run: Run, status: Status) -> list[str]:
+    """At most two lines of how well a run that has ended used what it held; none where it was too short to tell, or was
+    not sampled. Never raises."""
+    return []
+
+
+def progress_text(paths: RunPaths) -> str:
+    """ "step 1200, loss 0.32, 12 s ago" of the latest values that the run has logged; "" without any. Never raises."""
+    return ""
+
+
+def read_series(paths: RunPaths) -> tuple[Series, ...]:
+    """All that the run's scripts have logged, by name; what cannot be understood is left out."""
+    return ()
+
+
+def read_node_samples(paths: RunPaths, node_rank: int) -> Any:
+    """The NodeSamples of one node in the attempt of `paths`; None where there are none."""
+    return None

@@ -1,0 +1,10 @@
+"""What other wings ask of pictures (`service/providers.py`): charts, and HTML pages of one file."""
+
+from __future__ import annotations
+
+from worldsize.wings.pictures.chart import Chart as Chart
+from worldsize.wings.pictures.chart import Line as Line
+from worldsize.wings.pictures.chart import draw_chart as draw_chart
+from worldsize.wings.pictures.page import Element as Element
+from worldsize.wings.pictures.page import element as element
+from worldsize.wings.pictures.page import make_page as make_page
