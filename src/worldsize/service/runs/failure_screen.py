@@ -50,7 +50,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "last_lines": [],
         "others": [],
     }
-    mask = _text_masker(plan, os.environ)
+    mask = text_masker(plan, os.environ)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
         error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
@@ -67,7 +67,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     return data
 
 
-def _text_masker(plan: Plan, environ: Mapping[str, str]) -> Callable[[str], str]:
+def text_masker(plan: Plan, environ: Mapping[str, str]) -> Callable[[str], str]:
     """A function that masks secrets in what ranks have written, before people see it."""
     names = (*plan.secrets, *masked_variables(plan))
     known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for

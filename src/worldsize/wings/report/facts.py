@@ -1,0 +1,114 @@
+"""What the sections of a run's page are made of, read once: they all tell of one moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any, NamedTuple, TypeAlias
+from worldsize.errors import WorldsizeError
+from worldsize.logs.reader import file_size
+from worldsize.plan.plan import Plan, RankPlan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.providers import find_provider, provider
+from worldsize.service.runs.failure_screen import text_masker
+from worldsize.service.runs.run import Run
+from worldsize.state.exit_records import read_events, read_exit
+from worldsize.state.records import ExitRecord, RankExit, Status
+from worldsize.trust.secrets import mask_text
+
+Child: TypeAlias = Any
+"""An element, text, or a picture, as the wing `pictures` has them."""
+
+_NODES = 4096
+"""The most nodes of a run whose records are read."""
+
+_RECORD_BYTES = 8 << 20
+"""The most bytes of a node's events, and of its exit record; larger ones are no agent's."""
+
+
+class Node(NamedTuple):
+    """What a node has left of an attempt. `host` is "" where nothing tells it, `exit` None before its agent's end."""
+
+    node_rank: int
+    host: str
+    ranks: tuple[RankPlan, ...]
+    events: tuple[Mapping[str, Any], ...]
+    exit: ExitRecord | None
+
+
+class RunFacts(NamedTuple):
+    """A run as it is at the time `now`, in Unix seconds.
+
+    plan      None where there is none, or it cannot be read
+    record    record.json; empty where it cannot be read
+    nodes     those of the latest attempt
+    mask      masks secrets in a text
+    pictures  the wing's provider
+    metrics   the wing's provider; None where this installation is without
+    log_lines how many lines of each log are shown
+    """
+
+    run: Run
+    status: Status
+    now: float
+    plan: Plan | None
+    record: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    mask: Callable[[str], str]
+    pictures: Any
+    metrics: Any
+    log_lines: int
+
+    @property
+    def paths(self) -> RunPaths:
+        return self.run.paths
+
+    def rank_exits(self) -> dict[int, RankExit]:
+        """How the ranks that have ended did so."""
+        return {each.rank: each for node in self.nodes if node.exit for each in node.exit.ranks}
+
+    def failed_ranks(self) -> list[int]:
+        """The first rank that failed, then the others that ended with an error by themselves."""
+        first = [self.status.failure.rank] if self.status.failure and self.status.failure.rank is not None else []
+        others = (each.rank for each in self.rank_exits().values() if each.code and not each.stopped)
+        return list(dict.fromkeys([*first, *others]))
+
+
+def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
+    """The facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
+    plan = _plan_of(run)
+    return RunFacts(
+        run=run,
+        status=status,
+        now=time.time(),
+        plan=plan,
+        record=read_object(run.paths.record),
+        nodes=read_nodes(run.paths, plan) if plan else (),
+        # A stranger's plan names variables of this process, and would see from the page what they hold.
+        mask=text_masker(plan, os.environ if run.is_own else {}) if plan else mask_text,
+        pictures=provider("pictures"),
+        metrics=find_provider("metrics"),
+        log_lines=log_lines,
+    )
+
+
+def _plan_of(run: Run) -> Plan | None:
+    try:
+        return run.plan
+    except WorldsizeError:
+        return None
+
+
+def read_nodes(paths: RunPaths, plan: Plan) -> tuple[Node, ...]:
+    """What the nodes have left of the attempt of `paths`."""
+    return tuple(_read_node(paths, node.node_rank, node.ranks) for node in plan.nodes[:_NODES])
+
+
+def _read_node(paths: RunPaths, node_rank: int, ranks: tuple[RankPlan, ...]) -> Node:
+    events = read_events(paths, node_rank) if file_size(paths.events(node_rank)) <= _RECORD_BYTES else []
+    record = read_exit(paths, node_rank) if file_size(paths.exit_record(node_rank)) <= _RECORD_BYTES else None
+    told = [event["host"] for event in events if isinstance(event.get("host"), str)]
+    return Node(node_rank, record.host if record else (told or [""])[0], ranks, tuple(events), record)

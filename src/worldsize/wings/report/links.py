@@ -1,0 +1,47 @@
+"""Links in another user's run that lead out of it: whoever makes a page of the run, and sends it, would send what lies
+there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from worldsize.errors import UsageError
+
+_ENTRIES = 100_000
+_UNREAD = frozenset(("code", "inrank", "outputs", "user_logs"))
+"""Of these directories a page shows names and sizes alone."""
+
+
+def refuse_links_out(root: str) -> None:
+    """UsageError where a file that a page of the run, or array, in `root` may show is a link to what lies elsewhere, or
+    there are too many files to say so."""
+    inside = os.path.realpath(os.path.dirname(root) if "_" in os.path.basename(root) else root)
+    for number, path in enumerate(_links(root)):
+        if number > _ENTRIES:
+            raise UsageError(f"it is another user's run, and has more than {_ENTRIES} files", root)
+        if path and not _is_below(os.path.realpath(path), inside):
+            raise UsageError(
+                "it is another user's run, and this link in it leads elsewhere: a page could show a file of yours",
+                path,
+                "copy the run without the link, and make the page of the copy",
+            )
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(os.path.join(directory, ""))
+
+
+def _links(root: str) -> Iterator[str]:
+    """The path of each link, and "" for each other entry, of the files that pages may show."""
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            entries = list(os.scandir(directory))
+        except OSError:
+            continue  # what cannot be listed cannot be shown either
+        for entry in entries:
+            yield entry.path if entry.is_symlink() else ""
+            if entry.is_dir(follow_symlinks=False) and entry.name not in _UNREAD:
+                waiting.append(entry.path)

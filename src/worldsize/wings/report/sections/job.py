@@ -1,0 +1,123 @@
+"""What was asked for: the job as resolved, the plan in short, the environment, what the compute was given."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from worldsize.cli.console import count_text, duration_text
+from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any
+from worldsize.logs.reader import file_size
+from worldsize.plan.array import array_of
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.trust.secrets import mask
+from worldsize.wings.report.facts import Child, RunFacts
+from worldsize.wings.report.text import pairs_of, read_text, shorten, size_text, value_text
+
+_TEXT = 256 << 10
+_DIFF = 1 << 20
+_VARIABLES = 1000
+_PACKAGES = 2000
+_WORDS = 4000
+
+
+def job(facts: RunFacts) -> list[Child]:
+    """The job file, as it was resolved."""
+    return _document(facts, facts.paths.job)
+
+
+def submission(facts: RunFacts) -> list[Child]:
+    """What the compute was given; of an element, what its array was."""
+    place = array_of(facts.paths)
+    return _document(facts, RunPaths(place[0]).submission if place else facts.paths.submission)
+
+
+def _document(facts: RunFacts, path: str, most: int = _TEXT) -> list[Child]:
+    try:
+        text = read_text(path, most, facts.mask)
+    except FileNotFoundError:
+        return []
+    return [facts.pictures.details(f"{os.path.basename(path)}: {size_text(file_size(path))}", _pre(facts, text))]
+
+
+def _pre(facts: RunFacts, text: str) -> Child:
+    return facts.pictures.element("pre", text)
+
+
+def plan(facts: RunFacts) -> list[Child]:
+    """What each node was told to start."""
+    if facts.plan is None:
+        return []
+    found = [facts.pictures.key_values([pair for pair in _plan_pairs(facts, facts.plan) if pair[1]])]
+    variables = facts.plan.environment
+    return [*found, *_variables(facts, "variables of the job", variables if isinstance(variables, dict) else {})]
+
+
+def _plan_pairs(facts: RunFacts, found: Plan) -> Iterator[tuple[str, str]]:
+    yield "command", shorten(facts.mask(shlex.join(map(str, found.argv[:1000]))), _WORDS)
+    yield "started by", value_text(found.launcher)
+    yield "framework", "" if found.framework == "none" else value_text(found.framework)
+    yield "conventions of variables", value_text(", ".join(map(str, found.conventions)))
+    yield "ranks of each node", _counts_text(len(node.ranks) for node in found.nodes)
+    yield "GPUs of each node", value_text(found.gpus)
+    yield "CPUs", "bound" if found.bind != "none" else "not bound"
+    yield "threads of each rank", value_text(found.threads)
+    yield "time limit", duration_text(found.timeout) if found.timeout else ""
+    yield "time to end after TERM", duration_text(found.grace)
+    yield "data parallel", value_text(found.data_parallel)
+
+
+def _counts_text(counts: Iterable[int]) -> str:
+    """ "2", or "4, 4, 2" where nodes differ; the first of them."""
+    found = list(counts)
+    return str(found[0]) if len(set(found)) == 1 else ", ".join(map(str, found[:32]))
+
+
+def environment(facts: RunFacts) -> list[Child]:
+    """Versions, packages, the code's commit, and the variables of whoever started the run."""
+    record = facts.record
+    python = record.get("python") if isinstance(record.get("python"), dict) else {}
+    pairs = [
+        *pairs_of(python, {"version": "Python", "executable": "its program"}),
+        *pairs_of(record, {"platform": "platform of whoever submitted"}),
+        *pairs_of(record.get("git"), {"commit": "git commit", "branch": "git branch"}),
+        *pairs_of(record.get("code"), {"directory": "code from", "digest": "digest of the code"}),
+    ]
+    found = [facts.pictures.key_values([(name, facts.mask(text)) for name, text in pairs])] if pairs else []
+    built = read_object(facts.paths.environment)
+    rows = [*_versions(python.get("packages")), *_built(built.get("conda")), *_built(built.get("pip"))]
+    if rows:
+        shown = facts.pictures.table(("package", "version"), rows[:_PACKAGES])
+        found.append(facts.pictures.details(count_text(len(rows), "package"), shown))
+    found += _document(facts, facts.paths.diff, _DIFF)
+    variables = record.get("environment")
+    title = "variables of whoever submitted"
+    return [*found, *_variables(facts, title, variables if isinstance(variables, dict) else {})]
+
+
+def _versions(packages: Any) -> list[list[str]]:
+    found = packages if isinstance(packages, dict) else {}
+    return [[value_text(name), value_text(version)] for name, version in found.items()]
+
+
+def _built(rows: Any) -> list[list[str]]:
+    """The packages of a built environment, by its lock."""
+    found = rows if isinstance(rows, list) else []
+    return [[value_text(row.get("name")), value_text(row.get("version"))] for row in found if isinstance(row, dict)]
+
+
+def _variables(facts: RunFacts, title: str, variables: dict[str, Any]) -> list[Child]:
+    """A folded table; values are masked by their names too."""
+    if not variables:
+        return []
+    show = partial(_variable, facts)
+    rows = [show(name, value) for name, value in sorted(variables.items())[:_VARIABLES]]
+    return [facts.pictures.details(f"{len(variables)} {title}", facts.pictures.table(("name", "value"), rows))]
+
+
+def _variable(facts: RunFacts, name: str, value: Any) -> list[str]:
+    return [value_text(name), shorten(facts.mask(mask(name, "" if value is None else str(value))))]

@@ -1,0 +1,106 @@
+"""The end of each rank's log, and of what launchers, setup and agents said. Ranks that failed come first."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.logs.reader import file_size, read_at
+from worldsize.logs.tail import tail_offset
+from worldsize.logs.text import MORE, split_lines, without_colours
+from worldsize.wings.report.facts import Child, RunFacts
+from worldsize.wings.report.text import shorten, size_text
+
+_RANKS = 512
+"""The most ranks whose logs are shown."""
+
+_TOTAL = 8 << 20
+_ONE = 1 << 20
+"""The most bytes of all logs together, and of one."""
+
+_OTHERS = 32
+"""The most files beside those of ranks."""
+
+_LINE = 4000
+"""Characters of a line."""
+
+_OPEN = 4
+"""So many logs of ranks that failed are unfolded."""
+
+
+class LogEnd(NamedTuple):
+    """The last lines of a log. `left`: bytes before them."""
+
+    text: str
+    left: int
+
+
+def log_id(rank: int) -> str:
+    """The name of a rank's log in the page."""
+    return f"log-{rank}"
+
+
+def shown_ranks(facts: RunFacts) -> list[int]:
+    """The ranks whose logs are in the page: those that failed first."""
+    everyone = [rank.rank for node in facts.nodes for rank in node.ranks]
+    failed = [rank for rank in facts.failed_ranks() if rank in set(everyone)]
+    return list(dict.fromkeys([*failed, *everyone]))[:_RANKS]
+
+
+def logs(facts: RunFacts) -> list[Child]:
+    shown, others = shown_ranks(facts), _other_logs(facts)
+    share = min(_ONE, _TOTAL // max(1, len(shown) + len(others)))
+    failed = facts.failed_ranks()[:_OPEN]
+    found = [
+        _log(facts, f"rank {rank}", facts.paths.rank_log(rank), share, log_id(rank), rank in failed) for rank in shown
+    ]
+    found += [_log(facts, os.path.basename(path), path, share, "") for path in others]
+    left = sum(len(node.ranks) for node in facts.nodes) - len(shown)
+    if left > 0:
+        found.append(facts.pictures.element("p", f"The logs of {left} more ranks are left out."))
+    return found
+
+
+def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: bool = False) -> Child:
+    element = facts.pictures.element
+    end = log_end(facts, path, most)
+    said = f"{name}: {size_text(file_size(path))}"
+    remark = [element("p", f"{size_text(end.left)} before these lines are left out.")] if end.left else []
+    body = element("pre", end.text or "(nothing)", **({"id": anchor} if anchor else {}))
+    return element("details", element("summary", said), *remark, body, **({"open": ""} if opened else {}))
+
+
+def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
+    """The last `log_lines` lines out of at most the last `most` bytes, without colours and what was overwritten, with
+    secrets masked. Raises StorageError."""
+    start = _whole_line(path, tail_offset(path, facts.log_lines, most))
+    block = read_at(path, start, file_size(path) - start)[-most:]
+    lines = split_lines(block.removesuffix(b"\n"))[-facts.log_lines :] if block and facts.log_lines else []
+    text = facts.mask(without_colours("\n".join(lines).replace(MORE + "\n", "")).replace(MORE, ""))
+    return LogEnd("\n".join(shorten(line, _LINE) for line in text.split("\n")), start)
+
+
+def _whole_line(path: str, start: int) -> int:
+    """Where the first whole line from `start` on begins: a secret that is cut does not look like one. The file's end
+    where there is none."""
+    if start == 0 or read_at(path, start - 1, 1) == b"\n":
+        return start
+    found = read_at(path, start, _ONE).find(b"\n")
+    return file_size(path) if found < 0 else start + found + 1
+
+
+def _other_logs(facts: RunFacts) -> list[str]:
+    """Files of setup, of the batch script, of launchers and agents that hold something."""
+    paths = [
+        *(os.path.join(facts.paths.root, name) for name in _names(facts.paths.root) if name.startswith("batch")),
+        *(os.path.join(facts.paths.logs_dir, name) for name in _names(facts.paths.logs_dir)),
+    ]
+    logs_of_others = [path for path in paths if path.endswith(".log") and "/rank-" not in path[len(facts.paths.root) :]]
+    return [path for path in logs_of_others if os.path.isfile(path) and file_size(path)][:_OTHERS]
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []  # of a run that has not started

@@ -1,0 +1,112 @@
+"""The ranks: where each ran, and how it ended; what a check found on their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.agent.outcome.rank_failure import read_error
+from worldsize.cli.console import count_text
+from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import RankPlan
+from worldsize.state.check_rows import OK, VERDICTS, CheckRow, row_of
+from worldsize.state.records import RankExit
+from worldsize.wings.report.facts import Child, Node, RunFacts
+from worldsize.wings.report.sections.logs import log_id, shown_ranks
+from worldsize.wings.report.text import code_text, shorten, time_text, value_text
+
+_SHOWN = 256
+"""Of a run with more ranks, those that failed are shown, and the others folded."""
+
+_MOST = 4096
+_ERROR = 300
+_HEADERS = ("rank", "role", "node", "host", "pid", "CPUs", "started", "ended", "exit code", "error", "log")
+
+
+def ranks(facts: RunFacts) -> list[Child]:
+    everyone = [(node, rank) for node in facts.nodes for rank in node.ranks]
+    if len(everyone) <= _SHOWN:
+        return [_table(facts, everyone)] if everyone else []
+    failed = set(facts.failed_ranks())
+    first = [each for each in everyone if each[1].rank in failed][:_SHOWN]
+    others = [each for each in everyone if each[1].rank not in failed]
+    shown = others[: _MOST - len(first)]
+    left = len(everyone) - len(first) - len(shown)
+    summary = f"{count_text(len(shown), 'other rank')}" + (f" (and {left} more, left out)" if left else "")
+    folded = facts.pictures.details(summary, _table(facts, shown))
+    return [*([_table(facts, first)] if first else []), folded]
+
+
+def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
+    exits, logged, failed = facts.rank_exits(), set(shown_ranks(facts)), set(facts.failed_ranks())
+    started = {node.node_rank: _started(node) for node in {id(node): node for node, _ in rows}.values()}
+    return facts.pictures.table(
+        _HEADERS,
+        [
+            [
+                str(rank.rank),
+                f"{rank.role} {rank.role_index}",
+                str(node.node_rank),
+                value_text(node.host),
+                *_place(started[node.node_rank], rank.rank),
+                *_end(exits.get(rank.rank), node.exit is not None),
+                _error(facts, rank.rank) if rank.rank in failed else "",
+                _log_link(facts, rank.rank) if rank.rank in logged else "",
+            ]
+            for node, rank in rows
+        ],
+    )
+
+
+def _started(node: Node) -> Mapping[str, Any]:
+    """The event that holds the ranks' processes; {} before."""
+    return next((event for event in node.events if event.get("event") == "ranks_started"), {})
+
+
+def _place(started: Mapping[str, Any], rank: int) -> list[str]:
+    """The process of a rank, and its CPUs where it was bound."""
+    found = (started.get(name) for name in ("pids", "cpus"))
+    return [value_text(each.get(str(rank)), 80) if isinstance(each, dict) else "" for each in found]
+
+
+def _end(found: RankExit | None, over: bool) -> list[str]:
+    """When a rank started and ended, and its exit code."""
+    if found is None:
+        return ["", "", "not started" if over else ""]
+    stopped = ", told to end" if found.stopped else ""
+    return [time_text(found.started), time_text(found.ended), code_text(found.code) + stopped]
+
+
+def _error(facts: RunFacts, rank: int) -> str:
+    """The exception that a rank left, in one line."""
+    error = read_error(facts.paths, rank)
+    if error is None:
+        return ""
+    return shorten(facts.mask(f"{error['type']}: {error['message']}".partition("\n")[0]), _ERROR)
+
+
+def _log_link(facts: RunFacts, rank: int) -> Child:
+    return facts.pictures.element("a", "log", href="#" + log_id(rank))
+
+
+def checks(facts: RunFacts) -> list[Child]:
+    """What a check of the nodes found before the ranks: what is not good first, the rest folded."""
+    rows = _check_rows(facts)
+    if not rows:
+        return []
+    bad = sorted((row for row in rows if row.verdict != OK), key=lambda row: -VERDICTS.index(row.verdict))
+    good = [row for row in rows if row.verdict == OK]
+    found = [_check_table(facts, bad)] if bad else []
+    if good:
+        found.append(facts.pictures.details(f"{count_text(len(good), 'row')} without a fault", _check_table(facts, good)))
+    return found
+
+
+def _check_rows(facts: RunFacts) -> list[CheckRow]:
+    said = read_object(facts.paths.attempt_dir + "/check.json").get("rows", [])
+    return [row_of(each) for each in said[:_MOST]]
+
+
+def _check_table(facts: RunFacts, rows: Iterable[CheckRow]) -> Child:
+    texts = [[row.verdict, value_text(row.node), row.id, row.what, row.value, row.hint] for row in rows]
+    return facts.pictures.table(("verdict", "node", "row", "what", "value", "hint"), texts)

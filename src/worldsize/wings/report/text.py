@@ -1,0 +1,73 @@
+"""Texts of a page: bounded, with secrets masked; times and sizes in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any
+from worldsize.state.exit_records import signal_name
+
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_CELL = 500
+"""Characters of a value in a table."""
+
+
+def time_text(seconds: Any) -> str:
+    """ "2026-11-27 06:34:10 UTC"; "" for what is no time."""
+    if not is_number(seconds) or seconds <= 0:
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""  # beyond the last year
+
+
+def size_text(size: int) -> str:
+    """ "1.5 MiB"."""
+    for least, unit in _UNITS:
+        if size >= least:
+            return f"{size / least:.1f} {unit}"
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+def number_text(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def code_text(code: int) -> str:
+    """An exit code in words: "0", "1", "137 (SIGKILL)"."""
+    name = signal_name(code)
+    return f"{code} ({name})" if name else str(code)
+
+
+def value_text(value: Any, most: int = _CELL) -> str:
+    """A value of JSON's kinds, at most `most` characters of it; "" for None."""
+    text = "" if value is None else value if isinstance(value, str) else str(value)
+    return shorten(text, most)
+
+
+def shorten(text: str, most: int = _CELL) -> str:
+    """The text's beginning, and how much of it is left out."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def pairs_of(value: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Of the object's `names`, which stand for words, those that it has, in their order."""
+    found = value if isinstance(value, dict) else {}
+    return [(words, value_text(found[name])) for name, words in names.items() if found.get(name) not in (None, "")]
+
+
+def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
+    """The first `most` bytes of a regular file as text, masked, and how many are left out. OSError."""
+    with open(open_regular_file(path), "rb") as file:
+        size, data = os.fstat(file.fileno()).st_size, file.read(most)
+    if size <= len(data):
+        return mask(data.decode("utf-8", "replace"))
+    whole = data[: data.rfind(b"\n") + 1]  # a secret that is cut does not look like one
+    return mask(whole.decode("utf-8", "replace")) + f"… ({size_text(size - len(whole))} more)"
+
+
