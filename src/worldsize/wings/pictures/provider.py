@@ -13,3 +13,6 @@ from worldsize.wings.pictures.page import key_values as key_values
 from worldsize.wings.pictures.page import make_page as make_page
 from worldsize.wings.pictures.page import section as section
 from worldsize.wings.pictures.page import table as table
+from worldsize.wings.pictures.timeline import Span as Span
+from worldsize.wings.pictures.timeline import TimelineRow as TimelineRow
+from worldsize.wings.pictures.timeline import draw_timeline as draw_timeline
