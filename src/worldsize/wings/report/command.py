@@ -1,12 +1,87 @@
-"""report: to be written."""
+"""report: one HTML page of a run, to keep and to send."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
-from worldsize.cli.console import add_run_argument
+from worldsize.cli.console import add_run_argument, current_directory, find_runs, parse_count
+from worldsize.cli.output import show, show_bytes
+from worldsize.common.atomic_files import read_if_possible, storage_error, write_bytes
+from worldsize.errors import UsageError
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worldsize.service.runs.array import RunArray
+
+_EXAMPLES = """examples:
+  worldsize report                            the latest run, as RUN.html here
+  worldsize report 417k -o /tmp/417k.html     somewhere else
+  worldsize report 417k -o - | ssh web 'cat > 417k.html'"""
+
+_LOG_LINES = 200
+_MARK = b"<!DOCTYPE html>"
+_BEGINNING = 64
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
-    add_run_argument(parser)
-    parser.set_defaults(act=lambda options: 0)
+    parser.epilog = _EXAMPLES
+    add_run_argument(parser, meaning="a run or an array; the latest when left out")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the page; - for stdout; RUN.html when left out")
+    parser.add_argument(
+        "--log-lines", metavar="N", type=parse_count, default=_LOG_LINES, help="the last lines of each log (200)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE also where it is no page")
+    parser.set_defaults(act=report)
+
+
+def report(options: argparse.Namespace) -> int:
+    runs = find_runs(options.run)
+    path = options.output or os.path.join(current_directory(), runs.id + ".html")
+    if path != "-" and not options.force:
+        refuse_other_file(path)
+    page = make_report(runs, runs.statuses(), options.log_lines)
+    if path == "-":
+        show_bytes(page)
+        return 0
+    write_page(path, page)
+    from worldsize.wings.report.text import size_text
+
+    show(f"{path}: {size_text(len(page))}")
+    return 0
+
+
+def make_report(runs: Run | RunArray, statuses: Sequence[Status], log_lines: int) -> bytes:
+    """The page. UsageError for another user's run with links that lead out of it."""
+    from worldsize.wings.report.links import refuse_links_out
+
+    if not runs.is_own:
+        refuse_links_out(runs.directory)
+    if isinstance(runs, Run):
+        from worldsize.wings.report.facts import read_facts
+        from worldsize.wings.report.page import run_page
+
+        return run_page(read_facts(runs, statuses[0], log_lines))
+    from worldsize.wings.report.array_page import array_page
+
+    return array_page(runs, statuses)
+
+
+def refuse_other_file(path: str) -> None:
+    """UsageError where something else than a page is at `path`."""
+    if not os.path.lexists(path):
+        return
+    if not os.path.isfile(path) or not read_if_possible(path, _BEGINNING).startswith(_MARK):
+        raise UsageError("it exists, and is no page of worldsize's", path, "name another file, or add --force")
+
+
+def write_page(path: str, page: bytes) -> None:
+    """Write the page, whole or not at all; what is there is replaced. StorageError."""
+    try:
+        write_bytes(path, page)
+    except OSError as error:
+        raise storage_error(error, path) from None

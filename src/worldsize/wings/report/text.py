@@ -69,5 +69,3 @@ def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
         return mask(data.decode("utf-8", "replace"))
     whole = data[: data.rfind(b"\n") + 1]  # a secret that is cut does not look like one
     return mask(whole.decode("utf-8", "replace")) + f"… ({size_text(size - len(whole))} more)"
-
-

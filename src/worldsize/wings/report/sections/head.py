@@ -14,12 +14,12 @@ from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import shorten, time_text, value_text
 
 _WORDS = 4000
-_CLASSES = {RunState.SUCCEEDED: "ok", RunState.FAILED: "bad", RunState.LOST: "bad", RunState.CANCELLED: "warning"}
+_CLASSES = {RunState.SUCCEEDED: "good", RunState.FAILED: "bad", RunState.LOST: "bad", RunState.CANCELLED: "warning"}
 
 
 def state_element(pictures: Child, state: str) -> Child:
     """A state's name; its class says whether it is good."""
-    return pictures.element("strong", state, class_=_CLASSES.get(state, "unknown"))
+    return pictures.element("strong", state, class_=_CLASSES.get(state, "muted"))
 
 
 def head(facts: RunFacts) -> list[Child]:

@@ -62,12 +62,10 @@ def logs(facts: RunFacts) -> list[Child]:
 
 
 def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: bool = False) -> Child:
-    element = facts.pictures.element
-    end = log_end(facts, path, most)
-    said = f"{name}: {size_text(file_size(path))}"
+    element, end = facts.pictures.element, log_end(facts, path, most)
     remark = [element("p", f"{size_text(end.left)} before these lines are left out.")] if end.left else []
     body = element("pre", end.text or "(nothing)", **({"id": anchor} if anchor else {}))
-    return element("details", element("summary", said), *remark, body, **({"open": ""} if opened else {}))
+    return facts.pictures.details(f"{name}: {size_text(file_size(path))}", *remark, body, open=opened)
 
 
 def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:

@@ -98,7 +98,9 @@ def checks(facts: RunFacts) -> list[Child]:
     good = [row for row in rows if row.verdict == OK]
     found = [_check_table(facts, bad)] if bad else []
     if good:
-        found.append(facts.pictures.details(f"{count_text(len(good), 'row')} without a fault", _check_table(facts, good)))
+        found.append(
+            facts.pictures.details(f"{count_text(len(good), 'row')} without a fault", _check_table(facts, good))
+        )
     return found
 
 

@@ -1,0 +1,153 @@
+"""The page of an array: a table of its runs, with their inputs and last values; why some failed; a search's trials."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from worldsize.cli.console import duration_text, size_text
+from worldsize.cli.runs.array import states_text
+from worldsize.common.atomic_files import read_object
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import Any
+from worldsize.errors import WorldsizeError
+from worldsize.plan.array import element_id
+from worldsize.service.providers import find_provider, provider
+from worldsize.service.runs.array import RunArray
+from worldsize.service.runs.failure_screen import run_failure_lines
+from worldsize.state.array import count_states
+from worldsize.state.records import RunState, Status
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.report.facts import Child
+from worldsize.wings.report.sections.head import state_element
+from worldsize.wings.report.text import number_text, pairs_of, read_text, shorten, time_text, value_text
+
+_ROWS = 2000
+_FAILURES = 50
+_METRICS = 8
+"""The most columns of last values."""
+
+_TABLE = 4 << 20
+_TRIALS = "trials.csv"
+
+
+def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
+    """The page of an array, as HTML in UTF-8. Raises ConfigError where this installation is without the wing
+    `pictures`."""
+    pictures = provider("pictures")
+    makers: list[tuple[str, str, Callable[[], list[Child]]]] = [
+        ("array", "The array", partial(_head, pictures, array, statuses)),
+        ("trials", "Trials", partial(_trials, pictures, array)),
+        ("runs", "Its runs", partial(_runs, pictures, array, statuses)),
+        ("failures", "Why some are not a success", partial(_failures, pictures, array, statuses)),
+    ]
+    sections = [each for name, title, make in makers for each in _section(pictures, name, title, make)]
+    state = array.overall(statuses).state
+    page: bytes = pictures.make_page(f"{array.id} {array.array.name}: {state}", *sections)
+    return page
+
+
+def _section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
+    try:
+        children = make()
+    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
+        # Files of the array may be damaged, or anybody's: what the other sections say stands.
+        children = [pictures.element("p", f"This cannot be read: {error!s:.300}", class_="bad")]
+    return [pictures.section(name, title, *children)] if children else []
+
+
+def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
+    whole, record = array.overall(statuses), read_object(array.paths.record)
+    pairs = [
+        ("state", state_element(pictures, whole.state)),
+        ("runs", states_text(count_states(statuses))),
+        ("size", size_text(array)),
+        ("submitted", time_text(array.array.created)),
+        ("started", time_text(whole.started)),
+        ("ended", time_text(whole.ended)),
+        *pairs_of(record, {"user": "by", "host": "on", "cwd": "directory at that time", "worldsize": "worldsize"}),
+        ("array directory", array.directory),
+        ("this page", "of " + time_text(time.time())),
+    ]
+    return [pictures.key_values([pair for pair in pairs if pair[1]])]
+
+
+def _runs(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
+    shown = list(enumerate(statuses))[:_ROWS]
+    inputs = list(dict.fromkeys(name for number, _ in shown for name in array.values(number)))
+    values = {number: _last_values(array, number) for number, status in shown if status.started is not None}
+    names = list(dict.fromkeys(name for each in values.values() for name in each))[:_METRICS]
+    rows = [
+        [
+            element_id(array.id, number),
+            state_element(pictures, status.state),
+            value_text(status.reason),
+            value_text(status.exit_code),
+            _took_text(status),
+            *(value_text(array.values(number).get(name)) for name in inputs),
+            *(number_text(last[name]) if name in last else "" for last in [values.get(number, {})] for name in names),
+        ]
+        for number, status in shown
+    ]
+    headers = ("run", "state", "reason", "exit code", "took", *inputs, *(shorten(name, 80) for name in names))
+    left = len(statuses) - len(shown)
+    return [pictures.table(headers, rows), *([pictures.element("p", f"{left} more are left out.")] if left else [])]
+
+
+def _took_text(status: Status) -> str:
+    return "" if status.started is None or status.ended is None else duration_text(status.ended - status.started)
+
+
+def _last_values(array: RunArray, number: int) -> Mapping[str, float]:
+    """The last value of each name that an element has logged, of the lowest rank that did."""
+    metrics = find_provider("metrics")
+    series = metrics.read_series(array[number].paths) if metrics else ()
+    found: dict[str, float] = {}
+    for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
+        if each.points:
+            found.setdefault(each.name, each.points[-1].value)
+    return found
+
+
+def _failures(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
+    bad = [number for number, status in enumerate(statuses) if status.state in (RunState.FAILED, RunState.LOST)]
+    found = [_failure(pictures, array, number, statuses[number]) for number in bad[:_FAILURES]]
+    left = len(bad) - len(found)
+    return [*found, *([pictures.element("p", f"{left} more failed.")] if left else [])]
+
+
+def _failure(pictures: Any, array: RunArray, number: int, status: Status) -> Child:
+    try:
+        lines = run_failure_lines(array[number], status)
+    except (WorldsizeError, OSError, *PARSE_ERRORS):
+        lines = [status.message]  # its files are damaged, which its status says
+    title = f"{element_id(array.id, number)} {status.state}: {status.message.partition(chr(10))[0]}"
+    return pictures.details(shorten(mask_text(title), 300), pictures.element("pre", mask_text("\n".join(lines))))
+
+
+def _trials(pictures: Any, array: RunArray) -> list[Child]:
+    """Of a search: the best so far, and the table of its trials."""
+    if not array.array.search:
+        return []
+    progress = find_provider("search_progress")
+    found = [pictures.element("p", line) for line in (progress.best_lines(array) if progress else [])]
+    rows = list(_csv_rows(os.path.join(array.paths.outputs, _TRIALS)))
+    return [*found, pictures.table(rows[0], rows[1:])] if rows else found
+
+
+def _csv_rows(path: str) -> Iterator[list[str]]:
+    """The rows of the table, each as long as the first; none where it cannot be read."""
+    try:
+        text = read_text(path, _TABLE, mask_text)
+    except OSError:
+        return
+    width = 0
+    for number, row in enumerate(csv.reader(io.StringIO(text))):
+        width = width or len(row)
+        if number > _ROWS:
+            return
+        yield [shorten(cell) for cell in (row + [""] * width)[:width]]

@@ -1,0 +1,69 @@
+"""The page of a run: its sections, each of which stands for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import WorldsizeError
+from worldsize.wings.report.facts import Child, RunFacts
+from worldsize.wings.report.sections.failure import failure, notices
+from worldsize.wings.report.sections.files import files
+from worldsize.wings.report.sections.head import efficiency, head
+from worldsize.wings.report.sections.job import environment, job, plan, submission
+from worldsize.wings.report.sections.logged import logged
+from worldsize.wings.report.sections.logs import logs
+from worldsize.wings.report.sections.node_use import node_use
+from worldsize.wings.report.sections.ranks import checks, ranks
+from worldsize.wings.report.sections.timeline import timeline
+
+
+class Part(NamedTuple):
+    """A section: its name in the page, its title, what makes it. One that makes nothing is left out."""
+
+    name: str
+    title: str
+    make: Callable[[RunFacts], list[Child]]
+
+
+PARTS = (
+    Part("run", "The run", head),
+    Part("failure", "Why it is not a success", failure),
+    Part("notices", "Warnings and notices", notices),
+    Part("efficiency", "Efficiency", efficiency),
+    Part("timeline", "Timeline", timeline),
+    Part("ranks", "Ranks", ranks),
+    Part("checks", "Checks of the nodes", checks),
+    Part("metrics", "Logged values", logged),
+    Part("use", "What the nodes used", node_use),
+    Part("logs", "Logs", logs),
+    Part("job", "Job", job),
+    Part("plan", "Plan", plan),
+    Part("environment", "Environment", environment),
+    Part("submission", "Submission", submission),
+    Part("files", "Files", files),
+)
+
+
+def run_page(facts: RunFacts) -> bytes:
+    """The page of a run, as HTML in UTF-8."""
+    sections = [section for part in PARTS for section in _section(facts, part)]
+    name = f" {facts.plan.name}" if facts.plan else ""
+    page: bytes = facts.pictures.make_page(f"{facts.run.id}{name}: {facts.status.state}", *sections)
+    return page
+
+
+def _section(facts: RunFacts, part: Part) -> list[Child]:
+    try:
+        children = part.make(facts)
+    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
+        # Files of the run may be damaged, or anybody's: what the other sections say stands.
+        children = [facts.pictures.element("p", "This cannot be read: " + _words_of(error), class_="bad")]
+    return [facts.pictures.section(part.name, part.title, *children)] if children else []
+
+
+def _words_of(error: Exception) -> str:
+    if isinstance(error, WorldsizeError):
+        return f"{error.where}: {error.what}" if error.where else error.what
+    return f"{type(error).__name__}: {error!s:.300}"

@@ -1,0 +1,105 @@
+"""What the run's scripts have logged: charts by name, the last values, MLflow's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+from worldsize.common.named_tuple import Any
+from worldsize.wings.report.facts import Child, RunFacts
+from worldsize.wings.report.sections.charts import draw_charts
+from worldsize.wings.report.text import number_text, shorten, time_text, value_text
+
+_CHARTS = 24
+_LINES = 8
+_ROWS = 500
+_PARAMETERS = 500
+_NAME = 200
+
+
+def logged(facts: RunFacts) -> list[Child]:
+    if facts.metrics is None:
+        return []
+    series = [each for each in facts.metrics.read_series(facts.paths) if each.points]
+    found = [*_charts(facts, series), *_last_values(facts, series)]
+    return [*found, *_parameters(facts)]
+
+
+def _by_name(series: Sequence[Any]) -> Mapping[str, list[Any]]:
+    """The series of each name, those of the lowest rank first."""
+    found: dict[str, list[Any]] = {}
+    for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
+        found.setdefault(each.name, []).append(each)
+    return found
+
+
+def _charts(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
+    names = _by_name(series)
+    charts = [_chart(facts, name, each) for name, each in list(names.items())[:_CHARTS]]
+    left = len(names) - len(charts)
+    remark = f"{left} more names have no chart here: worldsize metrics {facts.run.id}"
+    return [*draw_charts(facts.pictures, charts), *([facts.pictures.element("p", remark)] if left else [])]
+
+
+def _chart(facts: RunFacts, name: str, series: Sequence[Any]) -> Any:
+    shown = series[:_LINES]
+    stepped = all(point.step is not None for each in shown for point in each.points)
+    start = min(point.time for each in shown for point in each.points)
+    lines = tuple(_line(facts, each, stepped, start) for each in shown)
+    left = f" ({len(series) - len(shown)} more lines left out)" if len(series) > len(shown) else ""
+    title = shorten(facts.mask(name), _NAME) + left
+    return facts.pictures.Chart(title, "step" if stepped else "seconds", "", lines)
+
+
+def _line(facts: RunFacts, series: Any, stepped: bool, start: float) -> Any:
+    if stepped:  # a step that was repeated counts as it was done last
+        newest = {point.step: point.value for point in series.points}
+        xs, ys = list(newest), list(newest.values())
+        order = sorted(range(len(xs)), key=xs.__getitem__)
+        return facts.pictures.Line(_label(series), [xs[k] for k in order], [ys[k] for k in order])
+    points = series.points
+    return facts.pictures.Line(
+        _label(series), [point.time - start for point in points], [each.value for each in points]
+    )
+
+
+def _label(series: Any) -> str:
+    """Whose values these are: "rank 0", "tensorboard runs/a"."""
+    whose = "" if series.rank is None else f"rank {series.rank}"
+    source = "" if series.source == "log" else series.source
+    return value_text(" ".join(filter(None, (whose, source, series.place))) or series.source, 80)
+
+
+def _last_values(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
+    if not series:
+        return []
+    shown = [each for group in _by_name(series).values() for each in group][:_ROWS]
+    rows = [_row(facts, each) for each in shown]
+    headers = ("name", "whose", "last", "at step", "lowest", "highest", "values", "time")
+    left = len(series) - len(shown)
+    remark = [facts.pictures.element("p", f"{left} more are left out.")] if left else []
+    return [facts.pictures.table(headers, rows), *remark]
+
+
+def _row(facts: RunFacts, series: Any) -> list[str]:
+    last = series.points[-1]
+    finite = [point.value for point in series.points if isfinite(point.value)]
+    ends = [number_text(pick(finite)) if finite else "" for pick in (min, max)]
+    step = "" if last.step is None else str(last.step)
+    name = shorten(facts.mask(series.name), _NAME)
+    return [name, _label(series), number_text(last.value), step, *ends, str(len(series.points)), time_text(last.time)]
+
+
+def _parameters(facts: RunFacts) -> list[Child]:
+    """The parameters that MLflow's runs were given, where the metrics wing reads them."""
+    read = getattr(facts.metrics, "read_parameters", None)
+    found = read(facts.paths) if read else {}
+    rows = [
+        [shorten(facts.mask(name), _NAME), shorten(facts.mask(f"{name}={value}").partition("=")[2]), value_text(place)]
+        for place, values in found.items()
+        for name, value in sorted(values.items())
+    ]
+    if not rows:
+        return []
+    table = facts.pictures.table(("parameter", "value", "MLflow run"), rows[:_PARAMETERS])
+    return [facts.pictures.details(f"{len(rows)} parameters", table)]
