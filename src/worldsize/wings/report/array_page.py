@@ -43,7 +43,7 @@ def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
         ("array", "The array", partial(_head, pictures, array, statuses)),
         ("trials", "Trials", partial(_trials, pictures, array)),
         ("runs", "Its runs", partial(_runs, pictures, array, statuses)),
-        ("failures", "Why some are not a success", partial(_failures, pictures, array, statuses)),
+        ("failures", "Why some failed", partial(_failures, pictures, array, statuses)),
     ]
     sections = [each for name, title, make in makers for each in _section(pictures, name, title, make)]
     state = array.overall(statuses).state

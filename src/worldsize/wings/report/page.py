@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("run", "The run", head),
-    Part("failure", "Why it is not a success", failure),
+    Part("failure", "Why it ended so", failure),
     Part("notices", "Warnings and notices", notices),
     Part("efficiency", "Efficiency", efficiency),
     Part("timeline", "Timeline", timeline),

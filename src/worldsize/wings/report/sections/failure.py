@@ -1,4 +1,4 @@
-"""Why the run failed, or what speaks against its success; what its nodes said of themselves."""
+"""Why the run failed; what speaks against its success; what its nodes said of themselves."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from worldsize.wings.report.facts import Child, RunFacts
 
 
 def failure(facts: RunFacts) -> list[Child]:
-    lines = run_failure_lines(facts.run, facts.status) if facts.status.final else _waiting_lines(facts)
-    if not lines:
-        return []
-    return [facts.pictures.element("pre", facts.mask("\n".join(lines)))]
-
-
-def _waiting_lines(facts: RunFacts) -> list[str]:
-    return lines_of(facts.status.message) if facts.status.message else []
+    lines = run_failure_lines(facts.run, facts.status) if facts.status.final else []
+    return [facts.pictures.element("pre", facts.mask("\n".join(lines)))] if lines else []
 
 
 def notices(facts: RunFacts) -> list[Child]:

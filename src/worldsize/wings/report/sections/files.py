@@ -31,11 +31,9 @@ def files(facts: RunFacts) -> list[Child]:
         return []
     shown = [[shorten(each.path), each.kind or size_text(each.size)] for each in rows[:_ROWS]]
     more = len(rows) - len(shown)
-    remarks = [f"{count_text(more, 'more file')} in it."] if more else []
+    remarks = [f"{count_text(more, 'more row')}."] if more else []
     remarks += ["There are more files than are counted here."] if left else []
-    total = (
-        f"{count_text(len(rows), 'entry').replace('entrys', 'entries')}, {size_text(sum(each.size for each in rows))}"
-    )
+    total = f"{count_text(len(rows), 'row')}, {size_text(sum(each.size for each in rows))}"
     table = facts.pictures.table(("path", "size"), shown)
     return [facts.pictures.details(total, table, *(facts.pictures.element("p", text) for text in remarks))]
 

@@ -30,6 +30,7 @@ def _pairs(facts: RunFacts) -> Iterator[tuple[str, Child]]:
     run, status, plan, record = facts.run, facts.status, facts.plan, facts.record
     yield "state", state_element(facts.pictures, status.state)
     yield "reason", value_text(status.reason)
+    yield "what is known", "" if status.final else value_text(status.message)
     yield "exit code", value_text(status.exit_code)
     yield "run", run.id
     if plan:

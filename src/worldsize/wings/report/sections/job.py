@@ -80,7 +80,8 @@ def _counts_text(counts: Iterable[int]) -> str:
 def environment(facts: RunFacts) -> list[Child]:
     """Versions, packages, the code's commit, and the variables of whoever started the run."""
     record = facts.record
-    python = record.get("python") if isinstance(record.get("python"), dict) else {}
+    told = record.get("python")
+    python = told if isinstance(told, dict) else {}
     pairs = [
         *pairs_of(python, {"version": "Python", "executable": "its program"}),
         *pairs_of(record, {"platform": "platform of whoever submitted"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import nan
 from statistics import median
 
@@ -55,7 +56,7 @@ def _chart(facts: RunFacts, samples: dict[int, Sequence[Any]], title: str, unit:
 
 
 def _curve(number: int, samples: Sequence[Any], value: Value) -> Curve:
-    pairs = list(zip(samples, samples[1:]))
+    pairs = list(pairwise(samples))
     found = [value(later, earlier) for earlier, later in pairs]
     return Curve(number, [later.time for _, later in pairs], [nan if each is None else each for each in found])
 
@@ -70,7 +71,7 @@ def _spread_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, 
     width = max(max(curve.times[-1] for curve in curves) - start, 1e-3) / _PLACES
     places: dict[int, list[float]] = {}
     for curve in curves:
-        for time, value in zip(curve.times, curve.values):
+        for time, value in zip(curve.times, curve.values, strict=True):
             if value == value:
                 places.setdefault(int((time - start) / width), []).append(value)
     xs = [place * width for place in sorted(places)]
@@ -104,7 +105,8 @@ def _network(now: Any, before: Any) -> float | None:
 
 def _of_gpus(name: str, scale: float, mean: bool) -> Value:
     def value(now: Any, before: Any) -> float | None:
-        known = [getattr(each, name) for each in now.gpus if getattr(each, name) is not None]
+        found: list[float | None] = [getattr(each, name) for each in now.gpus]
+        known = [each for each in found if each is not None]
         return sum(known) * scale / (len(known) if mean else 1) if known else None
 
     return value

@@ -92,7 +92,7 @@ def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
     end = found.ended or now
     moments = [(WAITING, found.submitted), (STARTING, found.begun), (RUNNING, found.ranks_started)]
     known = [(kind, time) for kind, time in [*moments, (STOPPING, found.stopping)] if time is not None]
-    for (kind, start), (_, until) in zip(known, [*known[1:], ("", end)]):
+    for (kind, start), (_, until) in zip(known, [*known[1:], ("", end)], strict=False):
         yield pictures.Span(kind, start, max(start, until))
 
 
@@ -129,7 +129,7 @@ def _node_rows(facts: RunFacts, found: Moments) -> list[Any]:
         known = [*((STARTING, time) for time in begun), *((RUNNING, time) for time in started)]
         spans = [
             facts.pictures.Span(kind, start, max(start, until))
-            for (kind, start), until in zip(known, [*(time for _, time in known[1:]), end])
+            for (kind, start), until in zip(known, [*(time for _, time in known[1:]), end], strict=False)
         ]
         rows.append(facts.pictures.TimelineRow(f"node {node.node_rank} {node.host}".strip(), tuple(spans)))
     return rows
