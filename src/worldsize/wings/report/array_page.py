@@ -18,11 +18,11 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.array import element_id
 from worldsize.service.providers import find_provider, provider
 from worldsize.service.runs.array import RunArray
-from worldsize.service.runs.failure_screen import run_failure_lines
 from worldsize.state.array import count_states
 from worldsize.state.records import RunState, Status
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.report.facts import Child
+from worldsize.wings.report.sections.failure import failure_lines
 from worldsize.wings.report.sections.head import state_element
 from worldsize.wings.report.text import number_text, pairs_of, read_text, shorten, time_text, value_text
 
@@ -30,6 +30,9 @@ _ROWS = 2000
 _FAILURES = 50
 _METRICS = 8
 """The most columns of last values."""
+
+_READ = 500
+"""The most runs whose values are read."""
 
 _TABLE = 4 << 20
 _TRIALS = "trials.csv"
@@ -79,7 +82,8 @@ def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
 def _runs(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
     shown = list(enumerate(statuses))[:_ROWS]
     inputs = list(dict.fromkeys(name for number, _ in shown for name in array.values(number)))
-    values = {number: _last_values(array, number) for number, status in shown if status.started is not None}
+    begun = [number for number, status in shown if status.started is not None]
+    values = {number: _last_values(array, number) for number in begun[:_READ]}
     names = list(dict.fromkeys(name for each in values.values() for name in each))[:_METRICS]
     rows = [
         [
@@ -121,10 +125,7 @@ def _failures(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> lis
 
 
 def _failure(pictures: Any, array: RunArray, number: int, status: Status) -> Child:
-    try:
-        lines = run_failure_lines(array[number], status)
-    except (WorldsizeError, OSError, *PARSE_ERRORS):
-        lines = [status.message]  # its files are damaged, which its status says
+    lines = failure_lines(array[number], status)
     title = f"{element_id(array.id, number)} {status.state}: {status.message.partition(chr(10))[0]}"
     return pictures.details(shorten(mask_text(title), 300), pictures.element("pre", mask_text("\n".join(lines))))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import Any, NamedTuple, TypeAlias
 from worldsize.errors import WorldsizeError
-from worldsize.logs.reader import file_size
 from worldsize.plan.plan import Plan, RankPlan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.providers import find_provider, provider
@@ -48,6 +47,7 @@ class RunFacts(NamedTuple):
     mask      masks secrets in a text
     pictures  the wing's provider
     metrics   the wing's provider; None where this installation is without
+    series    what the run's scripts have logged, as that provider has it
     log_lines how many lines of each log are shown
     """
 
@@ -60,6 +60,7 @@ class RunFacts(NamedTuple):
     mask: Callable[[str], str]
     pictures: Any
     metrics: Any
+    series: Sequence[Any]
     log_lines: int
 
     @property
@@ -79,7 +80,7 @@ class RunFacts(NamedTuple):
 
 def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
     """The facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
-    plan = _plan_of(run)
+    plan, metrics = _plan_of(run), find_provider("metrics")
     return RunFacts(
         run=run,
         status=status,
@@ -90,7 +91,8 @@ def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
         # A stranger's plan names variables of this process, and would see from the page what they hold.
         mask=text_masker(plan, os.environ if run.is_own else {}) if plan else mask_text,
         pictures=provider("pictures"),
-        metrics=find_provider("metrics"),
+        metrics=metrics,
+        series=metrics.read_series(run.paths) if metrics else (),
         log_lines=log_lines,
     )
 
@@ -108,7 +110,14 @@ def read_nodes(paths: RunPaths, plan: Plan) -> tuple[Node, ...]:
 
 
 def _read_node(paths: RunPaths, node_rank: int, ranks: tuple[RankPlan, ...]) -> Node:
-    events = read_events(paths, node_rank) if file_size(paths.events(node_rank)) <= _RECORD_BYTES else []
-    record = read_exit(paths, node_rank) if file_size(paths.exit_record(node_rank)) <= _RECORD_BYTES else None
+    events = read_events(paths, node_rank) if _is_small(paths.events(node_rank)) else []
+    record = read_exit(paths, node_rank) if _is_small(paths.exit_record(node_rank)) else None
     told = [event["host"] for event in events if isinstance(event.get("host"), str)]
     return Node(node_rank, record.host if record else (told or [""])[0], ranks, tuple(events), record)
+
+
+def _is_small(path: str) -> bool:
+    try:
+        return os.stat(path).st_size <= _RECORD_BYTES
+    except OSError:
+        return False  # there is nothing to read

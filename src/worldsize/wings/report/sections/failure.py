@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from worldsize.cli.output import lines_of
-from worldsize.cli.runs.notices import notice_lines, read_notices
+from worldsize.cli.runs.notices import notice_lines
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.errors import WorldsizeError
 from worldsize.service.runs.failure_screen import run_failure_lines
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
 from worldsize.wings.report.facts import Child, RunFacts
+from worldsize.wings.report.text import value_text
 
 
 def failure(facts: RunFacts) -> list[Child]:
-    lines = run_failure_lines(facts.run, facts.status) if facts.status.final else []
+    lines = failure_lines(facts.run, facts.status) if facts.status.final else []
     return [facts.pictures.element("pre", facts.mask("\n".join(lines)))] if lines else []
+
+
+def failure_lines(run: Run, status: Status) -> list[str]:
+    """The failure screen; where a log of it cannot be read, the status's own message, and why."""
+    try:
+        return run_failure_lines(run, status)
+    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
+        # Files of the run may be damaged: its status stands.
+        return [*lines_of(status.message), "", f"More cannot be read: {error!s:.300}"]
 
 
 def notices(facts: RunFacts) -> list[Child]:
     """Warnings and notices, one line each."""
     warnings = ["warning: " + facts.mask(" ".join(lines_of(each.text))) for each in facts.status.warnings]
-    said = notice_lines(read_notices(facts.paths, [node.node_rank for node in facts.nodes]))
+    events = [event for node in facts.nodes for event in node.events if event.get("event") == "notice"]
+    said = notice_lines(list(dict.fromkeys(facts.mask(value_text(event.get("text"))) for event in events)))
     element = facts.pictures.element
     lines = [*warnings, *said]
     return [element("ul", *(element("li", line) for line in lines))] if lines else []

@@ -18,9 +18,7 @@ _NAME = 200
 
 
 def logged(facts: RunFacts) -> list[Child]:
-    if facts.metrics is None:
-        return []
-    series = [each for each in facts.metrics.read_series(facts.paths) if each.points]
+    series = [each for each in facts.series if each.points]
     found = [*_charts(facts, series), *_last_values(facts, series)]
     return [*found, *_parameters(facts)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import WorldsizeError
 from worldsize.logs.reader import file_size, read_at
 from worldsize.logs.tail import tail_offset
 from worldsize.logs.text import MORE, split_lines, without_colours
@@ -62,7 +63,11 @@ def logs(facts: RunFacts) -> list[Child]:
 
 
 def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: bool = False) -> Child:
-    element, end = facts.pictures.element, log_end(facts, path, most)
+    element = facts.pictures.element
+    try:
+        end = log_end(facts, path, most)
+    except WorldsizeError as error:
+        return element("p", f"{name}: {error.what}", class_="bad")
     remark = [element("p", f"{size_text(end.left)} before these lines are left out.")] if end.left else []
     body = element("pre", end.text or "(nothing)", **({"id": anchor} if anchor else {}))
     return facts.pictures.details(f"{name}: {size_text(file_size(path))}", *remark, body, open=opened)

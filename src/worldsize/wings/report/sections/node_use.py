@@ -107,7 +107,8 @@ def _of_gpus(name: str, scale: float, mean: bool) -> Value:
     def value(now: Any, before: Any) -> float | None:
         found: list[float | None] = [getattr(each, name) for each in now.gpus]
         known = [each for each in found if each is not None]
-        return sum(known) * scale / (len(known) if mean else 1) if known else None
+        total: float = sum(known) * scale
+        return (total / len(known) if mean else total) if known else None
 
     return value
 

@@ -64,8 +64,7 @@ def _times(node: Node, kind: str) -> list[float]:
 
 def _first_value_time(facts: RunFacts) -> float | None:
     """When the run's scripts logged a value first, in the latest attempt."""
-    series = facts.metrics.read_series(facts.paths) if facts.metrics else ()
-    points = (point for each in series for point in each.points if point.attempt == facts.paths.attempt)
+    points = (point for each in facts.series for point in each.points if point.attempt == facts.paths.attempt)
     return min((point.time for point in points), default=None)
 
 

@@ -1,0 +1,139 @@
+"""A run's page as a whole: what stands in it, and what is left of it where files of the run are damaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from recorded_reports import FAILED, MADE, SUCCEEDED, ReadPage, facts_of, record_run, write
+
+from worldsize.errors import UsageError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+from worldsize.wings.report.command import make_report
+from worldsize.wings.report.page import PARTS, run_page
+
+TOKEN = "hf_abcdefghijklmnop1234"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("WORLDSIZE_HOME", str(tmp_path))
+    return str(tmp_path)
+
+
+def page_of(paths: RunPaths, status: Status = SUCCEEDED) -> ReadPage:
+    return ReadPage(run_page(facts_of(paths, status)))
+
+
+def test_a_failed_run(home: str) -> None:
+    paths = record_run(home, codes={2: 1}, secrets=("MY_WORD",))
+    write(paths.rank_log(2), f"<script>alert(1)</script>\ntoken {TOKEN}\n\x1b[31mred\x1b[0m\n10%\r100%\n")
+    page = page_of(paths, FAILED)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "iframe", "img", "link")]
+    assert "state|FAILED\nreason|EXIT_CODE\nexit code|1\n" in page.texts["run"]
+    assert "ada on login1" in page.texts["run"] and "worldsize|9.9" in page.texts["run"]
+    assert page.texts["failure"].strip("\n ").removeprefix("Why it ended so").strip().startswith("rank 2 fell")
+    logs = page.texts["logs"]
+    assert logs.index("rank 2: ") < logs.index("rank 0: ")
+    assert "<script>alert(1)</script>\ntoken ***\nred\n100%\n" in logs
+    (opened,) = [attributes for tag, attributes in page.tags if tag == "details" and "open" in attributes]
+    assert TOKEN not in str(page.texts)
+    links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert {"#log-0", "#log-2"} <= links
+    assert {"#log-2"} <= {"#" + str(attributes.get("id")) for _, attributes in page.tags}
+
+
+def test_a_run_that_goes_on(home: str) -> None:
+    page = page_of(record_run(home), Status("RUNNING", started=MADE + 5, message="node 1 is slow"))
+    assert "when the run had not ended" in page.texts["run"] and "node 1 is slow" in page.texts["run"]
+    assert "failure" not in page.texts
+
+
+def test_sections_without_content_are_left_out(home: str) -> None:
+    page = page_of(record_run(home))
+    assert list(page.texts) == [
+        "", "run", "timeline", "ranks", "logs", "job", "plan", "environment", "submission", "files"
+    ]  # fmt: skip
+
+
+def test_a_run_of_which_nothing_is_left(home: str) -> None:
+    paths = record_run(home)
+    for name in ("plan.json", "record.json", "job.yml", "submission.txt"):
+        os.unlink(os.path.join(paths.root, name))
+    page = page_of(paths, Status("LOST", "DAMAGED: plan.json", 1, "it has no plan"))
+    assert "LOST" in page.texts["run"] and "it has no plan" in page.texts["failure"]
+
+
+DAMAGES: dict[str, Callable[[str], object]] = {
+    "empty": lambda path: write(path, ""),
+    "list": lambda path: write(path, "[]"),
+    "strange": lambda path: write(path, '{"version":1,"argv":5,"python":[],"git":"x","rows":7,"environment":[1]}'),
+    "nested": lambda path: write(path, "[" * 100_000),
+    "bytes": lambda path: Path(path).write_bytes(bytes(range(256)) * 20),
+    "number": lambda path: write(path, '{"time":1e999,"event":"ranks_started","pids":[1],"cpus":7,"host":[]}\n'),
+    "pipe": os.mkfifo,
+    "directory": os.mkdir,
+    "device": lambda path: os.symlink("/dev/zero", path),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_spoil_no_other_section(home: str, damage: str) -> None:
+    paths = record_run(home, codes={2: 1})
+    write(paths.attempt_dir + "/check.json", {})
+    for path in (
+        paths.record, paths.job, paths.submission, paths.environment, paths.diff, paths.events(0), paths.exit_record(1),
+        paths.rank_log(0), paths.rank_error(2), paths.attempt_dir + "/check.json", paths.batch_log,
+    ):  # fmt: skip
+        if os.path.lexists(path):
+            os.unlink(path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        DAMAGES[damage](path)
+    page = page_of(paths, FAILED)
+    assert "FAILED" in page.texts["run"] and "rank 2 fell" in page.texts["failure"]
+    assert {"ranks", "plan", "files", "logs"} <= set(page.texts)
+
+
+def test_a_damaged_plan(home: str) -> None:
+    paths = record_run(home)
+    for text in ("", "[]", '{"version":1}', "[" * 100_000):
+        write(paths.plan, text)
+        run = Run(paths, {})
+        page = ReadPage(make_report(run, [run.look()], 10))
+        assert "DAMAGED: plan.json" in page.texts["run"] and "plan.json" in page.texts["failure"]
+
+
+def test_every_part_has_a_name_of_its_own() -> None:
+    assert len({part.name for part in PARTS}) == len(PARTS)
+
+
+def test_a_strangers_plan_does_not_ask_for_variables_of_this_process(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_WORD", "correct-horse-battery")
+    paths = record_run(home, secrets=("MY_WORD",))
+    write(paths.rank_log(0), "is it correct-horse-battery?\n")
+    assert "is it ***?" in page_of(paths).texts["logs"]
+    copy = RunPaths(str(tmp_path / "copies" / paths.run_id))
+    os.makedirs(os.path.dirname(copy.root))
+    os.rename(os.path.realpath(paths.root), copy.root)
+    assert "is it correct-horse-battery?" in page_of(copy).texts["logs"], "what a stranger guessed is not confirmed"
+
+
+def test_a_link_out_of_another_users_run(home: str, tmp_path: Path) -> None:
+    paths = record_run(home)
+    copy = RunPaths(str(tmp_path / "copies" / paths.run_id))
+    os.makedirs(os.path.dirname(copy.root))
+    os.rename(os.path.realpath(paths.root), copy.root)
+    os.symlink("4711:12", copy.preparing)
+    assert make_report(Run(copy, {}), [SUCCEEDED], 10)
+    (tmp_path / "id_rsa").write_text("mine")
+    os.unlink(copy.rank_log(0))
+    os.symlink(tmp_path / "id_rsa", copy.rank_log(0))
+    with pytest.raises(UsageError, match="link in it leads elsewhere") as told:
+        make_report(Run(copy, {}), [SUCCEEDED], 10)
+    assert told.value.where == copy.rank_log(0) and told.value.hint
