@@ -29,11 +29,12 @@ def test_the_last_lines(home: str) -> None:
     assert log_end(facts_of(paths), paths.rank_log(0) + ".none", 1 << 20) == ("", 0)
 
 
-@pytest.mark.parametrize("most", range(20, 60))
-def test_a_secret_is_never_cut_before_it_is_masked(home: str, most: int) -> None:
+def test_a_secret_is_never_cut_before_it_is_masked(home: str) -> None:
     paths = record_run(home, 1, 1)
     write(paths.rank_log(0), f"first\nthe token {TOKEN} ends\nlast line\n")
-    assert log_end(facts_of(paths), paths.rank_log(0), most).text in ("last line", "the token *** ends\nlast line")
+    facts = facts_of(paths)
+    found = {log_end(facts, paths.rank_log(0), most).text for most in range(20, 54)}
+    assert found == {"last line", "the token *** ends\nlast line"}
 
 
 def test_one_endless_line(home: str) -> None:
@@ -77,7 +78,7 @@ def test_what_setup_and_launchers_said(home: str) -> None:
     write(paths.launcher_log(0), "torchrun says\n")
     write(paths.agent_log(0), "")
     text = ReadPage(run_page(facts_of(paths))).texts["logs"]
-    assert "batch.log: 17 bytes\nmodule load cuda" in text and "torchrun-0000.log" in text and "agent" not in text
+    assert "batch.log: 17 bytes\n\nmodule load cuda" in text and "torchrun-0000.log" in text and "agent" not in text
 
 
 def test_a_log_that_cannot_be_read_spoils_no_other(home: str) -> None:
