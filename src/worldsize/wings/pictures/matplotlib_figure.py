@@ -13,9 +13,12 @@ from worldsize.wings.pictures.chart import Chart
 from worldsize.wings.pictures.colours import GRID, INK, PAPER
 
 _WIDTH = 8.6
-_HEIGHT = 3.4
-_SHARED_HEIGHT = 2.8
-"""Inches, of the picture and of a panel."""
+_HEIGHT = 2.6
+_SHARED_HEIGHT = 2.3
+_TOP, _BETWEEN, _BETWEEN_SHARED, _BOTTOM = 0.4, 0.95, 0.5, 0.55
+_LEFT, _RIGHT = 0.85, 0.2
+"""Inches: of the picture, of a panel, and of what is around it. matplotlib would compute margins; that takes as long
+again as to draw."""
 _FORMATS = ("svg", "png")
 _SETTINGS = {
     "svg.fonttype": "none",
@@ -103,13 +106,22 @@ def _figure(charts: Sequence[Chart]) -> Any:
     from matplotlib.figure import Figure
 
     from worldsize.wings.pictures.axes import draw_axes
+    from worldsize.wings.pictures.legend import legend_width
 
-    shared = len(charts) > 1 and len({_x_axis(chart) for chart in charts}) == 1
+    count = max(1, len(charts))
+    shared = count > 1 and len({_x_axis(chart) for chart in charts}) == 1
     height = _SHARED_HEIGHT if shared else _HEIGHT
-    figure = Figure(figsize=(_WIDTH, height * max(1, len(charts))), layout="constrained")
-    panels = figure.subplots(max(1, len(charts)), sharex=shared, squeeze=False)[:, 0]
+    between = _BETWEEN_SHARED if shared else _BETWEEN
+    whole = _TOP + count * height + (count - 1) * between + _BOTTOM
+    figure = Figure(figsize=(_WIDTH, whole))
+    panels = figure.subplots(count, sharex=shared, squeeze=False)[:, 0]
+    right = _RIGHT + max((legend_width(chart) for chart in charts), default=0)
+    figure.subplots_adjust(
+        left=_LEFT / _WIDTH, right=1 - right / _WIDTH, top=1 - _TOP / whole, bottom=_BOTTOM / whole,
+        hspace=between / height,
+    )  # fmt: skip
     for number, (chart, panel) in enumerate(zip(charts, panels, strict=False)):
-        draw_axes(panel, chart, with_x_label=not shared or number == len(charts) - 1)
+        draw_axes(panel, chart, with_x_label=not shared or number == count - 1)
     return figure
 
 
@@ -121,7 +133,7 @@ def _bytes_of(figure: Any, title: str, format: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    from worldsize.wings.pictures.axes import shown_text
+    from worldsize.wings.pictures.legend import shown_text
 
     stream = BytesIO()
     if format == "svg":
