@@ -61,8 +61,8 @@ def _draw_lines(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
     _set_scales(panel, chart)
     most = max(120, min(2000, _MOST_POINTS // len(drawn)))
     handles = []
-    for look, *points in drawn:
-        xs, ys = thinned(*points, most, chart.x_scale != "linear")
+    for look, all_xs, all_ys in drawn:
+        xs, ys = thinned(all_xs, all_ys, most, chart.x_scale != "linear")
         handles.append((look, _draw_line(panel, look, xs, ys)))
     _set_ticks(panel, chart)
     if chart.x_scale == "linear" and not chart.x_ticks and all((each.xs == each.xs.round()).all() for each in drawn):
