@@ -5,6 +5,7 @@ from __future__ import annotations
 from worldsize.wings.pictures.chart import Chart as Chart
 from worldsize.wings.pictures.chart import Line as Line
 from worldsize.wings.pictures.chart import draw_chart as draw_chart
+from worldsize.wings.pictures.chart import draw_charts as draw_charts
 from worldsize.wings.pictures.page import Child as Child
 from worldsize.wings.pictures.page import Element as Element
 from worldsize.wings.pictures.page import details as details

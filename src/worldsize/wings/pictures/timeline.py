@@ -22,6 +22,7 @@ _STEPS = (0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 720
 """Seconds from tick to tick; beyond, whole days."""
 _MOST_TICKS = 10
 _LEGEND_COLUMNS = 4
+_OTHERS = "other"
 
 
 class Span(NamedTuple):
@@ -77,7 +78,8 @@ def _sound(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 def _colours(spans: list[Span]) -> dict[str, str]:
     """Each kind's colour, in the order in which they appear; those beyond the palette share one."""
     kinds = list(dict.fromkeys(span.kind for span in spans))
-    return {kind: PALETTE[place] if place < len(PALETTE) else FADED for place, kind in enumerate(kinds)}
+    own = dict(zip(kinds, PALETTE, strict=False))
+    return {**own, _OTHERS: FADED} if len(kinds) > len(own) else own
 
 
 def _row(row: TimelineRow, y: int, scale: _Scale, colours: dict[str, str]) -> list[Element]:
@@ -87,7 +89,7 @@ def _row(row: TimelineRow, y: int, scale: _Scale, colours: dict[str, str]) -> li
         width = max(scale.place(span.end) - left, 2)
         name = f"{row.label}: {span.label or span.kind}, {duration_text(span.end - span.start)}"
         box = {"x": f"{left:.1f}", "width": f"{width:.1f}", "y": str(y + 4), "height": str(_ROW - 8)}
-        parts.append(element("rect", element("title", name), fill=colours[span.kind], **box))
+        parts.append(element("rect", element("title", name), fill=colours.get(span.kind, FADED), **box))
     return parts
 
 
