@@ -16,7 +16,13 @@ from worldsize.wings.report.facts import RunFacts, read_facts
 
 MADE = 1_800_000_000.0
 FAILED = Status(
-    "FAILED", "EXIT_CODE", 1, "rank 2 fell", Failure("EXIT_CODE", "rank 2 fell", 1, 2, 1, MADE + 20), MADE + 5, MADE + 21
+    "FAILED",
+    "EXIT_CODE",
+    1,
+    "rank 2 fell",
+    Failure("EXIT_CODE", "rank 2 fell", 1, 2, 1, MADE + 20),
+    MADE + 5,
+    MADE + 21,
 )
 SUCCEEDED = Status("SUCCEEDED", None, 0, "", None, MADE + 5, MADE + 21)
 
@@ -31,7 +37,9 @@ def rank_exit(rank: int, code: int, stopped: bool = False) -> dict[str, Any]:
     return {"rank": rank, "code": code, "started": MADE + 8, "ended": MADE + 20, "stopped": stopped}
 
 
-def record_run(home: str, nodes: int = 2, ranks: int = 2, codes: dict[int, int] | None = None, **fields: Any) -> RunPaths:
+def record_run(
+    home: str, nodes: int = 2, ranks: int = 2, codes: dict[int, int] | None = None, **fields: Any
+) -> RunPaths:
     """A run of this user's own; the `codes` of ranks, 0 where none is said."""
     paths = create_run(home)
     plan = Plan(

@@ -26,9 +26,14 @@ def logged(facts: RunFacts) -> list[Child]:
 def _by_name(series: Sequence[Any]) -> Mapping[str, list[Any]]:
     """The series of each name, those of the lowest rank first."""
     found: dict[str, list[Any]] = {}
-    for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
+    for each in series:
         found.setdefault(each.name, []).append(each)
-    return found
+    return {name: sorted(group, key=_rank_of) for name, group in found.items()}
+
+
+def _rank_of(series: Any) -> int:
+    """For the order; values of no known rank are the run's."""
+    return -1 if series.rank is None else int(series.rank)
 
 
 def _charts(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
