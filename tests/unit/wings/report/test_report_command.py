@@ -97,6 +97,7 @@ def recorded_array(cli: InProcess, states: list[str], **fields: object) -> RunPa
             os.unlink(source.root)
         write_result(paths, state)
     write(root.record, {"user": "ada"})
+    write(root.result, {"settled": True})
     return root
 
 

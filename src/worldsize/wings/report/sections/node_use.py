@@ -93,7 +93,8 @@ def _cores(now: Any, before: Any) -> float | None:
 
 
 def _memory(now: Any, before: Any) -> float | None:
-    return sum(each.memory for each in now.ranks) / _GIB
+    total: int = sum(each.memory for each in now.ranks)
+    return total / _GIB
 
 
 def _network(now: Any, before: Any) -> float | None:
