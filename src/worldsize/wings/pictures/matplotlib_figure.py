@@ -9,8 +9,10 @@ from io import BytesIO
 from worldsize.common.named_tuple import Any
 from worldsize.errors import ConfigError
 from worldsize.extras import missing_package_error
-from worldsize.wings.pictures.chart import Chart
+from worldsize.wings.pictures.axes import draw_axes
+from worldsize.wings.pictures.chart_values import Chart
 from worldsize.wings.pictures.colours import GRID, INK, PAPER
+from worldsize.wings.pictures.legend import legend_width, shown_text
 
 _WIDTH = 8.6
 _HEIGHT = 2.6
@@ -105,9 +107,6 @@ def _own_settings(matplotlib: Any) -> Iterator[None]:
 def _figure(charts: Sequence[Chart]) -> Any:
     from matplotlib.figure import Figure
 
-    from worldsize.wings.pictures.axes import draw_axes
-    from worldsize.wings.pictures.legend import legend_width
-
     count = max(1, len(charts))
     shared = count > 1 and len({_x_axis(chart) for chart in charts}) == 1
     height = _SHARED_HEIGHT if shared else _HEIGHT
@@ -132,8 +131,6 @@ def _x_axis(chart: Chart) -> object:
 def _bytes_of(figure: Any, title: str, format: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    from worldsize.wings.pictures.legend import shown_text
 
     stream = BytesIO()
     if format == "svg":
