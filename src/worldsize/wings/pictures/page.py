@@ -51,7 +51,7 @@ def details(summary: Child, *children: Child, open: bool = False) -> Element:
 
 
 def _row(cells: Sequence[Child]) -> Element:
-    first, *more = cells
+    first, *more = cells or ("",)
     return element("tr", element("th", first, scope="row"), *map(_cell, more))
 
 
