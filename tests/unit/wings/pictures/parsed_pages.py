@@ -36,5 +36,8 @@ class Parsed(HTMLParser):
     def handle_comment(self, data: str) -> None:
         self.comments.append(data)
 
+    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
+        return [each for name, each in zip(self.tags, self.attributes, strict=True) if name == tag]
+
     def text_of(self, tag: str) -> str:
         return "".join(text for where, text in self.texts if where == tag)

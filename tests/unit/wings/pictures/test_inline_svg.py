@@ -18,9 +18,9 @@ def drawn(content: str) -> str:
 
 @pytest.mark.parametrize(
     "content",
-    ["<script>alert(1)</script>", "<style>@import 'x';</style>", "<foreignObject><p>x</p></foreignObject>", "<a href='x'/>",
-     "<image href='https://example.org/x.png'/>", "<animate onbegin='x()'/>", "<set attributeName='href'/>", "<!-- x -->",
-     "<metadata>x</metadata>", "<?x y?>", "<html:script xmlns:html='http://www.w3.org/1999/xhtml'>x</html:script>"],
+    ["<script>alert(1)</script>", "<style>@import 'x';</style>", "<foreignObject><p>x</p></foreignObject>",
+     "<image href='https://example.org/x.png'/>", "<animate onbegin='x()'/>", "<set attributeName='href'/>",
+     "<metadata>x</metadata>", "<?x y?>", "<!-- x -->", "<a href='x'/>", "<html:script xmlns:html='http://www.w3.org/1999/xhtml'>x</html:script>"],
 )  # fmt: skip
 def test_what_could_run_or_load_is_left_out(content: str) -> None:
     assert drawn(content + "<g>" + content + "</g>") == drawn("<g/>")
@@ -36,13 +36,11 @@ def test_attributes_that_could_are_left_out(attribute: str) -> None:
 
 
 def test_styles_are_said_by_attributes() -> None:
-    style = (
-        "fill: none; stroke: #0072b2; stroke-width: 1.5; behavior: url(x); font: bold 10.5px 'DejaVu Sans', sans-serif"
-    )
+    style = "fill: none; stroke: #0072b2; stroke-width: 1.5; behavior: url(x); font: bold 10.5px 'DejaVu Sans', serif"
     parsed = Parsed(drawn('<text style="%s">a &lt; b</text>' % style))
     assert parsed.attributes[1] == {
         "fill": "none", "stroke": "#0072b2", "stroke-width": "1.5", "font-weight": "bold", "font-size": "10.5px",
-        "font-family": "'DejaVu Sans', sans-serif",
+        "font-family": "'DejaVu Sans', serif",
     }  # fmt: skip
     assert parsed.text_of("text") == "a < b"
 
@@ -74,7 +72,7 @@ def test_what_lies_deep_is_left_out() -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"<svg", b"<svg/>", b"\x89PNG\r\n", b"<html xmlns='http://www.w3.org/2000/svg'/>",
-     b"<!DOCTYPE svg [<!ENTITY a 'aaaa'>]>" + HEAD.encode() + b"</svg>", "<!DOCTYPE svg [<!ENTITY a 'b'>]><svg/>".encode("utf-16")],
+     b"<!DOCTYPE svg [<!ENTITY a 'aaaa'>]>" + HEAD.encode() + b"</svg>", "<svg/>".encode("utf-16")],
 )  # fmt: skip
 def test_what_is_no_picture_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):

@@ -91,11 +91,7 @@ def test_tables_say_what_heads_a_row_and_a_column() -> None:
     scopes = [each["scope"] for each in parsed.attributes if "scope" in each]
     assert scopes == ["col", "col", "row", "row", "row"]
     assert parsed.text_of("caption") == "Times" and parsed.text_of("td") == "1.53 GiBmany words"
-    assert [each.get("class") for tag, each in zip(parsed.tags, parsed.attributes) if tag == "td"] == [
-        "number",
-        "number",
-        None,
-    ]
+    assert [each.get("class") for each in parsed.attributes_of("td")] == ["number", "number", None]
     assert parsed.attributes[0]["tabindex"] == "0", "the keyboard scrolls it"
 
 

@@ -29,7 +29,7 @@ def test_text_and_attributes_are_read_as_they_were_given(text: str) -> None:
     assert parsed.comments == []
 
 
-@given(TEXTS)
+@given(TEXTS.filter(bool))
 def test_no_text_changes_what_a_page_is_made_of(text: str) -> None:
     def page(text: str) -> Parsed:
         parts = [section("s%d" % number, text, details(text, element("pre", text))) for number in range(3)]
@@ -47,9 +47,7 @@ def test_no_text_changes_what_a_page_is_made_of(text: str) -> None:
 def test_nothing_hidden_is_left(text: str) -> None:
     shown = visible_text(text)
     shown.encode()
-    assert not re.search(
-        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", shown
-    )
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", shown)
     assert visible_text("a\nb\tc é 日本語 🙂") == "a\nb\tc é 日本語 🙂"
 
 
@@ -63,7 +61,8 @@ def test_the_first_newline_of_preformatted_text_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["script", "style", "iframe", "object", "form", "input", "base", "link", "meta", "foreignObject"]
+    "tag",
+    ["script", "style", "iframe", "object", "form", "input", "base", "link", "meta", "foreignObject", "p x"],
 )
 def test_code_cannot_make_an_element_that_runs_or_loads(tag: str) -> None:
     with pytest.raises(ValueError, match="no element of a page"):
@@ -77,8 +76,7 @@ def test_code_cannot_give_an_attribute_that_runs_or_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "link",
-    ["#ranks", "https://example.org/?a=1&b=2#c", "http://x", "rank.log", "logs/rank 1.log".replace(" ", "_"), "../a"],
+    "link", ["#ranks", "https://example.org/?a=1&b=2#c", "http://x", "rank.log", "logs/rank-1.log", "../a:b"]
 )
 def test_links_lead_to_pages_and_files(link: str) -> None:
     assert Parsed(render(element("a", "x", href=link))).attributes == [{"href": link}]
@@ -86,8 +84,8 @@ def test_links_lead_to_pages_and_files(link: str) -> None:
 
 @pytest.mark.parametrize(
     "link",
-    ["javascript:alert(1)", "JaVaScRiPt:alert(1)", " javascript:x", "java\nscript:x", "\x01javascript:x", "data:text/html,x",
-     "file:///etc/passwd", "vbscript:x", "//example.org/x", "\\\\server\\share", "/\\example.org", "https://x y", "", "blob:x"],
+    ["javascript:alert(1)", "JaVaScRiPt:alert(1)", " javascript:x", "java\nscript:x", "\x01javascript:x", "vbscript:x",
+     "file:///etc/passwd", "//example.org/x", "\\\\server\\share", "/\\example.org", "https://x y", "", "data:,x"],
 )  # fmt: skip
 def test_other_links_are_left_out(link: str) -> None:
     assert Parsed(render(element("a", "x", href=link))).attributes == [{}]

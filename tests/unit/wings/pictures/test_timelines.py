@@ -16,7 +16,7 @@ from worldsize.wings.pictures.timeline import Span, TimelineRow, draw_timeline
 def bars(rows: list[TimelineRow]) -> list[tuple[float, float, str]]:
     """Left edge, width and colour of each, without the legend."""
     parsed = Parsed(render(draw_timeline("t", rows)))
-    found = [each for tag, each in zip(parsed.tags, parsed.attributes) if tag == "rect" and each["height"] != "12"]
+    found = [each for each in parsed.attributes_of("rect") if each["height"] != "12"]
     return [(float(each["x"] or 0), float(each["width"] or 0), each["fill"] or "") for each in found]
 
 
@@ -28,20 +28,8 @@ def test_bars_follow_each_other_over_the_whole_width() -> None:
     now = 1764224000.0
     rows = [TimelineRow("n0", (Span("queued", now, now + 10), Span("ranks", now + 10, now + 40)))]
     assert bars(rows) == [(190.0, 185.0, PALETTE[0]), (375.0, 555.0, PALETTE[1])]
-    assert texts(rows) == [
-        "0 s",
-        "5 s",
-        "10 s",
-        "15 s",
-        "20 s",
-        "25 s",
-        "30 s",
-        "35 s",
-        "40 s",
-        "n0",
-        "queued",
-        "ranks",
-    ]
+    ticks = ["0 s", "5 s", "10 s", "15 s", "20 s", "25 s", "30 s", "35 s", "40 s"]
+    assert texts(rows) == [*ticks, "n0", "queued", "ranks"]
 
 
 def test_a_moment_is_seen() -> None:
@@ -52,7 +40,7 @@ def test_a_moment_is_seen() -> None:
 def test_long_times_have_larger_units() -> None:
     assert texts([TimelineRow("n", (Span("a", 0, 7200),))])[:3] == ["0 min", "15 min", "30 min"]
     assert texts([TimelineRow("n", (Span("a", 0, 40 * 86400),))])[:2] == ["0 d", "5 d"]
-    assert texts([TimelineRow("n", (Span("a", 0, 150),))])[5:8] == ["75 s", "90 s", "105 s"][:3]
+    assert texts([TimelineRow("n", (Span("a", 0, 150),))])[5:8] == ["75 s", "90 s", "105 s"]
 
 
 def test_kinds_beyond_the_palette_are_grey_and_named_together() -> None:
