@@ -76,9 +76,9 @@ def _load_matplotlib() -> Any:
         if error.name not in ("matplotlib", None):
             raise ConfigError(f"matplotlib cannot be loaded: {error}") from None
         raise missing_package_error("drawing a picture", "matplotlib", "plots") from None
-    except Exception as error:  # noqa: BLE001
-        # matplotlib reads ./matplotlibrc and the one of the person while it is loaded, and fails by what stands there.
-        raise ConfigError(f"matplotlib cannot be loaded: {error}", None, "look at your matplotlibrc") from None
+    except Exception as error:  # noqa: BLE001  # it reads settings of the person while it is loaded, and fails by them
+        hint = "look at ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
+        raise ConfigError(f"matplotlib cannot be loaded: {error}", None, hint) from None
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
