@@ -1,9 +1,10 @@
-"""A real browser without a window, spoken to in the DevTools protocol through a pipe: what a page of a file shows, what it
-asks for and what it says on its console."""
+"""A real browser without a window, spoken to in the DevTools protocol through a pipe: what a page of a file shows, what
+it asks for and what it says on its console."""
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell", "google-chrome", "chromium")
+PROGRAMS = ("chromium-headless-shell", "google-chrome")
 PATIENCE = 60
 """Seconds to wait for an answer."""
 
@@ -26,7 +27,7 @@ class Shown(NamedTuple):
     """A page, when it has been loaded.
 
     title, text  as a person reads them: without what is folded
-    requests     the URLs that it asked for, beside its own
+    requests     the URLs that it asked for, beside its own; those that its policy refuses are among the messages
     messages     what the console got: errors, refusals of the page's policy, what scripts wrote; and dialogs
     picture      PNG of the whole page
     width        of the page in CSS pixels; more than was asked for where it must be scrolled sideways
@@ -81,10 +82,11 @@ class Browser:
 
     def _what_happened(self, url: str) -> tuple[list[str], list[str]]:
         requests, messages = [], []
+        refused = {each["params"]["requestId"] for each in self._events if each["params"].get("blockedReason")}
         for event in self._events:
             method, what = event["method"], event["params"]
             if method == "Network.requestWillBeSent" and what["request"]["url"] != url:
-                requests.append(what["request"]["url"])
+                requests += [what["request"]["url"]] * (what["requestId"] not in refused)
             elif method == "Log.entryAdded":
                 messages.append(what["entry"]["text"])
             elif method == "Runtime.consoleAPICalled":
@@ -133,6 +135,13 @@ class Browser:
         return message
 
 
+def hand_over(commands: int, answers: int) -> None:
+    """The protocol is spoken on descriptors 3 and 4, which may be any of these two."""
+    high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 10) for each in (commands, answers)]
+    for each, wanted in zip(high, (3, 4), strict=True):
+        os.dup2(each, wanted)
+
+
 @contextmanager
 def run_browser(directory: Path) -> Iterator[Browser]:
     """It keeps what it writes in `directory`, and ends with the block. Without a browser the test is skipped."""
@@ -144,11 +153,9 @@ def run_browser(directory: Path) -> Iterator[Browser]:
     words = [program, "--headless", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage"]
     words += ["--no-first-run", "--disable-background-networking", "--user-data-dir=%s" % directory]
     words += ["--no-sandbox"] if os.geteuid() == 0 else []
-    # The protocol is spoken on descriptors 3 and 4.
-    script = 'exec "$@" 3<&%d 4>&%d' % (commands_read, answers_write)
     process = subprocess.Popen(
-        ["sh", "-c", script, "sh", *words], pass_fds=(commands_read, answers_write), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env={**os.environ, "HOME": str(directory)}, start_new_session=True,
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "HOME": str(directory)},
+        start_new_session=True, close_fds=False, preexec_fn=lambda: hand_over(commands_read, answers_write),
     )  # fmt: skip
     os.close(commands_read)
     os.close(answers_write)

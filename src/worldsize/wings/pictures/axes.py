@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.pictures.chart import Chart, Line
+from worldsize.wings.pictures.chart_values import Chart, Line
 from worldsize.wings.pictures.legend import LONGEST_LABEL, LONGEST_TITLE, Look, draw_legend, looks, shown_text
 from worldsize.wings.pictures.thinning import isolated, numbers, thinned
 
 _MOST_BARS = 400
-_MOST_POINTS = 8000
+_MOST_POINTS = 16000
 """Points of one chart; each line has its share, and at least a few."""
 _FEW_POINTS = 30
 """So many are marked each."""

@@ -70,7 +70,7 @@ def _declarations(style: str) -> dict[str, str]:
         name, _, value = (part.strip() for part in declaration.partition(":"))
         if name == "font":
             found.update(_font(value))
-        elif name in PRESENTATION:
+        elif name in PRESENTATION and value:
             found[name] = value
     return found
 

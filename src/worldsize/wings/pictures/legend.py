@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.pictures.chart import Chart, Line
+from worldsize.wings.pictures.chart_values import Chart, Line
 from worldsize.wings.pictures.colours import FADED, PALETTE
 from worldsize.wings.pictures.markup import visible_text
 

@@ -1,4 +1,4 @@
-"""Elements of HTML and SVG → text in which nothing but what code named is markup.
+"""Elements of HTML and SVG, and what may stand in them: nothing but what code named is markup.
 
 Tags and names of attributes are code's own, out of a list; anything else is a ValueError. Text, values of attributes
 and SVG may come from anywhere: they load nothing, run nothing, and lead nowhere but to http, https and the page.
@@ -7,7 +7,6 @@ and SVG may come from anywhere: they load nothing, run nothing, and lead nowhere
 from __future__ import annotations
 
 import re
-from html import escape as escape_html
 
 from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.logs.text import escape
@@ -20,8 +19,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_VOID = _names("br col hr img wbr")
-_HTML = _VOID | _names(
+VOID_TAGS = _names("br col hr img wbr")
+HTML_TAGS = VOID_TAGS | _names(
     "a abbr article aside b blockquote caption code colgroup dd details div dl dt em figcaption figure footer h1 h2 h3"
     " h4 h5 h6 header i kbd li main mark meter nav ol p pre progress s samp section small span strong sub summary sup"
     " table tbody td tfoot th thead time tr ul var"
@@ -37,7 +36,7 @@ SVG_ATTRIBUTES = PRESENTATION | _names(
     "viewBox preserveAspectRatio width height x y x1 y1 x2 y2 dx dy cx cy r rx ry d points transform id href"
     " clipPathUnits"
 )
-_ATTRIBUTES = SVG_ATTRIBUTES | _names(
+ATTRIBUTES = SVG_ATTRIBUTES | _names(
     "alt class colspan datetime dir headers hidden lang max min open role rowspan scope span src start tabindex title"
     " value"
 )
@@ -68,61 +67,6 @@ def visible_text(text: str) -> str:
     if not text.isprintable():
         text = "\n".join(map(escape, text.split("\n")))
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def render(child: Child) -> str:
-    return "".join(_Renderer().parts_of(child))
-
-
-class _Renderer:
-    """One page: pictures are numbered, so that what one of them names is not taken for another's."""
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.pictures = 0
-
-    def parts_of(self, child: Child) -> list[str]:
-        self._add(child, 0)
-        return self.parts
-
-    def _add(self, child: Child, sections: int) -> None:
-        if isinstance(child, str):
-            self.parts.append(escape_html(visible_text(child), quote=False))
-        elif isinstance(child, bytes):
-            from worldsize.wings.pictures.inline_svg import read_svg
-
-            self.pictures += 1
-            self._add(read_svg(child, f"picture{self.pictures}-"), sections)
-        else:
-            self._add_element(child, sections)
-
-    def _add_element(self, node: Element, sections: int) -> None:
-        """A heading `h2` in a section within a section is an `h3`, and so on: levels follow each other."""
-        sections += node.tag == "section"
-        tag = f"h{min(6, sections + 1)}" if node.tag == "h2" and sections else node.tag
-        self.parts.append(_opening(tag, node.attributes))
-        if tag in _VOID:
-            return
-        if tag == "pre":
-            self.parts.append("\n")  # a parser drops the first newline
-        for child in node.children:
-            self._add(child, sections)
-        self.parts.append(f"</{tag}>")
-
-
-def _opening(tag: str, attributes: dict[str, str]) -> str:
-    if tag not in _HTML and tag not in SVG_TAGS:
-        raise ValueError(f"<{tag}> is no element of a page")
-    words = [_attribute(name, value) for name, value in attributes.items()]
-    return f"<{tag}{''.join(words)}>"
-
-
-def _attribute(name: str, value: str) -> str:
-    if name not in _ATTRIBUTES and not name.startswith("aria-"):
-        raise ValueError(f"{name} is no attribute of a page's element")
-    if not is_harmless(name, value):
-        return ""
-    return f' {name}="{escape_html(visible_text(value))}"'
 
 
 def is_harmless(name: str, value: str) -> bool:

@@ -9,8 +9,10 @@ from io import BytesIO
 from worldsize.common.named_tuple import Any
 from worldsize.errors import ConfigError
 from worldsize.extras import missing_package_error
-from worldsize.wings.pictures.chart import Chart
+from worldsize.wings.pictures.axes import draw_axes
+from worldsize.wings.pictures.chart_values import Chart
 from worldsize.wings.pictures.colours import GRID, INK, PAPER
+from worldsize.wings.pictures.legend import legend_width, shown_text
 
 _WIDTH = 8.6
 _HEIGHT = 2.6
@@ -74,9 +76,9 @@ def _load_matplotlib() -> Any:
         if error.name not in ("matplotlib", None):
             raise ConfigError(f"matplotlib cannot be loaded: {error}") from None
         raise missing_package_error("drawing a picture", "matplotlib", "plots") from None
-    except Exception as error:  # noqa: BLE001
-        # matplotlib reads ./matplotlibrc and the one of the person while it is loaded, and fails by what stands there.
-        raise ConfigError(f"matplotlib cannot be loaded: {error}", None, "look at your matplotlibrc") from None
+    except Exception as error:  # noqa: BLE001  # it reads settings of the person while it is loaded, and fails by them
+        hint = "look at ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
+        raise ConfigError(f"matplotlib cannot be loaded: {error}", None, hint) from None
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
@@ -105,9 +107,6 @@ def _own_settings(matplotlib: Any) -> Iterator[None]:
 def _figure(charts: Sequence[Chart]) -> Any:
     from matplotlib.figure import Figure
 
-    from worldsize.wings.pictures.axes import draw_axes
-    from worldsize.wings.pictures.legend import legend_width
-
     count = max(1, len(charts))
     shared = count > 1 and len({_x_axis(chart) for chart in charts}) == 1
     height = _SHARED_HEIGHT if shared else _HEIGHT
@@ -132,8 +131,6 @@ def _x_axis(chart: Chart) -> object:
 def _bytes_of(figure: Any, title: str, format: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    from worldsize.wings.pictures.legend import shown_text
 
     stream = BytesIO()
     if format == "svg":

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from worldsize.wings.pictures.markup import Child as Child
 from worldsize.wings.pictures.markup import Element as Element
 from worldsize.wings.pictures.markup import element as element
-from worldsize.wings.pictures.markup import render
+from worldsize.wings.pictures.rendering import render
 from worldsize.wings.pictures.style import STYLE
 
 _NUMBER = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?( ?[%µA-Za-z/]{1,5})?|-?nan|[-+−]?inf")
@@ -51,7 +51,7 @@ def details(summary: Child, *children: Child, open: bool = False) -> Element:
 
 
 def _row(cells: Sequence[Child]) -> Element:
-    first, *more = cells
+    first, *more = cells or ("",)
     return element("tr", element("th", first, scope="row"), *map(_cell, more))
 
 

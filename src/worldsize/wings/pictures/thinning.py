@@ -38,7 +38,7 @@ def thinned(xs: Any, ys: Any, most: int, logarithmic: bool) -> tuple[Any, Any]:
 
     if len(xs) <= most:
         return xs, ys
-    columns = most // 5
+    columns = most // 4
     kept = _kept(_columns(xs, columns, logarithmic), ys)
     if len(kept) > most:
         # A line that goes back and forth, as steps that were done again.
