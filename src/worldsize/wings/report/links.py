@@ -19,10 +19,10 @@ def refuse_links_out(root: str) -> None:
     inside = os.path.realpath(os.path.dirname(root) if "_" in os.path.basename(root) else root)
     for number, path in enumerate(_links(root)):
         if number > _ENTRIES:
-            raise UsageError(f"it is another user's run, and has more than {_ENTRIES} files", root)
+            raise UsageError(f"it is no run of your own, and has more than {_ENTRIES} files", root)
         if path and not _is_below(os.path.realpath(path), inside):
             raise UsageError(
-                "it is another user's run, and this link in it leads elsewhere: a page could show a file of yours",
+                "it is no run of your own, and this link in it leads elsewhere: a page could show a file of yours",
                 path,
                 "copy the run without the link, and make the page of the copy",
             )
