@@ -62,10 +62,8 @@ def show_metrics(options: argparse.Namespace) -> int:
     from worldsize.wings.metrics.selection import Wanted, runs_of
 
     if options.output == "json" and (options.csv or options.plot):
-        raise UsageError(
-            f"{'--csv' if options.csv else '--plot'} and -o json do not go together", None, "leave one out"
-        )
-    load_current_config()
+        form = "--csv" if options.csv else "--plot"
+        raise UsageError(f"{form} and -o json do not go together", None, "leave one of them out")
     runs = [each for text in options.runs or [None] for each in runs_of(find_runs(text))]
     wanted = Wanted(options.name, options.rank)
     if options.used:

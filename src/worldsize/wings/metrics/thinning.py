@@ -54,7 +54,7 @@ class Column:
             for at in _chosen(values[start : min(start + _GROUP, last)]):
                 at = (start + at) * _FIELDS
                 kept.extend(data[at : at + _FIELDS])
-        kept.extend(data[last * _FIELDS :])
+        kept.extend(data[max(last, 1) * _FIELDS :])
         self._data = kept
 
     def points(self) -> tuple[Point, ...]:

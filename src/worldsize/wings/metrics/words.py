@@ -9,6 +9,7 @@ from worldsize.cli.console import duration_text
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WHOLE_BELOW = 1e9
+_EQUAL = 1e-9
 
 
 def value_text(value: float) -> str:
@@ -37,11 +38,12 @@ def sparkline(values: Sequence[float], width: int = 16) -> str:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return sum(value / len(values) for value in values) if values else None
+    """Half of the mean, so that no difference of two overflows."""
+    return sum(value / len(values) / 2 for value in values) if values else None
 
 
 def _height(value: float, low: float, high: float) -> int:
-    if high / 2 <= low / 2:
+    if high - low <= _EQUAL * max(abs(low), abs(high)):
         return len(_BLOCKS) // 2 - 1
-    share = (value / 2 - low / 2) / (high / 2 - low / 2)
+    share = (value - low) / (high - low)
     return max(0, min(int(share * len(_BLOCKS)), len(_BLOCKS) - 1))
