@@ -20,8 +20,8 @@ _ROWS = 10_000
 
 
 def values_data(values: RunValues) -> list[dict[str, Any]]:
-    """{run, inputs, name, source, place, rank, points, last, lowest, highest} of each series. What JSON has no number
-    for is the text "nan", "inf" or "-inf"."""
+    """{run, inputs, name, source, place, rank, points, last, lowest, highest, first_nan} of each series. What JSON
+    has no number for is the text "nan", "inf" or "-inf"."""
     chosen = values.chosen
     return [{"run": chosen.id, "inputs": dict(chosen.inputs), **_summary_data(each)} for each in values.summaries]
 
@@ -37,6 +37,7 @@ def _summary_data(summary: Summary) -> dict[str, Any]:
         "last": _point_data(summary.last),
         "lowest": _point_data(summary.lowest),
         "highest": _point_data(summary.highest),
+        "first_nan": _point_data(summary.first_nan),
     }
 
 

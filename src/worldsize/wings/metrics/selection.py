@@ -35,6 +35,7 @@ class Summary(NamedTuple):
     last: Point
     lowest: Point | None
     highest: Point | None
+    first_nan: Point | None
 
 
 class Wanted(NamedTuple):
@@ -103,8 +104,9 @@ def _of_lowest_rank(series: Sequence[Series]) -> list[Series]:
 def summarize_series(series: Series) -> Summary:
     points = current_points(series.points)
     numbers = [point for point in points if point.value == point.value]
-    lowest = min(numbers, key=_value, default=None)
-    return Summary(series._replace(points=points), points[-1], lowest, max(numbers, key=_value, default=None))
+    lowest, highest = min(numbers, key=_value, default=None), max(numbers, key=_value, default=None)
+    first_nan = next((point for point in points if point.value != point.value), None)
+    return Summary(series._replace(points=points), points[-1], lowest, highest, first_nan)
 
 
 def _value(point: Point) -> float:

@@ -20,14 +20,22 @@ _UNKNOWN = "-"
 
 
 def values_table(values: RunValues, now: float) -> list[str]:
-    """A row for each series of one run."""
+    """A row for each series of one run, and below them where a value was NaN for the first time."""
     headers = ["NAME", "LAST", "STEP", "LOWEST", "HIGHEST", "RANK", "SOURCE", "AGE"]
     rows = [_cells(summary, values.ranks, now) for summary in values.summaries]
     if _has_blocks():
         headers.append("COURSE")
         for row, summary in zip(rows, values.summaries, strict=True):
             row.append(sparkline([point.value for point in summary.series.points]))
-    return table(rows, headers)
+    return table(rows, headers) + [_nan_line(each) for each in values.summaries if each.first_nan]
+
+
+def _nan_line(summary: Summary) -> str:
+    """ "loss of rank 0 was nan for the first time at step 50"."""
+    series, first = summary.series, summary.first_nan
+    who = _shortened(series.name) + ("" if series.rank is None else f" of rank {series.rank}")
+    step = "" if first is None or first.step is None else f" at step {first.step}"
+    return f"{who} was nan for the first time{step}"
 
 
 def _has_blocks() -> bool:

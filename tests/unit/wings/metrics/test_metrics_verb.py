@@ -54,7 +54,10 @@ def test_json_has_texts_for_what_is_no_number(cli: InProcess, run: RunPaths) -> 
     loss, odd, _ = cli.json("metrics", run.root)
     assert (loss["last"]["value"], loss["lowest"]["value"], loss["lowest"]["step"]) == ("nan", 0.1, 9)
     assert (odd["last"]["value"], odd["lowest"]["value"], odd["points"]) == ("-inf", "-inf", 2)
+    assert (loss["first_nan"]["step"], odd["first_nan"]["step"]) == (10, 1)
     assert cli.json("metrics", run.root, "--name", "none") == []
+    shown = cli.ok("metrics", run.root, "--name", "loss").lines
+    assert shown[-1] == "loss of rank 0 was nan for the first time at step 10"
 
 
 def test_csv_has_every_value_of_every_rank_and_attempt(cli: InProcess, run: RunPaths) -> None:
