@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import find_module
 from worldsize.wings.metrics.logged_values import read_logged_values
@@ -10,9 +12,12 @@ from worldsize.wings.metrics.series import Series
 _READERS = (("wings.metrics.tensorboard", "read_tensorboard"), ("wings.metrics.mlflow_store", "read_mlflow"))
 
 
-def read_all_series(paths: RunPaths) -> tuple[Series, ...]:
-    """By name, then by source, place and rank; empty ones are left out."""
-    found = [*read_logged_values(paths), *read_series_of_others(paths)]
+def read_all_series(
+    paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True
+) -> tuple[Series, ...]:
+    """By name, then by source, place and rank; empty ones are left out. `ranks`, `every_rank`: of what worldsize.log
+    has written, as `read_logged_values` takes them."""
+    found = [*read_logged_values(paths, ranks, every_rank), *read_series_of_others(paths)]
     return tuple(sorted((each for each in found if each.points), key=_order))
 
 

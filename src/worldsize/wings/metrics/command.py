@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.wings.metrics.selection import ChosenRun, RunValues, Wanted
 
+_NAMES = 10
+
 _EXAMPLES = """examples:
   worldsize metrics                           the latest run: each value that its script has logged
   worldsize metrics --name 'val/*' --rank all
@@ -52,10 +54,10 @@ def complete_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from worldsize.wings.metrics.logged_values import newest_names
 
     try:
-        found = find_runs((parsed_args.runs or [None])[0])
+        run = find_runs((parsed_args.runs or [None])[0]).runs()[0]
+        return newest_names(run.paths)
     except WorldsizeError:
         return []
-    return newest_names(found.paths)
 
 
 def show_metrics(options: argparse.Namespace) -> int:
@@ -131,13 +133,15 @@ def _nothing_lines(values: Sequence[RunValues], wanted: Wanted) -> list[str]:
     from worldsize.wings.metrics.run_files import sampled_nodes
 
     names = sorted({name for each in values for name in each.names})
+    ranks = sorted({rank for each in values for rank in each.ranks})
     who = values[0].chosen.id if len(values) == 1 else f"{len(values)} runs"
-    if names and wanted.names and wanted.ranks is None:
-        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        return [f"no value of {who} is called {' or '.join(wanted.names)}; there are: {', '.join(names[:10])}{more}"]
-    if names:
-        ranks = sorted({rank for each in values for rank in each.ranks})
-        return [f"nothing of {who} is left by --rank and --name; ranks that have logged: {format_ranges(ranks)}"]
+    if names and wanted.names:
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        return [
+            f"no value of {who} is called {' or '.join(wanted.names)}; there are: {', '.join(names[:_NAMES])}{more}"
+        ]
+    if wanted.ranks is not None and ranks:
+        return [f"{who}: rank {wanted.ranks} has logged no values; these have: {format_ranges(ranks)}"]
     lines = [
         f"{who}: no values logged yet",
         "  → worldsize.log(step=step, loss=loss) in the script; what it logs with TensorBoard or MLflow is read too",

@@ -10,8 +10,15 @@ from typing import Any
 
 from worldsize.wings.metrics.all_series import read_series_of_others
 from worldsize.wings.metrics.logged_values import iterate_values
-from worldsize.wings.metrics.run_files import all_attempts, rank_files
-from worldsize.wings.metrics.selection import ChosenRun, RunValues, Summary, Wanted, is_wanted_name, wanted_ranks
+from worldsize.wings.metrics.selection import (
+    ChosenRun,
+    RunValues,
+    Summary,
+    Wanted,
+    is_wanted_name,
+    logged_ranks,
+    wanted_ranks,
+)
 from worldsize.wings.metrics.series import Point
 from worldsize.wings.metrics.usage import NodeFigures
 
@@ -83,13 +90,12 @@ def write_csv(runs: Sequence[ChosenRun], wanted: Wanted, write: Callable[[str], 
 
 def _rows(chosen: ChosenRun, wanted: Wanted) -> Iterator[tuple[object, ...]]:
     run, paths = chosen.id, chosen.run.paths
-    logged = [rank for attempt in all_attempts(paths) for rank in rank_files(attempt)]
-    ranks = None if wanted.ranks is None else wanted_ranks(chosen.run, wanted.ranks, logged)
+    ranks = None if wanted.ranks is None else wanted_ranks(chosen.run, wanted.ranks, logged_ranks(chosen.run))
     known: dict[str, bool] = {}
-    for (name, rank), (step, time, value, attempt) in iterate_values(paths):
+    for name, rank, (step, time, value, attempt) in iterate_values(paths, ranks):
         if name not in known:
             known[name] = is_wanted_name(name, wanted.names)
-        if known[name] and (ranks is None or rank in ranks):
+        if known[name]:
             yield run, name, step, time, value, rank, "log", attempt, ""
     for series in read_series_of_others(paths):
         if is_wanted_name(series.name, wanted.names) and (ranks is None or series.rank in (None, *ranks)):

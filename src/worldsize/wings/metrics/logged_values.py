@@ -6,7 +6,7 @@ Lines that are cut off, or not what `worldsize.log` writes, are left out, and so
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 
 from worldsize.common.atomic_files import read_tail
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.metrics.run_files import all_attempts, rank_files, whole_lines
+from worldsize.wings.metrics.run_files import all_attempts, rank_files, read_ends, whole_lines
 from worldsize.wings.metrics.series import Series
 from worldsize.wings.metrics.thinning import Columns, Value
 from worldsize.wings.metrics.words import age_text, value_text
@@ -29,6 +29,7 @@ MAX_NAME = 1000
 """Longer names are left out."""
 
 _TAIL = 64 << 10
+_END = 16 << 10
 _LATEST_VALUES = 3
 _NAMED_RANKS = 8
 _LARGEST_STEP = 1 << 53
@@ -57,27 +58,52 @@ def _number(value: Any) -> float | None:
     return _WORDS.get(value) if isinstance(value, str) else None
 
 
-def read_logged_values(paths: RunPaths) -> list[Series]:
-    """One series for each name and rank, thinned (`thinning.py`)."""
-    columns = Columns()
-    for key, point in iterate_values(paths):
-        columns.append(key, point)
+class _Budget:
+    """How many bytes may still be read."""
+
+    def __init__(self) -> None:
+        self.left = MAX_ALL_BYTES
+
+
+def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True) -> list[Series]:
+    """One series for each name and rank, thinned (`thinning.py`); of all ranks, or of `ranks`. Without `every_rank`
+    ranks are left out whose files begin and end with names alone that lower ranks have logged."""
+    columns, budget = Columns(), _Budget()
+    for rank, files in _files(paths, ranks):
+        if every_rank or not _names_at_ends(files) <= columns.names():
+            for name, point in _values(files, budget):
+                columns.append((name, rank), point)
     return [Series(name, "log", rank, column.points()) for (name, rank), column in columns.items()]
 
 
-def iterate_values(paths: RunPaths) -> Iterator[tuple[tuple[str, int], Value]]:
-    """Every value, as the fields of a Point, behind its name and its rank, none left out by thinning; in the order of
-    attempts, then of ranks."""
-    left = MAX_ALL_BYTES
-    for attempt in all_attempts(paths):
-        number = attempt.attempt
-        for rank, path in rank_files(attempt).items():
-            for piece in whole_lines(path, min(MAX_BYTES, left)):
-                left -= len(piece)
-                for line in _parse_lines(piece):
-                    step, at = line.step, line.time
-                    for name, value in line.numbers():
-                        yield (name, rank), (step, at, value, number)
+def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
+    """Every value, as its name, its rank and the fields of a Point, none left out by thinning; in the order of ranks,
+    then of attempts."""
+    budget = _Budget()
+    for rank, files in _files(paths, ranks):
+        for name, point in _values(files, budget):
+            yield name, rank, point
+
+
+def _files(paths: RunPaths, ranks: Collection[int] | None) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    for rank, files in rank_files(all_attempts(paths)).items():
+        if ranks is None or rank in ranks:
+            yield rank, files
+
+
+def _values(files: Sequence[tuple[int, str]], budget: _Budget) -> Iterator[tuple[str, Value]]:
+    for attempt, path in files:
+        for piece in whole_lines(path, min(MAX_BYTES, budget.left)):
+            budget.left -= len(piece)
+            for line in _parse_lines(piece):
+                step, at = line.step, line.time
+                for name, value in line.numbers():
+                    yield name, (step, at, value, attempt)
+
+
+def _names_at_ends(files: Sequence[tuple[int, str]]) -> set[str]:
+    lines = (line for _, path in files for line in _parse_lines(read_ends(path, _END)))
+    return {name for line in lines for name, _ in line.numbers()}
 
 
 def _parse_lines(piece: bytes) -> list[LoggedLine]:
@@ -100,17 +126,15 @@ def _is_sound(line: LoggedLine) -> bool:
 
 
 def newest_names(paths: RunPaths) -> list[str]:
-    """The names of the values at the ends of the files of the latest attempt."""
-    attempts = all_attempts(paths)
-    files = rank_files(attempts[-1]).values() if attempts else []
-    ends = (_parse_lines(read_tail(path, _TAIL)) for path in islice(files, _NAMED_RANKS))
-    return sorted({name for lines in ends for line in lines for name, _ in line.numbers()})
+    """The names at the beginnings and ends of the files of the lowest ranks."""
+    files = islice(rank_files(all_attempts(paths)).values(), _NAMED_RANKS)
+    return sorted(set().union(*map(_names_at_ends, files)))
 
 
 def progress_text(paths: RunPaths, now: float | None = None) -> str:
     """ "step 1200, loss 0.32, 12 s ago" of the latest values of the lowest rank that has logged some in the attempt of
     `paths`; "" without any. Reads the end of one file."""
-    for path in rank_files(paths).values():
+    for _, [(_, path)] in rank_files([paths]).items():
         lines = _parse_lines(read_tail(path, _TAIL))
         if lines:
             return _latest_text(lines, time.time() if now is None else now)

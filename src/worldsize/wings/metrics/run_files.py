@@ -6,10 +6,10 @@ They may be another user's, or damaged: what is no regular file is left out, and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.atomic_files import open_regular_file, read_tail
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 
@@ -29,10 +29,13 @@ def all_attempts(paths: RunPaths) -> list[RunPaths]:
     return [RunPaths(paths.root, number) for number in sorted(numbers)[-MAX_ATTEMPTS:]]
 
 
-def rank_files(attempt: RunPaths) -> dict[int, str]:
-    """For each rank that has logged values in the attempt, its file; ascending."""
-    numbers = sorted(_numbered_names(attempt.metrics_dir, "rank-", ".jsonl"))
-    return {number: attempt.logged_values(number) for number in numbers}
+def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]:
+    """For each rank that has logged values, ascending, the numbers of the attempts and the files."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for attempt in attempts:
+        for rank in _numbered_names(attempt.metrics_dir, "rank-", ".jsonl"):
+            found.setdefault(rank, []).append((attempt.attempt, attempt.logged_values(rank)))
+    return dict(sorted(found.items()))
 
 
 def sampled_nodes(attempt: RunPaths) -> list[int]:
@@ -52,6 +55,15 @@ def _numbered_names(directory: str, before: str, after: str) -> set[int]:
 
 def _has_ends(name: str, before: str, after: str) -> bool:
     return name.startswith(before) and name.endswith(after)
+
+
+def read_ends(path: str, most: int) -> bytes:
+    """The first `most` bytes and the last ones, with a newline between; nothing where the file cannot be read."""
+    try:
+        with open(open_regular_file(path), "rb", buffering=0) as file:
+            return file.read(most) + b"\n" + read_tail(path, most)
+    except OSError:
+        return b""  # removed meanwhile, or not readable for this user
 
 
 def whole_lines(path: str, most: int) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from worldsize.logs.selection import parse_numbers
 from worldsize.service.runs.array import RunArray
 from worldsize.service.runs.run import Run
 from worldsize.wings.metrics.all_series import read_all_series
+from worldsize.wings.metrics.run_files import all_attempts, rank_files
 from worldsize.wings.metrics.series import Point, Series, current_points
 
 
@@ -48,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 class RunValues(NamedTuple):
-    """What of a run is shown, and the names and ranks of all that it has logged."""
+    """What of a run is shown, the names of all that was read, and the ranks that have called worldsize.log."""
 
     chosen: ChosenRun
     summaries: tuple[Summary, ...]
@@ -67,16 +68,22 @@ def runs_of(found: Run | RunArray) -> list[ChosenRun]:
 
 def read_values(chosen: ChosenRun, wanted: Wanted) -> RunValues:
     """What the run has logged, and of it what is wanted. UsageError for ranks that it does not have."""
-    everything = read_all_series(chosen.run.paths)
-    ranks = sorted({each.rank for each in everything if each.rank is not None})
+    run = chosen.run
+    logged = logged_ranks(run)
+    ranks = None if wanted.ranks is None else wanted_ranks(run, wanted.ranks, logged)
+    everything = read_all_series(run.paths, ranks, every_rank=wanted.ranks is not None)
     series = [each for each in everything if is_wanted_name(each.name, wanted.names)]
     if wanted.ranks is None:
         series = _of_lowest_rank(series)
-    else:
-        numbers = wanted_ranks(chosen.run, wanted.ranks, ranks)
-        series = [each for each in series if numbers is None or each.rank is None or each.rank in numbers]
+    elif ranks is not None:
+        series = [each for each in series if each.rank is None or each.rank in ranks]
     names = sorted({each.name for each in everything})
-    return RunValues(chosen, tuple(summarize_series(each) for each in series), tuple(names), tuple(ranks))
+    return RunValues(chosen, tuple(summarize_series(each) for each in series), tuple(names), tuple(logged))
+
+
+def logged_ranks(run: Run) -> list[int]:
+    """The ranks that have called worldsize.log, ascending."""
+    return list(rank_files(all_attempts(run.paths)))
 
 
 def is_wanted_name(name: str, patterns: Sequence[str]) -> bool:

@@ -116,5 +116,8 @@ class Columns:
             while len(column) > self._limit // 2:
                 self._thin(column)
 
+    def names(self) -> set[str]:
+        return {name for name, _ in self._columns}
+
     def items(self) -> Iterator[tuple[tuple[str, int], Column]]:
         yield from self._columns.items()

@@ -135,3 +135,26 @@ def test_progress_without_steps(tmp_path: Path) -> None:
     paths = recorded_run(tmp_path)
     log_values(paths, 0, [(None, {"loss": 0.5})])
     assert progress_text(paths, BEGUN + 90) == "loss 0.5, 90 s ago"
+
+
+def test_ranks_that_log_what_lower_ones_do_need_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = recorded_run(tmp_path, 1, 4)
+    for rank in range(4):
+        log_values(paths, rank, [(k, {"loss": float(rank)}) for k in range(2000)])
+    log_values(paths, 2, [(2000, {"late": 1.0})])
+    read = []
+    monkeypatch.setattr(logged_values, "whole_lines", lambda path, most: read.append(path) or whole_lines(path, most))
+    found = {(each.name, each.rank) for each in read_logged_values(paths, every_rank=False)}
+    assert found == {("loss", 0), ("loss", 2), ("late", 2)} and len(read) == 2
+    assert {each.rank for each in read_logged_values(paths, ranks=(1, 3))} == {1, 3}
+
+
+def test_lower_ranks_are_read_whole_before_the_limit_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = recorded_run(tmp_path, 1, 3)
+    for attempt in (first, RunPaths(first.root, 1)):
+        for rank in range(3):
+            log_values(attempt, rank, [(k, {"loss": 1.0}) for k in range(10)])
+    monkeypatch.setattr(logged_values, "MAX_ALL_BYTES", int(2.5 * os.path.getsize(first.logged_values(0))))
+    assert [len(values(first, rank=rank)) for rank in range(3)] == [20, 4, 0]

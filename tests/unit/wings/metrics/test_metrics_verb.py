@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from in_process import InProcess
 from recorded_metrics import log_values, recorded_run, write_lines
 
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.command import complete_names
 
 
 @pytest.fixture
@@ -47,6 +49,8 @@ def test_names_and_ranks_are_chosen(cli: InProcess, run: RunPaths) -> None:
     assert [row["rank"] for row in cli.json("metrics", run.root, "--rank", "1")] == [1]
     wrong = cli("metrics", run.root, "--rank", "3")
     assert wrong.code == 2 and "ranks are 0-2" in wrong.err
+    silent = cli("metrics", run.root, "--rank", "2")
+    assert (silent.code, silent.out) == (0, "") and "rank 2 has logged no values; these have: 0,1" in silent.err
 
 
 def test_json_has_texts_for_what_is_no_number(cli: InProcess, run: RunPaths) -> None:
@@ -64,7 +68,7 @@ def test_csv_has_every_value_of_every_rank_and_attempt(cli: InProcess, run: RunP
     log_values(RunPaths(run.root, 1), 0, [(5, {'"odd", name\n': "inf"}), (None, {"loss": 3})])
     rows = list(csv.DictReader(cli.ok("metrics", run.root, "--csv").out.splitlines(keepends=True)))
     assert len(rows) == 23 and {row["run"] for row in rows} == {os.path.basename(run.root)}
-    assert [(row["name"], row["value"], row["step"], row["attempt"]) for row in rows[-2:]] == [
+    assert [(row["name"], row["value"], row["step"], row["attempt"]) for row in rows[11:13]] == [
         ('"odd", name\n', "inf", "5", "1"), ("loss", "3.0", "", "1"),
     ]  # fmt: skip
     rows = list(csv.DictReader(cli.ok("metrics", run.root, "--csv", "--rank", "1").out.splitlines()))
@@ -118,6 +122,12 @@ def test_a_run_without_values_says_what_to_do(cli: InProcess, tmp_path: Path) ->
     used = cli("metrics", paths.root, "--used")
     assert (used.code, used.out) == (0, "") and "nothing sampled" in used.err
     assert cli.json("metrics", paths.root, "--used") == []
+
+
+def test_the_shell_completes_names(cli: InProcess, run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLDSIZE_HOME", cli.home)
+    assert complete_names(Namespace(runs=[run.root])) == ["loss", "val/acc"]
+    assert complete_names(Namespace(runs=["none"])) == complete_names(Namespace(runs=[])) == []
 
 
 def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
