@@ -7,6 +7,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
 from worldsize.wings.metrics.series import Series
+from worldsize.wings.metrics.series import current_points as current_points
 
 
 def efficiency_lines(run: Run, status: Status) -> list[str]:
@@ -17,14 +18,22 @@ def efficiency_lines(run: Run, status: Status) -> list[str]:
 
 def progress_text(paths: RunPaths) -> str:
     """ "step 1200, loss 0.32, 12 s ago" of the latest values that the run has logged; "" without any. Never raises."""
-    return ""
+    from worldsize.wings.metrics import logged_values
+
+    return logged_values.progress_text(paths)
 
 
-def read_series(paths: RunPaths) -> tuple[Series, ...]:
-    """All that the run's scripts have logged, by name; what cannot be understood is left out."""
-    return ()
+def read_series(paths: RunPaths, every_rank: bool = True) -> tuple[Series, ...]:
+    """All that the run's scripts have logged, by name; what cannot be understood is left out, and long series are
+    thinned. `current_points` leaves out what a later attempt has repeated. Without `every_rank`, files of
+    worldsize.log with names alone that lower ranks have logged are not read, which is much faster with many ranks."""
+    from worldsize.wings.metrics.all_series import read_all_series
+
+    return read_all_series(paths, None, every_rank)
 
 
 def read_node_samples(paths: RunPaths, node_rank: int) -> Any:
-    """The NodeSamples of one node in the attempt of `paths`; None where there are none."""
-    return None
+    """The NodeSamples (`header`, `samples`, `use`) of one node in the attempt of `paths`; None where there are none."""
+    from worldsize.wings.metrics import samples
+
+    return samples.read_node_samples(paths, node_rank)

@@ -28,3 +28,20 @@ class Series(NamedTuple):
     rank: int | None
     points: tuple[Point, ...]
     place: str = ""
+
+
+def current_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The points that count: an attempt that goes on from a checkpoint repeats steps, and what the attempts before it
+    have logged from its first step on is left out. Points without a step all count."""
+    kept: list[Point] = []
+    first: float = float("inf")
+    attempt = points[-1].attempt if points else 0
+    begins = first
+    for point in reversed(points):
+        if point.attempt != attempt:
+            attempt, first = point.attempt, min(first, begins)
+        if point.step is None or point.step < first:
+            kept.append(point)
+        if point.step is not None:
+            begins = min(begins, point.step)
+    return tuple(reversed(kept))

@@ -1,0 +1,154 @@
+"""What ranks have logged with `worldsize.log`, read from the `attempt-N/metrics/rank-NNNNN.jsonl` of all attempts.
+
+Lines that are cut off, or not what `worldsize.log` writes, are left out, and so are values that are no numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from worldsize.common.atomic_files import read_tail
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.run_files import all_attempts, rank_files, read_ends, whole_lines
+from worldsize.wings.metrics.series import Series
+from worldsize.wings.metrics.thinning import Columns, Value
+from worldsize.wings.metrics.words import age_text, value_text
+
+MAX_BYTES = 1 << 30
+"""Of a longer file only so many bytes, the newest, are read."""
+
+MAX_ALL_BYTES = 4 << 30
+"""The most bytes that are read of all files of a run; ranks in their order."""
+
+MAX_NAME = 1000
+"""Longer names are left out."""
+
+_TAIL = 64 << 10
+_END = 16 << 10
+_LATEST_VALUES = 3
+_NAMED_RANKS = 8
+_LARGEST_STEP = 1 << 53
+_WORDS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+class LoggedLine(msgspec.Struct, gc=False):
+    """One call of `worldsize.log`."""
+
+    time: float
+    values: dict[str, Any]
+    step: int | None = None
+
+    def numbers(self) -> list[tuple[str, float]]:
+        """The names and values; what is no number is left out."""
+        found = [(name, value if type(value) is float else _number(value)) for name, value in self.values.items()]
+        return [(name, value) for name, value in found if value is not None and len(name) <= MAX_NAME]
+
+
+_DECODER = msgspec.json.Decoder(LoggedLine)
+
+
+def _number(value: Any) -> float | None:
+    if type(value) is int:
+        return float(value) if abs(value) < 1 << 1000 else None
+    return _WORDS.get(value) if isinstance(value, str) else None
+
+
+class _Budget:
+    """How many bytes may still be read."""
+
+    def __init__(self) -> None:
+        self.left = MAX_ALL_BYTES
+
+
+def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True) -> list[Series]:
+    """One series for each name and rank, thinned (`thinning.py`); of all ranks, or of `ranks`. Without `every_rank`
+    ranks are left out whose files begin and end with names alone that lower ranks have logged."""
+    columns, budget = Columns(), _Budget()
+    for rank, files in _files(paths, ranks):
+        if every_rank or not _names_at_ends(files) <= columns.names():
+            for name, point in _values(files, budget):
+                columns.append((name, rank), point)
+    return [Series(name, "log", rank, column.points()) for (name, rank), column in columns.items()]
+
+
+def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
+    """Every value, as its name, its rank and the fields of a Point, none left out by thinning; in the order of ranks,
+    then of attempts."""
+    budget = _Budget()
+    for rank, files in _files(paths, ranks):
+        for name, point in _values(files, budget):
+            yield name, rank, point
+
+
+def _files(paths: RunPaths, ranks: Collection[int] | None) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    for rank, files in rank_files(all_attempts(paths)).items():
+        if ranks is None or rank in ranks:
+            yield rank, files
+
+
+def _values(files: Sequence[tuple[int, str]], budget: _Budget) -> Iterator[tuple[str, Value]]:
+    for attempt, path in files:
+        for piece in whole_lines(path, min(MAX_BYTES, budget.left)):
+            budget.left -= len(piece)
+            for line in _parse_lines(piece):
+                step, at = line.step, line.time
+                for name, value in line.numbers():
+                    yield name, (step, at, value, attempt)
+
+
+def _names_at_ends(files: Sequence[tuple[int, str]]) -> set[str]:
+    lines = (line for _, path in files for line in _parse_lines(read_ends(path, _END)))
+    return {name for line in lines for name, _ in line.numbers()}
+
+
+def _parse_lines(piece: bytes) -> list[LoggedLine]:
+    try:
+        lines = _DECODER.decode_lines(piece)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        lines = [line for line in map(_parse_line, piece.split(b"\n")) if line is not None]
+    return [line for line in lines if _is_sound(line)]
+
+
+def _parse_line(line: bytes) -> LoggedLine | None:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _is_sound(line: LoggedLine) -> bool:
+    return 0 <= line.time < 1e12 and (line.step is None or -_LARGEST_STEP < line.step < _LARGEST_STEP)
+
+
+def newest_names(paths: RunPaths) -> list[str]:
+    """The names at the beginnings and ends of the files of the lowest ranks."""
+    files = islice(rank_files(all_attempts(paths)).values(), _NAMED_RANKS)
+    return sorted(set().union(*map(_names_at_ends, files)))
+
+
+def progress_text(paths: RunPaths, now: float | None = None) -> str:
+    """ "step 1200, loss 0.32, 12 s ago" of the latest values of the lowest rank that has logged some in the attempt of
+    `paths`; "" without any. Reads the end of one file."""
+    for _, [(_, path)] in rank_files([paths]).items():
+        lines = _parse_lines(read_tail(path, _TAIL))
+        if lines:
+            return _latest_text(lines, time.time() if now is None else now)
+    return ""
+
+
+def _latest_text(lines: list[LoggedLine], now: float) -> str:
+    """The values of all calls at the newest step: a script may log one in each."""
+    newest = lines[-1]
+    values: dict[str, float] = {}
+    for line in lines:
+        if line is newest or (line.step is not None and line.step == newest.step):
+            values.update(line.numbers())
+    named = sorted(values, key=lambda name: "loss" not in name)[:_LATEST_VALUES]
+    words = [f"step {newest.step}"] if newest.step is not None else []
+    words += [f"{name[:40]} {value_text(values[name])}" for name in named]
+    return ", ".join([*words, age_text(now - newest.time)])

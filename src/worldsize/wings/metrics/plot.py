@@ -1,0 +1,73 @@
+"""A picture of series: a chart for each name, with a line for each run and rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.errors import UsageError
+from worldsize.service.providers import provider
+from worldsize.wings.metrics.selection import RunValues, labels, series_key
+from worldsize.wings.metrics.series import Series
+
+MAX_CHARTS = 24
+FORMATS = ("png", "svg")
+
+
+def picture_format(path: str) -> str:
+    """UsageError for a file that is called like no picture."""
+    ending = os.path.splitext(path)[1][1:].lower()
+    if ending not in FORMATS:
+        raise UsageError(f"{path[:60]!r} is called like no picture", "--plot", "its name ends with .png or .svg")
+    return ending
+
+
+def write_picture(path: str, runs: Sequence[RunValues]) -> int:
+    """Write the picture; return how many names had no place in it. ConfigError without matplotlib; StorageError."""
+    format = picture_format(path)
+    pictures = provider("pictures")
+    charts = make_charts(runs, pictures)
+    data = pictures.draw_charts(charts[:MAX_CHARTS], format)
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise storage_error(error, path) from None
+    return max(0, len(charts) - MAX_CHARTS)
+
+
+def make_charts(runs: Sequence[RunValues], pictures: Any) -> list[Any]:
+    """A Chart for each name, over steps; over seconds where a value has no step."""
+    names = labels(runs, with_ranks=False)
+    lines: dict[str, list[tuple[str, Series]]] = {}
+    for run in runs:
+        for summary in run.summaries:
+            series = summary.series
+            lines.setdefault(names[series_key(series)], []).append((run.chosen.id, series))
+    return [_chart(name, entries, len(runs) > 1, pictures) for name, entries in lines.items()]
+
+
+def _chart(name: str, entries: Sequence[tuple[str, Series]], several: bool, pictures: Any) -> Any:
+    stepped = all(point.step is not None for _, series in entries for point in series.points)
+    ranks = len({series.rank for _, series in entries}) > 1
+    lines = tuple(
+        pictures.Line(
+            _line_label(name, run if several else "", series.rank if ranks else None), *_values(series, stepped)
+        )
+        for run, series in entries
+    )
+    return pictures.Chart(name, "step" if stepped else "seconds", "", tuple(lines))
+
+
+def _line_label(name: str, run: str, rank: int | None) -> str:
+    words = ([run] if run else []) + ([f"rank {rank}"] if rank is not None else [])
+    return " ".join(words) or name
+
+
+def _values(series: Series, stepped: bool) -> tuple[list[float], list[float]]:
+    points = series.points
+    begun = points[0].time
+    xs = [float(point.step or 0) if stepped else point.time - begun for point in points]
+    return xs, [point.value for point in points]

@@ -1,0 +1,99 @@
+"""The files of a run that hold values and samples: which there are, and their whole lines.
+
+They may be another user's, or damaged: what is no regular file is left out, and how much is read has a limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from worldsize.common.atomic_files import open_regular_file, read_tail
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.run_paths import RunPaths
+
+MAX_ATTEMPTS = 1000
+"""The newest attempts of a run that are read."""
+
+MAX_LINE = 1 << 20
+"""Bytes of a line above which it is left out."""
+
+_MAX_ENTRIES = 200_000
+_BLOCK = 1 << 20
+
+
+def all_attempts(paths: RunPaths) -> list[RunPaths]:
+    """The paths of every attempt that has a directory, oldest first."""
+    numbers = _numbered_names(paths.root, "attempt-", "")
+    return [RunPaths(paths.root, number) for number in sorted(numbers)[-MAX_ATTEMPTS:]]
+
+
+def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]:
+    """For each rank that has logged values, ascending, the numbers of the attempts and the files."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for attempt in attempts:
+        for rank in _numbered_names(attempt.metrics_dir, "rank-", ".jsonl"):
+            found.setdefault(rank, []).append((attempt.attempt, attempt.logged_values(rank)))
+    return dict(sorted(found.items()))
+
+
+def sampled_nodes(attempt: RunPaths) -> list[int]:
+    """The nodes that have samples in the attempt, ascending."""
+    return sorted(_numbered_names(attempt.samples_dir, "node-", ".jsonl"))
+
+
+def _numbered_names(directory: str, before: str, after: str) -> set[int]:
+    try:
+        with os.scandir(directory) as entries:
+            names = [each.name for each in islice(entries, _MAX_ENTRIES)]
+    except OSError:
+        return set()  # a run that has logged nothing has no such directory
+    inner = [name[len(before) : len(name) - len(after)] for name in names if _has_ends(name, before, after)]
+    return {number for number in map(parse_digits, inner) if number is not None}
+
+
+def _has_ends(name: str, before: str, after: str) -> bool:
+    return name.startswith(before) and name.endswith(after)
+
+
+def read_ends(path: str, most: int) -> bytes:
+    """The first `most` bytes and the last ones, with a newline between; nothing where the file cannot be read."""
+    try:
+        with open(open_regular_file(path), "rb", buffering=0) as file:
+            return file.read(most) + b"\n" + read_tail(path, most)
+    except OSError:
+        return b""  # removed meanwhile, or not readable for this user
+
+
+def whole_lines(path: str, most: int) -> Iterator[bytes]:
+    """The lines of the file that end with a newline, many in each piece. Of a file with more than `most` bytes only its
+    last ones are read. Nothing where it cannot be read."""
+    try:
+        with open(open_regular_file(path), "rb", buffering=0) as file:
+            skipped = max(0, os.fstat(file.fileno()).st_size - most)
+            file.seek(skipped)
+            yield from _whole_pieces(file, most, skipped > 0)
+    except OSError:
+        return  # removed meanwhile, or not readable for this user: the others' values are still shown
+
+
+def _whole_pieces(file: object, most: int, within_line: bool) -> Iterator[bytes]:
+    rest = b""
+    left = most
+    while left > 0:
+        data: bytes = file.read(min(_BLOCK, left))  # type: ignore[attr-defined]
+        left -= len(data)
+        if not data:
+            return
+        if within_line:
+            _, newline, data = data.partition(b"\n")
+            within_line = not newline
+        piece, newline, end = data.rpartition(b"\n")
+        if newline:
+            yield rest + piece + newline
+            rest = end
+        elif not within_line:
+            rest += data
+        if len(rest) > MAX_LINE:
+            rest, within_line = b"", True

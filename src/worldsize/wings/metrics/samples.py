@@ -1,0 +1,77 @@
+"""What the agents have sampled, read from the `attempt-N/samples/node-NNNN.jsonl` of one attempt.
+
+Lines that are cut off, or no samples, are left out; so is a sample that is not newer than the one before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.agent.records import SAMPLES_VERSION, NodeSample, NodeUse, SamplesHeader
+from worldsize.wings.metrics.run_files import whole_lines
+
+MAX_BYTES = 256 << 20
+"""Of a longer file only so many bytes, the newest, are read: without its header nothing of it is."""
+
+MAX_SAMPLES = 2000
+"""The most samples of a node. Of more, evenly spaced ones are kept: their counters miss nothing by it."""
+
+_MAX_LINES = 1 << 20
+
+Record = TypeVar("Record", bound=tuple[Any, ...])
+
+
+class NodeSamples(NamedTuple):
+    """The samples of one node in one attempt, in the order of time. `use`: None until the attempt has ended, and where
+    its agent could not write it."""
+
+    header: SamplesHeader
+    samples: tuple[NodeSample, ...]
+    use: NodeUse | None
+
+
+def read_node_samples(paths: RunPaths, node_rank: int) -> NodeSamples | None:
+    """The samples of one node in the attempt of `paths`; None where there are none that can be understood."""
+    header: SamplesHeader | None = None
+    use: NodeUse | None = None
+    lines: list[bytes] = []
+    for piece in whole_lines(paths.samples(node_rank), MAX_BYTES):
+        for line in piece.splitlines():
+            if header is None:
+                header = _record(SamplesHeader, line, "header")
+            elif line.startswith(b'{"use"'):
+                use = _record(NodeUse, line, "use") or use
+            elif len(lines) < _MAX_LINES:
+                lines.append(line)
+    if header is None or header.version > SAMPLES_VERSION:
+        return None
+    return NodeSamples(header, _in_order(_chosen(lines)), use)
+
+
+def _record(kind: type[Record], line: bytes, key: str) -> Record | None:
+    try:
+        return check_fields(tuple_of(kind, json.loads(line)[key]))
+    except PARSE_ERRORS:
+        return None
+
+
+def _chosen(lines: Sequence[bytes]) -> list[NodeSample]:
+    """The samples of lines that are evenly spaced, with the first and the last."""
+    last = len(lines) - 1
+    numbers = range(len(lines))
+    if len(lines) > MAX_SAMPLES:
+        numbers = sorted({round(at * last / (MAX_SAMPLES - 1)) for at in range(MAX_SAMPLES)})  # type: ignore[assignment]
+    found = (_record(NodeSample, lines[number], "sample") for number in numbers)
+    return [sample for sample in found if sample is not None]
+
+
+def _in_order(samples: Sequence[NodeSample]) -> tuple[NodeSample, ...]:
+    kept: list[NodeSample] = []
+    for sample in samples:
+        if not kept or sample.time > kept[-1].time:
+            kept.append(sample)
+    return tuple(kept)
