@@ -1,4 +1,4 @@
-"""What the scripts of a run have logged with MLflow: the file store in `mlruns` of its run directory, read without MLflow.
+"""What the scripts of a run have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow.
 
 Anybody's scripts write it, so nothing in it is trusted: links are not followed, only regular files are read, and of
 everything there is a most. What cannot be understood is left out; nothing raises.
@@ -6,6 +6,7 @@ everything there is a most. What cannot be understood is left out; nothing raise
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import Counter
@@ -129,7 +130,7 @@ def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
     """The first entries of a directory, in the order of their names; none where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            found = [entry for _, entry in zip(range(most), entries)]
+            found = list(itertools.islice(entries, most))
     except OSError:
         return []
     return sorted(found, key=lambda entry: entry.name)

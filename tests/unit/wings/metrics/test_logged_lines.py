@@ -129,7 +129,8 @@ def test_a_link_or_a_pipe_in_the_place_of_the_file_is_not_opened(file: LogFile, 
     os.symlink("/dev/full", file.path)
     file.add(call(1))
     file.close()
-    assert [text.rpartition(": ")[2] for text in told] == ["No such device or address", "Too many levels of symbolic links"]
+    ends = [text.rpartition(": ")[2] for text in told]
+    assert ends == ["No such device or address", "Too many levels of symbolic links"]
 
 
 def test_where_no_thread_can_be_started_the_caller_writes(file: LogFile, monkeypatch: pytest.MonkeyPatch) -> None:

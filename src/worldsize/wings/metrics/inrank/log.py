@@ -1,7 +1,7 @@
 """For scripts: `worldsize.log(step=…, loss=…)`.
 
-The values of a rank become lines of `attempt-N/metrics/rank-00000.jsonl` in its run directory, written by a thread about
-once a second. Outside a run, nothing is kept.
+The values of a rank become lines of `attempt-N/metrics/rank-00000.jsonl` in its run directory, written by a thread
+about once a second. Outside a run, nothing is kept.
 Standard library only; runs in whatever Python the rank has.
 """
 
@@ -61,7 +61,7 @@ def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tu
 
 def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
     now = time.time()
-    found = []
+    found: List[Tuple[str, Number]] = []
     for name, value in values.items():
         number = value if type(value) is float else number_of(value)
         text = str(name)[:LONGEST_NAME]
@@ -93,7 +93,7 @@ def number_of(value: Any) -> Optional[Number]:
     return _converted(float, value) if hasattr(value, "__float__") else None
 
 
-def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
+def _converted(convert: Callable[[Any], Optional[Number]], value: Any) -> Optional[Number]:
     try:
         return convert(value)
     except Exception:  # noqa: BLE001  conversions are others' code: what cannot be converted is no number

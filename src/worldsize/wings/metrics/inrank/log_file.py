@@ -1,7 +1,7 @@
 """The file of what a rank has logged: calls are queued, and a thread writes them about once a second.
 
-Nothing here raises. Lines are whole: a batch of them is one write at the end of the file. Standard library only; runs in
-whatever Python the rank has.
+Nothing here raises. Lines are whole: a batch of them is one write at the end of the file. Standard library only; runs
+in whatever Python the rank has.
 """
 
 from __future__ import annotations
@@ -176,6 +176,6 @@ def _number(value: Any) -> Optional[float]:
 def _whole(step: Any) -> Optional[int]:
     """The step as an integer; None where it is no whole number."""
     if step is None or type(step) is int:
-        return step  # type: ignore[no-any-return]
+        return step
     number = _number(step)
     return int(number) if number is not None and math.isfinite(number) and number == int(number) else None

@@ -1,5 +1,5 @@
-"""What MLflow in a rank finds as a plug-in for `file:` (entry points in the run's `inrank/`): for the `mlruns` of the run
-a store that all attempts share and that rank 0 alone writes; for any other place what MLflow itself has.
+"""What MLflow in a rank finds as a plug-in for `file:` (entry points in the run's `inrank/`): for the `mlruns` of the
+run a store that all attempts share and that rank 0 alone writes; for any other place what MLflow itself has.
 
 In a run this lies in `worldsize_inrank/`, with what it imports. Standard library, and MLflow once it asks for a store.
 """

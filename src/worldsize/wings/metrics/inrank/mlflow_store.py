@@ -169,7 +169,7 @@ class RunStore:
     def _log_run_metric(self, run_info: Any, metric: Any) -> None:
         path = os.path.join(self.root_directory, run_info.experiment_id, run_info.run_id, "metrics", metric.key)
         dataset = [getattr(metric, name, None) for name in ("dataset_name", "dataset_digest")]
-        also = " %s %s" % tuple(dataset) if None not in dataset else ""
+        also = " {} {}".format(*dataset) if None not in dataset else ""
         self._metrics.add(path, f"{metric.timestamp} {metric.value} {metric.step}{also}\n")
 
     def _get_run_files(self, run_info: Any, resource_type: Any) -> Any:
@@ -228,7 +228,7 @@ def make_store(root: str, shared: str, uri: str) -> Any:
     """A store with this root, for a run whose `mlruns` is `shared` and is told to MLflow as `uri`. OSError."""
     from mlflow.store.tracking import file_store
 
-    file_store.uuid = _ids  # type: ignore[attr-defined]
+    file_store.uuid = _ids
     os.makedirs(os.path.join(root, ".trash"), exist_ok=True)
     store: Any = type("RunFileStore", (RunStore, file_store.FileStore), {})("file://" + _quoted(root), uri)
     store.begin(shared)
