@@ -1,4 +1,4 @@
-"""What the scripts of a run have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow.
+"""What a run's scripts have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow.
 
 Anybody's scripts write it, so nothing in it is trusted: links are not followed, only regular files are read, and of
 everything there is a most. What cannot be understood is left out; nothing raises.

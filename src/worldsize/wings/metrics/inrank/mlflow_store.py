@@ -9,6 +9,7 @@ Standard library and MLflow (2.9 and later).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -35,6 +36,7 @@ class RunStore:
         self._shared = shared
         self._is_private = self.root_directory != shared
         self._infos: Dict[str, Any] = {}
+        self._experiments: Dict[str, Any] = {}
         self._named: Set[str] = set()
         self._opened: Set[str] = set()
         self._told = False
@@ -75,7 +77,9 @@ class RunStore:
         try:
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         except OSError as error:
-            return self._elsewhere(error, (experiment_id, user_id, start_time, tags, run_name))
+            self._move(error)
+            _ids.next = run_id
+            return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         finally:
             _ids.next = None
 
@@ -100,18 +104,27 @@ class RunStore:
             self.set_tag(run_id, tag)  # type: ignore[attr-defined]
         return self.get_run(run_id)  # type: ignore[attr-defined]
 
-    def _elsewhere(self, error: OSError, words: Any) -> Any:
-        """The run in a place of this process's own, since the disk of the run's refuses it: the script goes on."""
+    def _check_root_dir(self) -> None:
+        if not os.path.isdir(self.root_directory):
+            self._move(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+
+    def _get_experiment(self, *words: Any, **named: Any) -> Any:
+        found = super()._get_experiment(*words, **named)  # type: ignore[misc]
+        if found is not None:
+            self._experiments[found.experiment_id] = found
+        return found
+
+    def _move(self, error: OSError) -> None:
+        """Go on in a place of this process's own, since the disk of the run's refuses: a script is to notice nothing."""
         if self._is_private:
             raise error
         self._fail(error)
-        experiment = self.get_experiment(words[0] or _DEFAULT)  # type: ignore[attr-defined]
         self.root_directory = private_root()
         self.trash_folder = os.path.join(self.root_directory, ".trash")
         os.makedirs(self.trash_folder, exist_ok=True)
         self._is_private = self._metrics.is_private = True
-        self._place_experiment(experiment)
-        return super().create_run(*words)  # type: ignore[misc]
+        for experiment in list(self._experiments.values()):
+            self._place_experiment(experiment)
 
     def _place_experiment(self, experiment: Any) -> None:
         if os.path.isdir(os.path.join(self.root_directory, experiment.experiment_id)):
