@@ -49,7 +49,8 @@ def test_a_failed_run_in_a_browser(cli: Cli, browser: Browser) -> None:
     assert not shown.requests and not shown.messages
     assert shown.title == f"{run_id} train: FAILED" and "ValueError: shard is empty" in shown.text
     folded, (opened,) = shown.answers
-    assert folded[0].startswith("rank 2: ") and len([each for each in folded if each.startswith("rank ")]) == 4
+    of_ranks = [each for each in folded if each.startswith("rank ")]
+    assert of_ranks[0].startswith("rank 2: ") and len(of_ranks) == 4
     assert HOSTILE in opened and TOKEN not in path.read_text()
     assert shown.width <= 1000, "nothing of it must be scrolled sideways"
 

@@ -37,3 +37,10 @@ def read_node_samples(paths: RunPaths, node_rank: int) -> Any:
     from worldsize.wings.metrics import samples
 
     return samples.read_node_samples(paths, node_rank)
+
+
+def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
+    """The parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
+    from worldsize.wings.metrics import mlflow_store
+
+    return mlflow_store.read_parameters(paths)

@@ -109,7 +109,7 @@ def _took_text(status: Status) -> str:
 def _last_values(array: RunArray, number: int) -> Mapping[str, float]:
     """The last value of each name that an element has logged, of the lowest rank that did."""
     metrics = find_provider("metrics")
-    series = metrics.read_series(array[number].paths) if metrics else ()
+    series = metrics.read_series(array[number].paths, every_rank=False) if metrics else ()
     found: dict[str, float] = {}
     for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
         if each.points:

@@ -63,7 +63,8 @@ def test_ranks_and_how_they_ended(home: str) -> None:
     paths = record_run(home, codes={1: 137, 2: 1})
     write(paths.rank_error(2), {"type": "ValueError", "message": "bad <b>", "frames": [], "time": MADE})
     rows = texts(facts_of(paths, FAILED))["ranks"].split("\n")
-    assert rows[1].startswith("0|worker 0|0|n0|100||2027-01-15 08:00:08 UTC|2027-01-15 08:00:20 UTC|0||log|")
+    assert rows[0].endswith("rank|role|node|host|pid|started after|ran for|exit code|error|log|")
+    assert rows[1] == "0|worker 0|0|n0|100|8.0 s|12 s|0||log|"
     assert "|137 (SIGKILL)||log|" in rows[2] and "|1|ValueError: bad <b>|log|" in rows[3]
 
 
@@ -81,7 +82,7 @@ def test_ranks_that_were_not_started(home: str) -> None:
     record = json.loads(Path(paths.exit_record(0)).read_text())
     write(paths.exit_record(0), {**record, "ranks": []})
     rows = texts(facts_of(paths))["ranks"].split("\n")
-    assert "||not started||" in rows[1] and "not started" not in rows[3]
+    assert "|not started|" in rows[1] and "not started" not in rows[3]
 
 
 # what is said
@@ -148,14 +149,14 @@ def test_attempts_before_the_latest(home: str) -> None:
 
 def test_logged_values(home: str) -> None:
     facts = facts_of(record_run(home))
-    loss = series("loss", [point(1, 4.0), point(2, 3.0), point(1, 2.0, attempt=1), point(3, float("nan"))])
+    loss = series("loss", [point(1, 4.0), point(2, 9.0), point(2, 3.0, attempt=1), point(3, float("nan"), attempt=1)])
     pictures = Pictures(facts)
     values = [series("loss", [point(1, 9.0)], rank=1), loss, series("speed", [point(None, 7.0)], None, "tensorboard")]
     text = texts(facts._replace(series=values, pictures=pictures))["metrics"]
-    assert "loss|rank 0|nan|3|2|4|4|2027-01-15 08:00:10 UTC|" in text and "speed|tensorboard|7||7|7|1|" in text
+    assert "loss|rank 0|nan|3|3|9|4|2027-01-15 08:00:10 UTC|" in text and "speed|tensorboard|7||7|7|1|" in text
     first, second = pictures.charts
     assert [line.label for line in first.lines] == ["rank 0", "rank 1"]
-    assert list(first.lines[0].xs) == [1, 2, 3] and list(first.lines[0].ys)[:2] == [2.0, 3.0]
+    assert list(first.lines[0].xs) == [1, 2, 3] and list(first.lines[0].ys)[:2] == [4.0, 3.0]
     assert second.x_label == "seconds" and list(second.lines[0].xs) == [0]
 
 
@@ -178,7 +179,7 @@ def test_parameters_of_mlflow(home: str) -> None:
     facts = facts_of(record_run(home))
     read = {"run a": {"lr": "0.1", "api_key": "secret"}}
     metrics = SimpleNamespace(
-        read_parameters=lambda paths: read, efficiency_lines=lambda *_: [], read_node_samples=lambda *_: None
+        read_parameters=lambda _: read, efficiency_lines=lambda *_: [], read_node_samples=lambda *_: None
     )
     text = texts(facts._replace(metrics=metrics))["metrics"]
     assert "api_key|***|run a|" in text and "lr|0.1|run a|" in text

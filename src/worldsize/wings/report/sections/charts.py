@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worldsize.cli.console import count_text
 from worldsize.common.named_tuple import Any
 from worldsize.errors import ConfigError
 from worldsize.wings.report.facts import Child
 
+_OPEN = 6
+
 
 def draw_charts(pictures: Any, charts: Sequence[Any]) -> list[Child]:
-    """The charts, beside each other where there is room; the sentence that says what is missing."""
+    """The charts, of many all but the first folded; the sentence that says what is missing."""
     if not charts:
         return []
     try:
-        return [pictures.element("div", *(pictures.draw_chart(chart) for chart in charts), class_="cards")]
+        found = [pictures.draw_chart(chart) for chart in charts]
     except ConfigError as error:
         hint = f": {error.hint}" if error.hint else ""
         return [pictures.element("p", f"Charts are left out: {error.what}{hint}", class_="muted")]
+    folded = found[_OPEN:]
+    return [*found[:_OPEN], *([pictures.details(count_text(len(folded), "more chart"), *folded)] if folded else [])]

@@ -55,15 +55,9 @@ def _chart(facts: RunFacts, name: str, series: Sequence[Any]) -> Any:
 
 
 def _line(facts: RunFacts, series: Any, stepped: bool, start: float) -> Any:
-    if stepped:  # a step that was repeated counts as it was done last
-        newest = {point.step: point.value for point in series.points}
-        xs, ys = list(newest), list(newest.values())
-        order = sorted(range(len(xs)), key=xs.__getitem__)
-        return facts.pictures.Line(_label(series), [xs[k] for k in order], [ys[k] for k in order])
-    points = series.points
-    return facts.pictures.Line(
-        _label(series), [point.time - start for point in points], [each.value for each in points]
-    )
+    points = facts.metrics.current_points(series.points)
+    xs = [float(point.step) if stepped else point.time - start for point in points]
+    return facts.pictures.Line(_label(series), xs, [point.value for point in points])
 
 
 def _label(series: Any) -> str:
@@ -76,12 +70,19 @@ def _label(series: Any) -> str:
 def _last_values(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
     if not series:
         return []
-    shown = [each for group in _by_name(series).values() for each in group][:_ROWS]
-    rows = [_row(facts, each) for each in shown]
-    headers = ("name", "whose", "last", "at step", "lowest", "highest", "values", "time")
-    left = len(series) - len(shown)
-    remark = [facts.pictures.element("p", f"{left} more are left out.")] if left else []
-    return [facts.pictures.table(headers, rows), *remark]
+    ordered = [each for group in _by_name(series).values() for each in group]
+    firsts = list({(each.name, each.source, each.place): each for each in reversed(ordered)}.values())[::-1]
+    others = [each for each in ordered if all(each is not first for first in firsts)]
+    found = [_values_table(facts, firsts[:_ROWS])]
+    if others:
+        found.append(facts.pictures.details("other ranks", _values_table(facts, others[:_ROWS])))
+    left = len(firsts[_ROWS:]) + len(others[_ROWS:])
+    return [*found, *([facts.pictures.element("p", f"{left} more are left out.")] if left else [])]
+
+
+def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
+    headers = ("name", "whose", "last", "at step", "lowest", "highest", "points", "time")
+    return facts.pictures.table(headers, [_row(facts, each) for each in series])
 
 
 def _row(facts: RunFacts, series: Any) -> list[str]:
@@ -94,9 +95,8 @@ def _row(facts: RunFacts, series: Any) -> list[str]:
 
 
 def _parameters(facts: RunFacts) -> list[Child]:
-    """The parameters that MLflow's runs were given, where the metrics wing reads them."""
-    read = getattr(facts.metrics, "read_parameters", None)
-    found = read(facts.paths) if read else {}
+    """The parameters that MLflow's runs were given."""
+    found = facts.metrics.read_parameters(facts.paths) if facts.metrics else {}
     rows = [
         [shorten(facts.mask(name), _NAME), shorten(facts.mask(f"{name}={value}").partition("=")[2]), value_text(place)]
         for place, values in found.items()

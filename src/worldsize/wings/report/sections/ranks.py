@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.agent.outcome.rank_failure import read_error
-from worldsize.cli.console import count_text
+from worldsize.cli.console import count_text, duration_text
 from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import RankPlan
@@ -13,14 +13,14 @@ from worldsize.state.check_rows import OK, VERDICTS, CheckRow, row_of
 from worldsize.state.records import RankExit
 from worldsize.wings.report.facts import Child, Node, RunFacts
 from worldsize.wings.report.sections.logs import log_id, shown_ranks
-from worldsize.wings.report.text import code_text, shorten, time_text, value_text
+from worldsize.wings.report.text import code_text, shorten, value_text
 
 _SHOWN = 256
 """Of a run with more ranks, those that failed are shown, and the others folded."""
 
 _MOST = 4096
 _ERROR = 300
-_HEADERS = ("rank", "role", "node", "host", "pid", "CPUs", "started", "ended", "exit code", "error", "log")
+_HEADERS = ("rank", "role", "node", "host", "pid", "CPUs", "started after", "ran for", "exit code", "error", "log")
 
 
 def ranks(facts: RunFacts) -> list[Child]:
@@ -40,22 +40,27 @@ def ranks(facts: RunFacts) -> list[Child]:
 def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
     exits, logged, failed = facts.rank_exits(), set(shown_ranks(facts)), set(facts.failed_ranks())
     started = {node.node_rank: _started(node) for node in {id(node): node for node, _ in rows}.values()}
-    return facts.pictures.table(
-        _HEADERS,
+    submitted = facts.plan.created if facts.plan else 0.0
+    cells = [
         [
-            [
-                str(rank.rank),
-                f"{rank.role} {rank.role_index}",
-                str(node.node_rank),
-                value_text(node.host),
-                *_place(started[node.node_rank], rank.rank),
-                *_end(exits.get(rank.rank), node.exit is not None),
-                _error(facts, rank.rank) if rank.rank in failed else "",
-                _log_link(facts, rank.rank) if rank.rank in logged else "",
-            ]
-            for node, rank in rows
-        ],
-    )
+            str(rank.rank),
+            f"{rank.role} {rank.role_index}",
+            str(node.node_rank),
+            value_text(node.host),
+            *_place(started[node.node_rank], rank.rank),
+            *_end(exits.get(rank.rank), submitted, node.exit is not None),
+            _error(facts, rank.rank) if rank.rank in failed else "",
+            _log_link(facts, rank.rank) if rank.rank in logged else "",
+        ]
+        for node, rank in rows
+    ]
+    return facts.pictures.table(*_filled_columns(_HEADERS, cells))
+
+
+def _filled_columns(headers: Sequence[str], rows: list[list[Child]]) -> tuple[list[str], list[list[Child]]]:
+    """The columns that are not empty in every row."""
+    kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
+    return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def _started(node: Node) -> Mapping[str, Any]:
@@ -69,12 +74,13 @@ def _place(started: Mapping[str, Any], rank: int) -> list[str]:
     return [value_text(each.get(str(rank)), 80) if isinstance(each, dict) else "" for each in found]
 
 
-def _end(found: RankExit | None, over: bool) -> list[str]:
-    """When a rank started and ended, and its exit code."""
+def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
+    """How long after the run was submitted a rank started, how long it ran, and its exit code."""
     if found is None:
         return ["", "", "not started" if over else ""]
     stopped = ", told to end" if found.stopped else ""
-    return [time_text(found.started), time_text(found.ended), code_text(found.code) + stopped]
+    times = [found.started - submitted, found.ended - found.started]
+    return [*(duration_text(max(0.0, seconds)) for seconds in times), code_text(found.code) + stopped]
 
 
 def _error(facts: RunFacts, rank: int) -> str:
