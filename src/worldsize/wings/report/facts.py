@@ -24,6 +24,9 @@ Child: TypeAlias = Any
 _NODES = 4096
 """The most nodes of a run whose records are read."""
 
+_LOGGING_RANKS = 64
+"""Of a run with more ranks, a name's values are read of the lowest rank that has logged it."""
+
 _RECORD_BYTES = 8 << 20
 """The most bytes of a node's events, and of its exit record; larger ones are no agent's."""
 
@@ -92,9 +95,14 @@ def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
         mask=text_masker(plan, os.environ if run.is_own else {}) if plan else mask_text,
         pictures=provider("pictures"),
         metrics=metrics,
-        series=metrics.read_series(run.paths) if metrics else (),
+        series=metrics.read_series(run.paths, every_rank=_is_small_run(plan)) if metrics else (),
         log_lines=log_lines,
     )
+
+
+def _is_small_run(plan: Plan | None) -> bool:
+    """Whether there is time to read what every rank has logged."""
+    return plan is None or plan.world_size <= _LOGGING_RANKS
 
 
 def _plan_of(run: Run) -> Plan | None:
