@@ -41,7 +41,7 @@ def _pairs(facts: RunFacts) -> Iterator[tuple[str, Child]]:
         yield "submitted", time_text(plan.created)
     yield "started", time_text(status.started)
     yield "ended", time_text(status.ended)
-    yield "took", _took_text(facts)
+    yield "ran for", _took_text(facts)
     yield "attempt", str(run.paths.attempt) if run.paths.attempt else ""
     yield "by", " on ".join(filter(None, (value_text(record.get("user")), value_text(record.get("host")))))
     yield "directory at that time", value_text(record.get("cwd"))
