@@ -19,8 +19,9 @@ Besides these the core calls
     node_disk       try_read_only(paths); the agents load the rest on the nodes
     checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
-    metrics         efficiency_lines(run, status), shown below the end of a run; progress_text(paths), shown with its
-                    state; read_series(paths) -> tuple[Series, …], read_node_samples(paths, nodes)
+    metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
+                    progress_text(paths), shown with its state;
+                    read_series(paths) -> tuple[Series, …], read_node_samples(paths, nodes)
     pictures        Chart, Line, draw_chart(chart, format) -> bytes, ConfigError without matplotlib;
                     element(tag, *children, **attributes), make_page(title, *children) -> bytes
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
