@@ -71,11 +71,11 @@ def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
     return (steps[0][1], later[0]) if later else None
 
 
-def _step(line: bytes) -> tuple[int, float] | None:
+def _step(line: bytes) -> tuple[float, float] | None:
     """The step and the time of a logged line; None where it has no step, or is damaged."""
     try:
         found: Any = json.loads(line)
         step, time = found["step"], found["time"]
     except PARSE_ERRORS:
         return None
-    return (step, float(time)) if type(step) is int and is_number(time) else None
+    return (step, float(time)) if is_number(step) and is_number(time) else None
