@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import Any
-from worldsize.wings.metrics.efficiency import CpuFigures, Efficiency, GpuFigures, MemoryFigures
+from worldsize.wings.metrics.efficiency import CpuFigures, Efficiency, GpuFigures, MemoryFigures, Starting
 
 _UNTIL = {
     "logged_step": "before the first logged step",
@@ -12,12 +12,13 @@ _UNTIL = {
 }
 _MANY_CORES = 0.9
 _MUCH_MEMORY = 0.8
+_SECONDS_BELOW = 600.0
 
 
 def efficiency_text(found: Efficiency, attempt: int) -> list[str]:
     """The lines: what of the nodes was used, and how long the start took."""
     use = "; ".join(filter(None, (_gpu_text(found.gpus), *_node_texts(found))))
-    start = found.starting and f"{found.starting.seconds:.0f} s of {found.seconds:.0f} s {_UNTIL[found.starting.until]}"
+    start = _start_text(found.starting, found.seconds) if found.starting else ""
     about = [f"attempt {attempt}"] if attempt else []
     about += [f"{found.known} of {found.nodes} nodes"] if found.known < found.nodes else []
     head = ", ".join(about) + ": " if about else ""
@@ -30,6 +31,11 @@ def efficiency_values(found: Efficiency, attempt: int) -> dict[str, Any]:
     parts = {"starting": found.starting, "gpus": found.gpus, "cpu": found.cpu, "memory": found.memory}
     data = {name: part._asdict() if part else None for name, part in parts.items()}
     return {"attempt": attempt, **found._asdict(), **data, "text": efficiency_text(found, attempt)}
+
+
+def _start_text(starting: Starting, whole: float) -> str:
+    size, unit = (1, "s") if whole < _SECONDS_BELOW else (60, "min")
+    return f"{int(starting.seconds / size)} {unit} of {int(whole / size)} {unit} {_UNTIL[starting.until]}"
 
 
 def _gpu_text(gpus: GpuFigures | None) -> str:

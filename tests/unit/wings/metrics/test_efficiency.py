@@ -176,6 +176,18 @@ def test_the_start(times: Times, first_busy: float | None, line: str | None) -> 
     assert found == ["1 GPU 61 % busy, 212 W", *filter(None, [line])]
 
 
+@pytest.mark.parametrize(
+    ("took", "start", "line"),
+    [
+        (599.9, 59.9, "59 s of 599 s before the ranks began"),
+        (600.0, 60.0, "1 min of 10 min before the ranks began"),
+        (7200.0, 400.0, "6 min of 120 min before the ranks began"),
+    ],
+)
+def test_long_times_are_in_minutes(took: float, start: float, line: str) -> None:
+    assert said(Held(1), node(), times=Times(0.0, took, start))[1] == line
+
+
 def test_a_gpu_that_others_kept_busy_tells_nothing_of_the_start() -> None:
     record = node(gpus=(BUSY,), first_busy=30.0)
     assert (
