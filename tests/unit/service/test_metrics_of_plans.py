@@ -49,6 +49,12 @@ def test_a_compute_of_any_type_can_say_no(kind: str, tmp_path: Path) -> None:
     assert with_metrics(PLAN, config_of(tmp_path, other + "metrics = false\n")).metrics, "another compute's"
 
 
+def test_a_projects_file_that_nobody_has_looked_at_can_say_no(tmp_path: Path) -> None:
+    (tmp_path / "worldsize.toml").write_text("[compute.local]\nmetrics = false\n")
+    config = load_config(str(tmp_path), {"WORLDSIZE_HOME": str(tmp_path), "WORLDSIZE_TRUST_PROJECT": "0"})
+    assert not with_metrics(PLAN, config).metrics and config.notices == ()
+
+
 @pytest.mark.parametrize("value", ['"no"', "0", "[]"])
 def test_what_is_neither_true_nor_false_is_refused_where_it_stands(value: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as told:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuUse, NodeUse, SamplesHeader
 from worldsize.wings.metrics.efficiency import Held, NodeRecord, Times, measure_efficiency
@@ -239,3 +241,41 @@ def test_programs_get_numbers() -> None:
     }
     bare = measure_efficiency(Held(1), TIMES, [node()])
     assert bare is not None and efficiency_values(bare, 0)["gpus"] is efficiency_values(bare, 0)["starting"] is None
+
+
+numbers = st.floats(-(2.0**62), 2.0**62) | st.floats(-1.0, 200.0)
+counts = st.integers(-(2**62), 2**62) | st.integers(-1, 100)
+use_of_gpus = st.builds(
+    GpuUse, st.integers(0, 3), st.none() | numbers, st.none() | counts, st.none() | numbers, st.none() | st.booleans()
+)
+facts_of_gpus = st.builds(GpuFacts, st.integers(0, 3), st.sampled_from(["", "a", "b", "c"]), st.text(), st.none())
+headers = st.builds(
+    SamplesHeader, st.just(1), numbers, st.sampled_from("ab"), counts, counts, st.none() | counts,
+    st.lists(facts_of_gpus, max_size=4).map(tuple),
+)  # fmt: skip
+uses = st.builds(
+    NodeUse, st.just(110.0) | numbers, st.just(20) | counts, numbers, counts, st.none(), st.none(),
+    st.lists(use_of_gpus, max_size=4).map(tuple), st.none() | numbers,
+)  # fmt: skip
+times_of = st.just(Times(0.0, 120.0, 10.0, (30.0, 31.0))) | st.builds(
+    Times, st.just(0.0), st.just(120.0) | numbers, st.none() | numbers, st.none() | st.tuples(numbers, numbers)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.builds(Held, st.integers(0, 4), st.none() | st.integers(0, 4), st.booleans()),
+    times_of,
+    st.lists(st.builds(NodeRecord, headers, uses), max_size=4),
+)
+def test_whatever_files_say_there_are_two_lines_at_most(held: Held, times: Times, records: list[NodeRecord]) -> None:
+    found = measure_efficiency(held, times, records)
+    if found is None:
+        return
+    lines = efficiency_text(found, 3)
+    assert len(lines) <= 2 and all(len(line) <= 300 and "\n" not in line for line in lines)
+    assert found.starting is None or 0.0 <= found.starting.seconds <= found.seconds
+    gpus = found.gpus
+    assert gpus is None or (0 <= gpus.unused <= gpus.gpus and (gpus.busy is None or 0.0 <= gpus.busy <= 1.0))
+    assert found.cpu is None or found.cpu.cores is None or 0.0 <= found.cpu.used <= found.cpu.cores
+    assert found.memory is None or found.memory.of is None or 0 <= found.memory.highest <= found.memory.of
