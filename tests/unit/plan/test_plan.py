@@ -69,6 +69,7 @@ def plans(draw) -> Plan:
         timeout=draw(st.none() | seconds),
         hang_timeout=draw(seconds),
         strict=draw(st.booleans()),
+        metrics=draw(st.booleans()),
         rendezvous_timeout=draw(seconds),
         silence=draw(seconds),
         path=tuple(draw(st.lists(texts, max_size=3))),

@@ -48,6 +48,10 @@ class ArrayView:
     def details(self, statuses: Sequence[Status]) -> list[str]:
         return [states_text(count_states(statuses), sys.stdout), *self._search_lines()]
 
+    def efficiency(self, statuses: Sequence[Status]) -> list[str]:
+        """None: that of each element is shown with it."""
+        return []
+
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
         return self._failed_lines(statuses) or self._waiting_lines(statuses)
 

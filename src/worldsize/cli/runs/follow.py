@@ -197,7 +197,7 @@ class RunProgress(AttemptReader):
 
     hint     how it is followed again
     reason   how it ended, in few words behind the state
-    outcome  lines about the end: where the outputs are, why it failed
+    outcome  lines about the end: why it failed, how well it used its nodes, where the outputs are
     finish_early  remove what a terminal shows for the moment, where somebody leaves
     """
 
@@ -226,12 +226,22 @@ class RunProgress(AttemptReader):
             from worldsize.service.runs.failure_screen import run_failure_lines
 
             lines = run_failure_lines(run, status)
+            measured = self._efficiency(status)
+            lines += ["", *measured] if lines and measured else measured
         else:
-            lines = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
+            outputs = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
+            lines = [*self._efficiency(status), *outputs]
         if not run.plan.rehearsal:
             return lines
         limits = find_module("wings.rehearsal.limits")
         return [*lines, *limits.limitation_lines(run.plan, run.paths)] if limits else lines
+
+    def _efficiency(self, status: Status) -> list[str]:
+        if not self._run.is_measured(status):
+            return []
+        from worldsize.service.runs.measurements import efficiency_lines
+
+        return efficiency_lines(self._run, status)
 
 
 def _has_entries(directory: str) -> bool:

@@ -27,6 +27,7 @@ from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
 from worldsize.errors import NotFound
+from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 
@@ -40,7 +41,8 @@ TIMED_OUT = 124
 _EXPLAINED_WITHIN = 5.0
 _ACCOUNTING_LAG = 1.0
 _DATA_KEYS = (
-    "threads", "binding", "failure", "usage", "waiting", "message", "warnings", "notices", "directory", "elements",
+    "threads", "binding", "progress", "failure", "usage", "efficiency", "waiting", "message", "warnings", "notices",
+    "directory", "elements",
 )  # fmt: skip
 """The order in which programs get them."""
 
@@ -77,6 +79,7 @@ class RunView:
     data         further values for programs
     remark       what stands behind its size
     details      further lines below its name
+    efficiency   how well it used its nodes, once it has ended
     explanation  why it waits, or failed
     outcome      what stands behind its state once somebody has waited for it, and further lines
     """
@@ -85,7 +88,7 @@ class RunView:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{warnings}, and of a run with a plan {threads, binding, failure, waiting, notices}"""
+        """{warnings}, and of a run with a plan {threads, binding, progress, failure, efficiency, waiting, notices}"""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -93,7 +96,9 @@ class RunView:
         if run.has_plan():
             data["threads"] = threads_of(run)
             data["binding"] = run.plan.bind
+            data["progress"] = progress_text(run, now) or None
             data["failure"] = failure_data(run.paths, run.plan, now)
+            data["efficiency"] = efficiency_data(run, now)
             data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
             data["notices"] = self._notices()
         return data
@@ -105,6 +110,7 @@ class RunView:
         plan = self._run.plan
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
         lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(self._notices())]
+        lines += filter(None, [progress_text(self._run, statuses[0])])
         if not plan.array:
             return lines
         from worldsize.cli.runs.array_status import array_element_text
@@ -113,6 +119,9 @@ class RunView:
 
     def _notices(self) -> list[str]:
         return read_notices(self._run.paths, [node.node_rank for node in self._run.plan.agents])
+
+    def efficiency(self, statuses: Sequence[Status]) -> list[str]:
+        return efficiency_lines(self._run, statuses[0])
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
         from worldsize.service.runs.failure_screen import run_failure_lines
@@ -125,7 +134,8 @@ class RunView:
         shown = rehearsal_text(self._run.plan) if self._run.has_plan() else ""
         lost = now.state == RunState.LOST and now.reason
         reason = f": {now.reason}" if lost else ""
-        return [reason + shown + warnings_text(now), *(lines_of(now.message) if lost else [])]
+        more = lines_of(now.message) if lost else self.efficiency(statuses)
+        return [reason + shown + warnings_text(now), *more]
 
     def remains_text(self, found: int) -> str:
         return _ended_text(found)
@@ -190,6 +200,7 @@ def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]
         lines += view.details(statuses)
         lines.append(f"made {duration_text(time.time() - runs.common.created)} ago{_took_text(now)}")
         lines += ["used " + text for text in [usage_text(runs.usage(statuses))] if text]
+        lines += view.efficiency(statuses)
     lines.append(runs.directory)
     words = view.explanation(statuses)
     return [*lines, "", *words] if words else lines

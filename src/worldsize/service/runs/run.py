@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY = 0.25
 _PAUSE = 0.1
 _NOTICED_WITHIN = 3.0
+SHORTEST_MEASURED = 60.0
+"""Seconds that an attempt takes at least, for its efficiency to be told."""
 
 
 class RunOutput:
@@ -252,6 +254,14 @@ class Run(SubmittedRuns):
             return read_file(RunPaths(place[0]).submission if place else self.paths.submission).decode("utf-8")
         except (OSError, ValueError):
             return ""
+
+    def is_measured(self, status: Status) -> bool:
+        """Whether the run has ended, its agents were to sample it, and it took long enough for its efficiency to be
+        told."""
+        if not status.final or status.started is None or status.ended is None:
+            return False
+        is_long = status.ended - status.started >= SHORTEST_MEASURED
+        return is_long and status.state != RunState.LOST and self.has_plan() and self.plan.metrics
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
         try:

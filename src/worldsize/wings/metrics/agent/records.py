@@ -67,12 +67,14 @@ class NodeSample(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """A GPU over the whole attempt. `busy` is the mean; `memory` and `power` are the highest and the mean."""
+    """A GPU over the whole attempt. `busy` is the mean; `memory` and `power` are the highest and the mean. `own`:
+    whether a process of the node's ranks was seen on it; None where that cannot be told."""
 
     gpu: int
     busy: float | None
     memory: int | None
     power: float | None
+    own: bool | None = None
 
 
 class NodeUse(NamedTuple):

@@ -1,0 +1,81 @@
+"""Reads what a run's efficiency is worked out from: of each node's samples the first and the last line, of the head's
+events one, of what ranks have logged the first lines. How large the files are does not matter."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import ranks_start_time
+from worldsize.state.records import Status
+from worldsize.wings.metrics.agent.records import SAMPLES_VERSION, NodeUse, SamplesHeader
+from worldsize.wings.metrics.efficiency import Efficiency, Held, NodeRecord, Times, measure_efficiency
+
+_END = 16 << 10
+"""Bytes at each end of a file of samples that are read: a line about 64 GPUs has room."""
+
+_LOGGED = 8 << 10
+
+
+def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool) -> Efficiency | None:
+    """The figures of the attempt of `paths`; None where nothing is to be said. Never raises for what its files hold."""
+    if status.started is None or status.ended is None:
+        return None
+    held = Held(len(plan.nodes), None if is_local else plan.gpus, is_local)
+    records = [_read_node(paths.samples(node.node_rank), node.node_rank) for node in plan.nodes]
+    logged = _read_first_steps(paths)
+    times = Times(status.started, status.ended, ranks_start_time(paths), logged)
+    return measure_efficiency(held, times, [record for record in records if record is not None])
+
+
+def _read_node(path: str, node_rank: int) -> NodeRecord | None:
+    """None where the node's agent could not write both ends."""
+    try:
+        first, last = _read_ends(path)
+        header = check_fields(tuple_of(SamplesHeader, json.loads(first)["header"]))
+        use = check_fields(tuple_of(NodeUse, json.loads(last)["use"]))
+    except (OSError, *PARSE_ERRORS):
+        return None
+    return NodeRecord(header, use) if header.version == SAMPLES_VERSION and header.node_rank == node_rank else None
+
+
+def _read_ends(path: str) -> tuple[bytes, bytes]:
+    """The first line and the last; ValueError where that one is cut, or one is too long."""
+    with open(open_regular_file(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_END)
+        if size > _END:
+            file.seek(size - _END)
+        tail = file.read(_END) if size > _END else head
+    first, end, _ = head.partition(b"\n")
+    if not end or not tail.endswith(b"\n"):
+        raise ValueError("a line is cut")
+    return first, tail[:-1].rpartition(b"\n")[2]
+
+
+def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
+    """When the lowest rank that has logged did so at its first step, and at another one; None without two."""
+    try:
+        names = sorted(name for name in os.listdir(paths.metrics_dir) if name.startswith("rank-"))
+        with open(open_regular_file(os.path.join(paths.metrics_dir, names[0])), "rb") as file:
+            lines = file.read(_LOGGED).split(b"\n")[:-1]
+    except (OSError, IndexError):
+        return None
+    steps = [step for step in map(_step, lines) if step is not None]
+    later = [time for step, time in steps if step != steps[0][0]]
+    return (steps[0][1], later[0]) if later else None
+
+
+def _step(line: bytes) -> tuple[float, float] | None:
+    """The step and the time of a logged line; None where it has no step, or is damaged."""
+    try:
+        found: Any = json.loads(line)
+        step, time = found["step"], found["time"]
+    except PARSE_ERRORS:
+        return None
+    return (step, float(time)) if is_number(step) and is_number(time) else None
