@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.path_mapping import Mapped, to_client_path
@@ -32,6 +33,11 @@ class UnreadableFile(NamedTuple):
     path: str
     rank: int
     host: str
+
+    def __str__(self) -> str:
+        elsewhere = self.host and self.host != host_name()
+        where = f"on {self.host} only" if elsewhere else "in a container, or they were removed"
+        return f"rank {self.rank} writes TensorBoard files {where}: {os.path.dirname(self.path)}"
 
 
 def event_files(paths: RunPaths, mapped: Mapped = ()) -> list[EventFile]:
@@ -59,12 +65,6 @@ def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFil
         if not os.path.isfile(path) or not os.access(path, os.R_OK):
             found[place] = UnreadableFile(note.path, note.rank, host_of(paths, note))
     return list(found.values())
-
-
-def unreadable_text(file: UnreadableFile, here: str) -> str:
-    """The same in words; `here`: the name of this machine."""
-    where = f"on {file.host} only" if file.host and file.host != here else "in a container, or they were removed"
-    return f"rank {file.rank} writes TensorBoard files {where}: {os.path.dirname(file.path)}"
 
 
 def _readable_notes(paths: RunPaths, mapped: Mapped) -> dict[str, Note]:

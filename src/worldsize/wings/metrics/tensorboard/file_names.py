@@ -13,7 +13,7 @@ from worldsize.common.named_tuple import NamedTuple
 
 MARK = "tfevents"
 _NAME = re.compile(r"tfevents\.(?P<time>[0-9]{9,11})\.(?P<rest>.{1,400})", re.DOTALL)
-_WRITER = re.compile(r"(?P<host>.{1,300}?)\.(?P<pid>[0-9]{1,9})\.[0-9]{1,9}(?:\..*)?", re.DOTALL)
+_WRITER = re.compile(r"(?P<host>.{1,300}?)\.(?P<pid>[0-9]{1,9})\.[0-9]{1,9}(?:[^0-9].*)?", re.DOTALL)
 
 
 class FileName(NamedTuple):
