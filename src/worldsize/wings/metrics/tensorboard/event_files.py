@@ -59,7 +59,7 @@ def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFil
     found: dict[tuple[int, str], UnreadableFile] = {}
     for note in read_notes(paths):
         place = (note.rank, os.path.dirname(note.path))
-        path = to_client_path(note.path, mapped)
+        path = _local_path(note.path, paths, mapped)
         if place in found or len(found) >= _MOST_UNREADABLE or not is_event_file(path):
             continue
         if not os.path.isfile(path) or not os.access(path, os.R_OK):
@@ -71,10 +71,17 @@ def _readable_notes(paths: RunPaths, mapped: Mapped) -> dict[str, Note]:
     """What agents have seen, by path without links."""
     found = {}
     for note in read_notes(paths):
-        path = to_client_path(note.path, mapped)
+        path = _local_path(note.path, paths, mapped)
         if is_event_file(path) and os.path.isfile(path):
             found[os.path.realpath(path)] = note
     return found
+
+
+def _local_path(path: str, paths: RunPaths, mapped: Mapped) -> str:
+    """What this machine calls a node's file: one in the run directory by its place there, however the node has reached
+    that."""
+    _, found, inside = path.partition(f"/{paths.run_id}/")
+    return os.path.join(paths.root, inside) if found else to_client_path(path, mapped)
 
 
 def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from worldsize.common.atomic_files import Descriptor, open_regular_file
 from worldsize.common.named_tuple import NamedTuple
@@ -31,6 +32,9 @@ MOST_VALUES = 5_000_000
 
 MOST_BYTES = 2 << 30
 _MOST_CHECKED = 32 << 20
+MOST_SECONDS = 60.0
+"""For all files together: bytes made for it can take a hundred times as long as what writers write."""
+
 _LONGEST_NAME = 300
 _LONGEST_TAG = 4 * _LONGEST_NAME
 _LOOK_EVERY = 1 << 15
@@ -57,10 +61,17 @@ class ScalarReader:
     left_out  how many files were not read to their end, or not at all, since the bounds were reached
     """
 
-    def __init__(self, most_points: int = MOST_POINTS, most_of_all: int = MOST_POINTS_OF_ALL) -> None:
+    def __init__(
+        self,
+        most_points: int = MOST_POINTS,
+        most_of_all: int = MOST_POINTS_OF_ALL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._points: dict[_Key, ThinnedPoints] = {}
         self._most = most_points
         self._most_of_all = most_of_all
+        self._clock = clock
+        self._deadline = clock() + MOST_SECONDS
         self._values_left = MOST_VALUES
         self._bytes_left = MOST_BYTES
         self._checks_left = _MOST_CHECKED
@@ -71,7 +82,7 @@ class ScalarReader:
     def read(self, file: EventFile) -> None:
         """Read the file's scalars; of one that cannot be read, none. Never raises for what is in it."""
         self._number -= 1
-        if self._values_left <= 0 or self._bytes_left <= 0:
+        if self._is_over(0):
             self.left_out += 1
             return
         try:
@@ -90,7 +101,7 @@ class ScalarReader:
                 found = self._add(record, file, declared)
                 count += found
                 self._values_left -= found or 1
-                if self._values_left <= 0 or records.bytes_read > self._bytes_left:
+                if self._is_over(records.bytes_read):
                     self.left_out += 1
                     break
                 if count > next_look:
@@ -99,6 +110,10 @@ class ScalarReader:
         except (DamagedFile, *PARSE_ERRORS):
             self.damaged[file.path] = count
         self._bytes_left -= records.bytes_read
+
+    def _is_over(self, read: int) -> bool:
+        """Whether a bound is reached, so many bytes of a file having been read."""
+        return self._values_left <= 0 or read >= self._bytes_left or self._clock() > self._deadline
 
     def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
         """Keep the scalars of one record; return how many it has."""

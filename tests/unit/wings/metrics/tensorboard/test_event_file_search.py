@@ -114,11 +114,20 @@ def test_what_agents_have_seen_outside_of_the_run(run: RecordedRun, tmp_path: Pa
     assert unreadable_files(run.paths) == []
 
 
-def test_nodes_may_call_shared_directories_otherwise(run: RecordedRun) -> None:
-    path = run.events("outputs/" + name())
-    run.note("/cluster/run/outputs/" + name(), rank=2)
-    assert run.files(((str(run.root), "/cluster/run"),)) == [EventFile(path, "outputs", 2, 0)]
-    assert run.files() == [EventFile(path, "outputs", None, 0)]
+def test_nodes_may_call_shared_directories_otherwise(run: RecordedRun, tmp_path: Path) -> None:
+    path = write_events(tmp_path / "share" / name(), losses(2))
+    run.note("/cluster/" + name(), rank=2)
+    mapped = ((str(tmp_path / "share"), "/cluster"),)
+    assert run.files(mapped) == [EventFile(path, str(tmp_path / "share"), 2, 0)]
+    assert unreadable_files(run.paths, mapped) == []
+    assert run.files() == [] and len(unreadable_files(run.paths)) == 1
+
+
+def test_nodes_may_reach_the_run_directory_by_another_path(run: RecordedRun) -> None:
+    path = run.events("outputs/tb/" + name())
+    run.note("/cluster/home/me/run/outputs/tb/" + name(), rank=2)
+    assert run.files() == [EventFile(path, "outputs/tb", 2, 0)]
+    assert unreadable_files(run.paths) == []
 
 
 def test_files_on_the_disk_of_another_node_are_told(run: RecordedRun) -> None:
@@ -142,6 +151,8 @@ def test_hostile_notes(run: RecordedRun, tmp_path: Path) -> None:
         {"path": "/" + "a" * 5000 + "tfevents", "rank": 0},
         {"path": "/tfevents", "rank": "0"},
         {"path": 3, "rank": 0},
+        {"path": "/\ud800/tfevents", "rank": 0},
+        {"path": "/run/" * 500 + "../tfevents", "rank": 1},
         [1],
         None,
     ]
@@ -154,7 +165,8 @@ def test_hostile_notes(run: RecordedRun, tmp_path: Path) -> None:
     )
     run.events("code/" + name())
     assert len(run.files()) == 1
-    assert [each.path for each in unreadable_files(run.paths)] == [str(tmp_path / "tfevents-pipe")]
+    unreadable = [each.path for each in unreadable_files(run.paths)]
+    assert unreadable == [str(tmp_path / "tfevents-pipe"), "/\ud800/tfevents", "/run/" * 500 + "../tfevents"]
 
 
 @pytest.mark.parametrize("form", ["%s", "--log_dir=%s", "python train.py --log_dir '%s' && true"])

@@ -124,3 +124,11 @@ def test_no_damage_raises_or_invents(tmp_path_factory: pytest.TempPathFactory, d
     for each in found:
         values = [point.value for point in each.points]
         assert values == pytest.approx(expected[: len(values)])
+
+
+def test_time_is_bounded(tmp_path: Path) -> None:
+    times = iter([0.0, 1.0, 2.0, 100.0, 101.0])
+    reader = ScalarReader(clock=lambda: next(times))
+    reader.read(EventFile(write_events(tmp_path / "f", losses(5)), "x"))
+    reader.read(EventFile(write_events(tmp_path / "g", losses(5)), "x"))
+    assert reader.left_out == 2 and [len(each.points) for each in reader.series()] == [2]
