@@ -1,0 +1,26 @@
+"""What a run's scripts have written for TensorBoard, as series, and what of it cannot be read here."""
+
+from __future__ import annotations
+
+from worldsize.common.path_mapping import Mapped
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.series import Series
+from worldsize.wings.metrics.tensorboard import event_files
+from worldsize.wings.metrics.tensorboard.event_files import UnreadableFile
+from worldsize.wings.metrics.tensorboard.scalars import ScalarReader, read_files
+
+
+def read_tensorboard(paths: RunPaths, mapped: Mapped = ()) -> list[Series]:
+    """The scalars of all attempts, sorted by name and place. `mapped`: the shared directories that have another name
+    on the nodes. Never raises for what is in the files."""
+    return open_tensorboard(paths, mapped).series()
+
+
+def open_tensorboard(paths: RunPaths, mapped: Mapped = ()) -> ScalarReader:
+    """As `read_tensorboard`; also tells which files are damaged, and how many were left out."""
+    return read_files(event_files.event_files(paths, mapped))
+
+
+def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFile]:
+    """What ranks write where it cannot be read from here; each is a sentence as text."""
+    return event_files.unreadable_files(paths, mapped)

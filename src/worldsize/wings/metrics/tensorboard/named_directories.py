@@ -1,0 +1,68 @@
+"""Directories outside of a run that its command or its variables name, where a script may write event files."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+
+from worldsize.common.atomic_files import read_object
+from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any
+from worldsize.common.path_mapping import Mapped, to_client_path
+from worldsize.plan.run_paths import RunPaths
+
+_MOST = 8
+_MOST_TEXT = 1 << 16
+_PATH = re.compile(r"(?:^|[\s=:'\"])(/[^\s'\":;|&<>]{2,1000})")
+_SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr"))
+_CLOCK_SLACK = 60.0
+
+
+def named_directories(paths: RunPaths, mapped: Mapped, root: str) -> list[str]:
+    """The directories, as this machine calls them; at most eight, none inside the run and none of the system."""
+    found: list[str] = []
+    for text in _texts(read_object(paths.plan)):
+        for path in _PATH.findall(text):
+            local = os.path.normpath(to_client_path(path, mapped))
+            if local in found or not _may_be_logs(local, root) or not os.path.isdir(local):
+                continue
+            found.append(local)
+            if len(found) >= _MOST:
+                return found
+    return found
+
+
+def run_span(paths: RunPaths) -> tuple[float, float]:
+    """When the run was made and when it ended, or the present, in Unix seconds; clocks of nodes may differ by a
+    minute."""
+    summary = read_object(paths.result).get("summary")
+    begin = _time_of(read_object(paths.plan).get("created"))
+    return begin - _CLOCK_SLACK, _time_of(summary.get("ended") if isinstance(summary, dict) else None) + _CLOCK_SLACK
+
+
+def _time_of(value: Any) -> float:
+    """The time, or the present where it is not known."""
+    return float(value) if is_number(value) else time.time()
+
+
+def _texts(plan: Any) -> Iterator[str]:
+    """The words of the command, and the values of the job's variables."""
+    argv, environment = plan.get("argv"), plan.get("environment")
+    left = _MOST_TEXT
+    for value in (*_values(argv), *_values(environment)):
+        if isinstance(value, str) and len(value) <= left:
+            left -= len(value)
+            yield value
+
+
+def _values(found: Any) -> list[Any]:
+    if isinstance(found, dict):
+        return list(found.values())
+    return found if isinstance(found, list) else []
+
+
+def _may_be_logs(path: str, root: str) -> bool:
+    inside = path == root or path.startswith(root + "/") or root.startswith(path + "/")
+    return not inside and path.count("/") > 1 and path.split("/")[1] not in _SYSTEM

@@ -1,0 +1,181 @@
+"""Scalars of event files, read into series.
+
+The package tensorboard reads them, too. It is not used: it takes seconds to import and 60 MB with what it depends on,
+and it is not made for files of somebody else, whose lengths and counts have no bound. Here memory, files, records and
+bytes are bounded, and a damaged record ends the reading of its file alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from worldsize.common.atomic_files import Descriptor, open_regular_file
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.metrics.series import Point, Series
+from worldsize.wings.metrics.tensorboard.event_records import CHECKED, DamagedFile, EventRecords
+from worldsize.wings.metrics.tensorboard.events import PARSE_ERRORS, parse_event
+from worldsize.wings.metrics.tensorboard.thinned_points import ThinnedPoints
+
+MOST_POINTS = 20_000
+"""Of one name in one attempt; of more, a selection is kept (`ThinnedPoints`)."""
+
+MOST_POINTS_OF_ALL = 500_000
+MOST_SERIES = 1000
+_MOST_TAGS = 20_000
+"""Names of values, each counted once a file."""
+
+MOST_VALUES = 5_000_000
+"""Of all files together, which takes well below a minute; a record without values counts as one."""
+
+MOST_BYTES = 2 << 30
+_MOST_CHECKED = 32 << 20
+MOST_SECONDS = 60.0
+"""For all files together: bytes made for it can take a hundred times as long as what writers write."""
+
+_LONGEST_NAME = 300
+_LONGEST_TAG = 4 * _LONGEST_NAME
+_LOOK_EVERY = 1 << 15
+
+
+class EventFile(NamedTuple):
+    """`place`: as in Series."""
+
+    path: str
+    place: str
+    rank: int | None = None
+    attempt: int = 0
+
+
+_Key = tuple[int, int, bytes, str, int]
+"""Attempt, number of the file, tag, place, rank; -1: not known."""
+
+
+class ScalarReader:
+    """Reads one file after the other, of which the later ones are older: where a bound is reached, what is newest was
+    read.
+
+    damaged   the paths of files in which something was damaged, with how many values had been read before
+    left_out  how many files were not read to their end, or not at all, since the bounds were reached
+    """
+
+    def __init__(
+        self,
+        most_points: int = MOST_POINTS,
+        most_of_all: int = MOST_POINTS_OF_ALL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._points: dict[_Key, ThinnedPoints] = {}
+        self._most = most_points
+        self._most_of_all = most_of_all
+        self._clock = clock
+        self._deadline = clock() + MOST_SECONDS
+        self._values_left = MOST_VALUES
+        self._bytes_left = MOST_BYTES
+        self._checks_left = _MOST_CHECKED
+        self.damaged: dict[str, int] = {}
+        self.left_out = 0
+        self._number = 0
+
+    def read(self, file: EventFile) -> None:
+        """Read the file's scalars; of one that cannot be read, none. Never raises for what is in it."""
+        self._number -= 1
+        if self._is_over(0):
+            self.left_out += 1
+            return
+        try:
+            with Descriptor(open_regular_file(file.path)) as descriptor:
+                checked = min(CHECKED, self._checks_left, os.fstat(descriptor).st_size)
+                self._checks_left -= checked
+                self._read(file, EventRecords(descriptor, checked))
+        except OSError:  # it was removed meanwhile, or its disk fails: what was read until then is kept
+            return
+
+    def _read(self, file: EventFile, records: EventRecords) -> None:
+        declared: set[bytes] = set()
+        count, next_look = 0, _LOOK_EVERY
+        try:
+            for record in records:
+                found = self._add(record, file, declared)
+                count += found
+                self._values_left -= found or 1
+                if self._is_over(records.bytes_read):
+                    self.left_out += 1
+                    break
+                if count > next_look:
+                    next_look = count + _LOOK_EVERY
+                    self._shrink()
+        except (DamagedFile, *PARSE_ERRORS):
+            self.damaged[file.path] = count
+        self._bytes_left -= records.bytes_read
+
+    def _is_over(self, read: int) -> bool:
+        """Whether a bound is reached, so many bytes of a file having been read."""
+        return self._values_left <= 0 or read >= self._bytes_left or self._clock() > self._deadline
+
+    def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
+        """Keep the scalars of one record; return how many it has."""
+        time, step, values = parse_event(record)
+        if not math.isfinite(time):
+            return 0
+        for tag, is_scalar, number in values:
+            name = tag[:_LONGEST_TAG]
+            if is_scalar and len(declared) < _MOST_TAGS:
+                declared.add(name)
+            elif not is_scalar and name not in declared:
+                continue
+            rank = -1 if file.rank is None else file.rank
+            points = self._points_of((file.attempt, self._number, name, file.place, rank))
+            if points is not None:
+                points.add((step, time, number))
+        return len(values)
+
+    def _points_of(self, key: _Key) -> ThinnedPoints | None:
+        points = self._points.get(key)
+        if points is None and len(self._points) < _MOST_TAGS:
+            points = self._points[key] = ThinnedPoints(self._most)
+        return points
+
+    def _shrink(self) -> None:
+        """Keep less of every name while there is too much of all together."""
+        while sum(map(len, self._points.values())) > self._most_of_all and self._most > 16:
+            self._most //= 2
+            for points in self._points.values():
+                points.keep_at_most(self._most)
+
+    def series(self) -> list[Series]:
+        """The series, sorted by name and place, the points of each in the order of attempts and then of time."""
+        self._shrink()
+        found: dict[tuple[str, str, int], list[Point]] = {}
+        for attempt, number, tag, place, rank in sorted(self._points):
+            values = self._points[attempt, number, tag, place, rank].values()
+            points = found.setdefault((_name(tag), place, rank), [])
+            points += (Point(step, time, value, attempt) for step, time, value in values)
+        return [
+            Series(name, "tensorboard", None if rank < 0 else rank, tuple(sorted(points, key=_moment)), place)
+            for (name, place, rank), points in sorted(found.items(), key=lambda item: item[0])[:MOST_SERIES]
+        ]
+
+
+def read_files(files: Iterable[EventFile]) -> ScalarReader:
+    """Read these files in their order, the newest first."""
+    reader = ScalarReader()
+    for file in files:
+        reader.read(file)
+    return reader
+
+
+def _moment(point: Point) -> tuple[int, float]:
+    return point.attempt, point.time
+
+
+def _name(tag: bytes) -> str:
+    return tag.decode("utf-8", "replace")[:_LONGEST_NAME]
+
+
+def directory_name(path: str, root: str) -> str:
+    """How a directory is called in `Series.place`: relative to the run where it is inside."""
+    inside = os.path.relpath(path, root)
+    return path if inside.startswith(os.pardir) else inside
