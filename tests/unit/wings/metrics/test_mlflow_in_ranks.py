@@ -110,11 +110,7 @@ def test_a_name_is_taken_once_in_an_attempt(tmp_path: Path, monkeypatch: pytest.
     for attempt in "01":
         monkeypatch.setenv("WORLDSIZE_ATTEMPT", attempt)
         (tmp_path / ("attempt-" + attempt)).mkdir(mode=0o700)
-        assert [mlflow_builders.claim("a"), mlflow_builders.claim("a"), mlflow_builders.claim("b")] == [
-            True,
-            False,
-            True,
-        ]
+        assert [mlflow_builders.claim(run_id) for run_id in "aab"] == [True, False, True]
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
     assert mlflow_builders.claim("a"), "torchrun has started the ranks again"
     assert float((tmp_path / "attempt-1/metrics/mlflow-a-0").read_text()) > 1e9
