@@ -49,6 +49,8 @@ RECIPES = {
     "jax": Recipe(("jax.txt",), "600 MB"),
     "mpi": Recipe(("mpi.txt",), "120 MB"),
     "azure": Recipe(("azure.txt",), "110 MB"),
+    "mlflow": Recipe(("mlflow.txt",), "110 MB"),
+    "mlflow-2": Recipe(("mlflow-2.txt",), "90 MB", pythons=("3.10", "3.11")),
 }
 """By name, those that take longest first."""
 

@@ -7,6 +7,7 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from worldsize.plan.plan import WITHOUT_DEVICE, Plan
@@ -23,6 +24,9 @@ _SCRUBBED = frozenset(variable.name for variable in VARIABLES) | {
 _LEAST_INTEROP = 2
 """The least number of these threads. TensorFlow takes one on a single CPU: then a worker that reads a parameter server
 would wait for itself."""
+
+MLFLOW_URI = "MLFLOW_TRACKING_URI"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._~")
 
 _KEPT = frozenset(("WORLDSIZE_HOME", "WORLDSIZE_SITE_CONFIG"))
 
@@ -87,7 +91,24 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
         device = _own_device(environment.get("CUDA_VISIBLE_DEVICES"), context.plan.gpus, context.rank.local_rank)
         environment["CUDA_VISIBLE_DEVICES"] = "" if context.rank.role in WITHOUT_DEVICE else device
     environment.update(context.plan.environment)
+    if context.plan.metrics:
+        _set_mlflow_place(environment, inherited, context.run_dir)
     return environment
+
+
+def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str], run_dir: str) -> None:
+    """Have MLflow keep its runs in the run directory, unless it was told another place. That of a run which this one is
+    started in is none: it was told to that run's ranks. MLflow 3 refuses files without the second variable."""
+    outer = inherited.get("WORLDSIZE_RUN_DIR")
+    if environment.get(MLFLOW_URI) in (None, mlflow_place(outer) if outer else None):
+        environment[MLFLOW_URI] = mlflow_place(run_dir)
+        environment.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+
+
+def mlflow_place(run_dir: str) -> str:
+    """Where MLflow in a run's ranks keeps what it logs, as a URI."""
+    path = os.fsencode(run_dir + "/mlruns")
+    return "file://" + "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path)
 
 
 def activate_environment(environment: dict[str, str], plan: Plan) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
+from worldsize.plan.rank_environment import MLFLOW_URI
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
 from worldsize.trust.directories import make_directories
@@ -24,6 +25,21 @@ _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
 HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
+_MLFLOW_MODULES = ("mlflow_builders.py", "mlflow_store.py", "mlflow_metrics.py")
+_MLFLOW_PLUGIN = "inrank/worldsize_inrank-1.dist-info"
+_MLFLOW_FILES = {
+    "METADATA": b"Metadata-Version: 2.1\nName: worldsize-inrank\nVersion: 1\n",
+    "entry_points.txt": b"".join(
+        b"[mlflow.%s]\nfile = worldsize_inrank.mlflow_builders:build_%s\n" % words
+        for words in (
+            (b"tracking_store", b"tracking_store"),
+            (b"model_registry_store", b"registry"),
+            (b"artifact_repository", b"artifacts"),
+        )
+    ),
+}
+"""By this MLflow in a rank finds the store of its run, as it finds the plug-ins of any package."""
+
 PROGRAMS = "inrank/bin"
 """Where a run has worldsize's programs for its ranks."""
 
@@ -77,6 +93,19 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
         make_directories(os.path.dirname(program))
         write_bytes(program, read_file(source))
         os.chmod(program, 0o700)
+
+
+def write_mlflow_plugin(plan: Plan, paths: RunPaths) -> None:
+    """Write what makes MLflow in the ranks keep its runs in this run: modules, and the entry points that name them.
+    Without them it keeps them as its own file store does. OSError."""
+    if not plan.metrics or MLFLOW_URI in plan.environment:
+        return
+    sources = {name: read_file(source_file("wings", "metrics", "inrank", name)) for name in _MLFLOW_MODULES}
+    for folder, files in ((_PACKAGES_DIRECTORY, sources), (_MLFLOW_PLUGIN, _MLFLOW_FILES)):
+        path = os.path.join(paths.root, folder)
+        make_directories(path)
+        for name, data in files.items():
+            write_bytes(os.path.join(path, name), data)
 
 
 def _programs(packages: tuple[str, ...]) -> Iterator[str]:

@@ -1,12 +1,147 @@
 """For scripts: `worldsize.log(step=…, loss=…)`.
 
+The values of a rank become lines of `attempt-N/metrics/rank-00000.jsonl` in its run directory, written by a thread
+about once a second. Outside a run, nothing is kept.
 Standard library only; runs in whatever Python the rank has.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+
+from worldsize.wings.metrics.inrank.log_file import LogFile
+
+MOST_VALUES, LONGEST_NAME = 256, 256
+"""Of one call; what is beyond is left out."""
+
+Number = Union[float, Callable[[], float]]
+"""A number, or what a thread calls to get it from a device."""
+
+_KEPT_AS_THEY_ARE = ("jax", "jaxlib", "tensorflow")
+"""Packages whose tensors cannot be changed: they are read later, since reading one waits for its device."""
+
+_file: Optional[LogFile] = None
+_is_started = False
+_told: List[str] = []
 
 
-def log(step: Optional[int] = None, **values: Any) -> None:
-    """Log values of this rank at a step of its training. Never raises, and never waits for a disk or a GPU."""
+def log(*positional: Any, step: Any = None, **values: Any) -> None:
+    """Log values of this rank at a step of its training: `log(step=10, loss=loss)`, or `log({"train/loss": loss},
+    step=10)` for names that are no identifiers.
+
+    A value is anything with one number: Python's, NumPy's, a tensor with one element on any device. What is no number
+    is left out, and the first such name is told on stderr. Never raises, and never waits for a disk or a GPU. Values
+    of the last second are lost with a process that is killed.
+    """
+    try:
+        file = _file if _is_started else _start()
+        if file is not None:
+            found, at = _split(positional, step, values)
+            _log(file, found, at)
+    except Exception as error:  # noqa: BLE001  a training does not end because a value could not be logged
+        _tell("error", f"nothing is logged: {type(error).__name__}")
+
+
+def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tuple[Mapping[Any, Any], Any]:
+    """The values of one call and its step, which may be its first argument."""
+    if not positional:
+        return values, step
+    found: Dict[Any, Any] = {}
+    for each in positional:
+        if hasattr(each, "items"):
+            found.update(each)
+        elif step is None:
+            step = each
+    found.update(values)
+    return found, step
+
+
+def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
+    now = time.time()
+    found: List[Tuple[str, Number]] = []
+    for name, value in values.items():
+        number = value if type(value) is float else number_of(value)
+        text = str(name)[:LONGEST_NAME]
+        if number is None:
+            _tell("value", f"{text!r} is left out: a {type(value).__name__} is no number")
+        elif len(found) < MOST_VALUES:
+            found.append((text, number))
+        else:
+            _tell("count", f"{text!r} is left out: one call logs at most {MOST_VALUES} values")
+    if found:
+        file.add((now, step if step is None or type(step) is int else number_of(step), found))
+
+
+def number_of(value: Any) -> Optional[Number]:
+    """The number that `value` is now, or a function that gives it later, where getting it would wait for a device; None
+    for what is none."""
+    if isinstance(value, (int, float)):
+        return _converted(float, value)
+    if isinstance(value, (str, bytes, bytearray)) or value is None:
+        return None  # float() would read them
+    if any(length != 1 for length in getattr(value, "shape", None) or ()):
+        return None
+    if type(value).__module__.partition(".")[0] in _KEPT_AS_THEY_ARE:
+        return lambda: float(value.item() if hasattr(value, "item") else value)
+    if hasattr(value, "detach") and hasattr(value, "device"):
+        return _converted(_number_of_tensor, value)
+    if hasattr(value, "item"):
+        return _converted(lambda each: float(each.item()), value)
+    return _converted(float, value) if hasattr(value, "__float__") else None
+
+
+def _converted(convert: Callable[[Any], Optional[Number]], value: Any) -> Optional[Number]:
+    try:
+        return convert(value)
+    except Exception:  # noqa: BLE001  conversions are others' code: what cannot be converted is no number
+        return None
+
+
+def _number_of_tensor(tensor: Any) -> Optional[Number]:
+    """Of PyTorch. One on a CPU is read at once, since scripts change tensors in place; of any other a copy is ordered,
+    which waits for nothing. None for a part of a number: ranks would have to be asked for theirs."""
+    if not all(each.is_replicate() for each in getattr(tensor, "placements", ())):
+        return None
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    tensor = tensor.detach()
+    if tensor.device.type == "cpu":
+        return float(tensor.item())
+    if tensor.device.type != "cuda":
+        copy = tensor.clone()
+        return lambda: float(copy.item())
+    event = sys.modules["torch"].cuda.Event(blocking=True)
+    copy = tensor.to("cpu", non_blocking=True)  # into pinned memory, on the stream that computes the value
+    event.record(sys.modules["torch"].cuda.current_stream(tensor.device))
+    return lambda: _after(event, copy)
+
+
+def _after(event: Any, copy: Any) -> float:
+    event.synchronize()
+    return float(copy.item())
+
+
+def _start() -> Optional[LogFile]:
+    """The file of this rank; None outside a run."""
+    global _file, _is_started
+    root = os.environ.get("WORLDSIZE_RUN_DIR")
+    if root:
+        attempt = os.environ.get("WORLDSIZE_ATTEMPT") or "0"
+        rank = int(os.environ.get("WORLDSIZE_RANK") or "0")
+        _file = LogFile(os.path.join(root, "attempt-" + attempt, "metrics", f"rank-{rank:05d}.jsonl"), _tell)
+    _is_started = True
+    return _file
+
+
+def _tell(what: str, text: str) -> None:
+    """Write a line to stderr, the first of its kind."""
+    if what in _told:
+        return
+    _told.append(what)
+    try:
+        sys.stderr.write(f"worldsize.log: {text}\n")
+    except Exception:  # noqa: BLE001  whatever a script has put in the place of stderr
+        pass

@@ -1,0 +1,103 @@
+"""The metrics that MLflow logs in a rank, written by a thread: a step of a training waits for no disk.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Tuple
+
+MOST_QUEUED = 200000
+"""Values that wait to be written; the oldest are dropped beyond."""
+
+MOST_NAMES = 10000
+INTERVAL, PATIENCE = 1.0, 5.0
+
+
+class MetricWriter:
+    """Appends lines to files, about once a second and at the end of the process; `write` does it now.
+
+    One that is private keeps the newest line of each file in memory alone, until somebody reads. `fail` hears of a disk
+    that refuses.
+    """
+
+    def __init__(self, is_private: bool, fail: Callable[[OSError], None]) -> None:
+        self.is_private = is_private
+        self._fail = fail
+        self._newest: Dict[str, str] = {}
+        self._begin()
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Begin with nothing: a forked process leaves its parent's lines to the parent."""
+        self._queue: Deque[Tuple[str, str]] = deque(maxlen=MOST_QUEUED)
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: Any = None
+
+    def add(self, path: str, line: str) -> None:
+        """Queue a line of the file."""
+        if self.is_private:
+            if path in self._newest or len(self._newest) < MOST_NAMES:
+                self._newest[path] = line
+            return
+        self._queue.append((path, line))
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, args=(self._wake,), name="worldsize.mlflow", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # the interpreter is at its end, or has no thread left
+            self._thread = None
+            self.write()
+
+    def _work(self, wake: threading.Event) -> None:
+        while not wake.wait(INTERVAL):
+            self.write()
+        self.write()
+
+    def close(self) -> None:
+        """Write what is queued and end the thread, which gets PATIENCE seconds. A later line starts another."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._wake.set()
+            thread.join(PATIENCE)
+            self._wake = threading.Event()
+
+    def write(self) -> None:
+        """Write what is queued; waits at most PATIENCE seconds for a thread that is writing."""
+        if not self._writing.acquire(timeout=PATIENCE):
+            return
+        try:
+            for path, lines in self._taken().items():
+                _write(path, "".join(lines), "w" if self.is_private else "a")
+        except OSError as error:
+            self._fail(error)
+        finally:
+            self._writing.release()
+
+    def _taken(self) -> Dict[str, List[str]]:
+        """The lines of each file, no longer queued."""
+        found: Dict[str, List[str]] = {path: [line] for path, line in list(self._newest.items())}
+        self._newest.clear()
+        while self._queue:
+            path, line = self._queue.popleft()
+            found.setdefault(path, []).append(line)
+        return found
+
+
+def _write(path: str, text: str, mode: str) -> None:
+    try:
+        file = open(path, mode)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = open(path, mode)
+    with file:
+        file.write(text)

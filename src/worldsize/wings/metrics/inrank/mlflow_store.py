@@ -1,0 +1,269 @@
+"""MLflow's file store for a run: one set of MLflow runs for all attempts, that rank 0 writes without a step waiting.
+
+Whatever a script asks, MLflow's own FileStore does, in the place of this one's root: the run's `mlruns` for rank 0; for
+another rank a directory of its own that is gone with the process. Different here are ids, which every attempt and every
+rank finds the same; metrics, which a thread appends; a parameter that changes, of which the newest value is kept; and a
+disk that fails, which is told once.
+Standard library and MLflow (2.9 and later).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+import uuid
+from typing import Any, Dict, Set
+
+from .mlflow_builders import claim, private_root, tell
+from .mlflow_metrics import MetricWriter
+
+_RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
+_MOST_RUNS = 10000
+"""MLflow runs of one experiment that are told apart from attempt to attempt; those beyond get ids by chance."""
+
+
+class RunStore:
+    """What goes before MLflow's FileStore in `make_store`'s class."""
+
+    root_directory: str
+    artifact_root_uri: str
+
+    def begin(self, shared: str) -> None:
+        """`shared`: the run's `mlruns`, of which another root is this process's own."""
+        self._shared = shared
+        self._is_private = self.root_directory != shared
+        self._infos: Dict[str, Any] = {}
+        self._experiments: Dict[str, Any] = {}
+        self._named: Set[str] = set()
+        self._opened: Set[str] = set()
+        self._told = False
+        self._metrics = MetricWriter(self._is_private, self._fail)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            tell(f"{self.root_directory}: {error.strerror or error}: what is logged is lost")
+
+    # Experiments and runs that every attempt finds under the same id.
+
+    def create_experiment(self, name: Any, artifact_location: Any = None, tags: Any = None) -> str:
+        """One that an earlier attempt has made is this attempt's, too, when its script makes it."""
+        found = self.get_experiment_by_name(name)  # type: ignore[attr-defined]
+        is_again = found is not None and found.lifecycle_stage == "active" and name not in self._named
+        self._named.add(name)
+        if is_again:
+            return found.experiment_id  # type: ignore[no-any-return]
+        place = None if self._is_private else artifact_location
+        return super().create_experiment(name, place, tags)  # type: ignore[misc,no-any-return]
+
+    def _create_experiment_with_id(self, name: Any, experiment_id: Any, artifact_uri: Any, tags: Any) -> Any:
+        if experiment_id != _DEFAULT and not os.path.isdir(os.path.join(self.root_directory, experiment_id)):
+            experiment_id = str(int(_digest(name)[:15], 16) + 1)
+        return super()._create_experiment_with_id(name, experiment_id, artifact_uri, tags)  # type: ignore[misc]
+
+    def create_run(self, experiment_id: Any, user_id: Any, start_time: Any, tags: Any, run_name: Any) -> Any:
+        """A run of this name, or that of an earlier attempt that was made in its place, which goes on. A run with a
+        parent is always another one."""
+        if any(tag.key == _PARENT for tag in tags or ()):
+            return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
+        experiment = experiment_id or _DEFAULT
+        run_id = self._next_run_id(experiment)
+        if self._exists(experiment, run_id):
+            return self._go_on(run_id, tags or (), run_name)
+        _ids.next = run_id
+        try:
+            return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
+        except OSError as error:
+            self._move(error)
+            _ids.next = run_id
+            return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
+        finally:
+            _ids.next = None
+
+    def _next_run_id(self, experiment: str) -> str:
+        """The first that no process of this rank has taken in this attempt."""
+        for number in range(_MOST_RUNS):
+            run_id = _digest("run", os.environ.get("WORLDSIZE_RUN_ID", ""), experiment, str(number))
+            if run_id not in self._opened and (self._is_private or claim(run_id)):
+                self._opened.add(run_id)
+                return run_id
+        return uuid.uuid4().hex
+
+    def _exists(self, experiment: str, run_id: str) -> bool:
+        return os.path.isfile(os.path.join(self.root_directory, experiment, run_id, "meta.yaml"))
+
+    def _go_on(self, run_id: str, tags: Any, run_name: Any) -> Any:
+        info = self._get_run_info(run_id)
+        if info.lifecycle_stage != "active":
+            self.restore_run(run_id)  # type: ignore[attr-defined]
+        self.update_run_info(run_id, _RUNNING, None, run_name)
+        for tag in tags:
+            self.set_tag(run_id, tag)  # type: ignore[attr-defined]
+        return self.get_run(run_id)  # type: ignore[attr-defined]
+
+    def _check_root_dir(self) -> None:
+        if not os.path.isdir(self.root_directory):
+            self._move(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+
+    def _get_experiment_path(self, *words: Any, **named: Any) -> Any:
+        self._check_root_dir()
+        return super()._get_experiment_path(*words, **named)  # type: ignore[misc]
+
+    def _get_experiment(self, *words: Any, **named: Any) -> Any:
+        found = super()._get_experiment(*words, **named)  # type: ignore[misc]
+        if found is not None:
+            self._experiments[found.experiment_id] = found
+        return found
+
+    def _move(self, error: OSError) -> None:
+        """Go on in a place of this process's own, since the run's refuses: a script is to notice nothing."""
+        if self._is_private:
+            raise error
+        self._fail(error)
+        self.root_directory = private_root()
+        self.trash_folder = os.path.join(self.root_directory, ".trash")
+        os.makedirs(self.trash_folder, exist_ok=True)
+        self._is_private = self._metrics.is_private = True
+        for experiment in list(self._experiments.values()):
+            self._place_experiment(experiment)
+        for info in list(self._infos.values()):
+            self._place_run(info)
+
+    def _place_run(self, info: Any) -> None:
+        for name in ("metrics", "params", "artifacts", "tags"):
+            path = os.path.join(self.root_directory, info.experiment_id, info.run_id, name)
+            os.makedirs(path, exist_ok=True)
+        self._overwrite_run_info(info)
+
+    def _place_experiment(self, experiment: Any) -> None:
+        if os.path.isdir(os.path.join(self.root_directory, experiment.experiment_id)):
+            return
+        os.makedirs(os.path.join(self.root_directory, experiment.experiment_id))
+        self._create_experiment_with_id(experiment.name, experiment.experiment_id, None, None)
+
+    # What is known of runs, which a logged value does not read from the disk again.
+
+    def _get_run_info(self, run_uuid: Any) -> Any:
+        if run_uuid not in self._infos:
+            try:
+                self._infos[run_uuid] = super()._get_run_info(run_uuid)  # type: ignore[misc]
+            except Exception:  # of MLflow's class where there is no such run
+                if not self._is_private or not self._adopt(run_uuid):
+                    raise
+        return self._infos[run_uuid]
+
+    def _adopt(self, run_id: str) -> bool:
+        """Take over what rank 0 has made, whose id it has told this rank; False where there is none."""
+        if not os.path.isdir(self._shared):
+            return False
+        shared = type(self).__bases__[1]("file://" + _quoted(self._shared))
+        try:
+            info = shared._get_run_info(run_id)
+            self._place_experiment(shared.get_experiment(info.experiment_id))
+        except Exception:  # noqa: BLE001  of MLflow's classes: the caller raises that of its own store
+            return False
+        self._place_run(info)
+        return True
+
+    def _overwrite_run_info(self, run_info: Any, *others: Any, **named: Any) -> None:
+        self._infos[run_info.run_id] = run_info
+        self._try("_overwrite_run_info", run_info, *others, **named)
+
+    def update_run_info(self, run_id: Any, *words: Any, **named: Any) -> Any:
+        """As MLflow's; the metrics that were logged before are written first."""
+        self._metrics.write()
+        return super().update_run_info(run_id, *words, **named)  # type: ignore[misc]
+
+    def delete_experiment(self, experiment_id: Any) -> None:
+        """As MLflow's; its runs are read again."""
+        self._infos.clear()
+        super().delete_experiment(experiment_id)  # type: ignore[misc]
+
+    def restore_experiment(self, experiment_id: Any) -> None:
+        """As MLflow's; its runs are read again."""
+        self._infos.clear()
+        super().restore_experiment(experiment_id)  # type: ignore[misc]
+
+    # What is written of them.
+
+    def _log_run_metric(self, run_info: Any, metric: Any) -> None:
+        path = os.path.join(self.root_directory, run_info.experiment_id, run_info.run_id, "metrics", metric.key)
+        dataset = [getattr(metric, name, None) for name in ("dataset_name", "dataset_digest")]
+        also = " {} {}".format(*dataset) if None not in dataset else ""
+        self._metrics.add(path, f"{metric.timestamp} {metric.value} {metric.step}{also}\n")
+
+    def _get_run_files(self, run_info: Any, resource_type: Any) -> Any:
+        if resource_type == "metric":
+            self._metrics.write()
+        return super()._get_run_files(run_info, resource_type)  # type: ignore[misc]
+
+    def _validate_new_param_value(self, *_: Any, **__: Any) -> None:
+        """An attempt may have other parameters than the one before: the newest value is kept."""
+
+    def _log_run_param(self, run_info: Any, param: Any) -> None:
+        self._try("_log_run_param", run_info, param)
+
+    def _set_run_tag(self, run_info: Any, tag: Any) -> None:
+        self._try("_set_run_tag", run_info, tag)
+
+    def set_experiment_tag(self, experiment_id: Any, tag: Any) -> None:
+        """As MLflow's, unless the disk fails."""
+        self._try("set_experiment_tag", experiment_id, tag)
+
+    def log_inputs(self, *words: Any, **named: Any) -> None:
+        """As MLflow's, unless the disk fails."""
+        self._try("log_inputs", *words, **named)
+
+    def log_outputs(self, *words: Any, **named: Any) -> None:
+        """As MLflow's, unless the disk fails."""
+        self._try("log_outputs", *words, **named)
+
+    def _try(self, name: str, *words: Any, **named: Any) -> None:
+        try:
+            getattr(super(), name)(*words, **named)
+        except OSError as error:
+            self._fail(error)
+
+
+class _Ids:
+    """The module `uuid` as MLflow's file store sees it: the next id of a thread can be set."""
+
+    def __init__(self) -> None:
+        self._next = threading.local()
+
+    next = property(lambda self: getattr(self._next, "id", None), lambda self, value: setattr(self._next, "id", value))
+
+    def uuid4(self) -> uuid.UUID:
+        run_id, self.next = self.next, None
+        return uuid.UUID(hex=run_id) if run_id else uuid.uuid4()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(uuid, name)
+
+
+_ids = _Ids()
+
+
+def make_store(root: str, shared: str, uri: str) -> Any:
+    """A store with this root, for a run whose `mlruns` is `shared` and is told to MLflow as `uri`. OSError."""
+    from mlflow.store.tracking import file_store
+
+    file_store.uuid = _ids
+    os.makedirs(os.path.join(root, ".trash"), exist_ok=True)
+    store: Any = type("RunFileStore", (RunStore, file_store.FileStore), {})("file://" + _quoted(root), uri)
+    store.begin(shared)
+    if not os.path.isdir(os.path.join(root, _DEFAULT)):
+        store._create_experiment_with_id("Default", _DEFAULT, None, None)
+    return store
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)

@@ -1,0 +1,193 @@
+"""What a run's scripts have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow.
+
+Anybody's scripts write it, so nothing in it is trusted: links are not followed, only regular files are read, and of
+everything there is a most. What cannot be understood is left out; nothing raises.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from worldsize.common.atomic_files import read_if_possible, read_tail
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.series import Point, Series
+
+MOST_EXPERIMENTS, MOST_RUNS, MOST_FILES, MOST_ATTEMPTS = 100, 1000, 5000, 1000
+"""Of a store; of all its experiments; metrics, and parameters, of all its runs; attempts of the run."""
+
+MOST_BYTES = 2 << 20
+"""Of one metric's file, its end: about 60,000 points, the newest."""
+
+MOST_BYTES_OF_ALL = 256 << 20
+_DEEPEST, _LONGEST_NAME, _LONGEST_VALUE, _META_BYTES = 8, 256, 8000, 1 << 16
+_NO_RUNS = frozenset((".trash", "models", "traces", "tags", "datasets"))
+_CLAIM = "mlflow-"
+
+
+class _StoredRun(NamedTuple):
+    run_id: str
+    path: str
+    name: str
+
+
+def read_mlflow(paths: RunPaths) -> list[Series]:
+    """The metrics of all MLflow runs, in the order of their names. Of a long one the newest points. An attempt's points
+    begin where the attempt has opened the MLflow run."""
+    found, left = [], MOST_BYTES_OF_ALL
+    for run, place in _places(paths).items():
+        starts = _attempt_starts(paths, run.run_id)
+        for name, path in _files(os.path.join(run.path, "metrics")):
+            most = min(MOST_BYTES, left)
+            data = read_tail(path, most)
+            left -= len(data)
+            lines = data.split(b"\n")[1 if len(data) == most else 0 :]  # the first of a piece is cut
+            points = sorted(_points(lines, starts), key=lambda point: (point.attempt, point.time))
+            if points:
+                found.append(Series(name, "mlflow", None, tuple(points), place))
+            if left <= 0 or len(found) >= MOST_FILES:
+                return sorted(found, key=_order)
+    return sorted(found, key=_order)
+
+
+def _order(series: Series) -> tuple[str, str]:
+    return series.name, series.place
+
+
+def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
+    """The parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
+    found, left = {}, MOST_FILES
+    for run, place in _places(paths).items():
+        values = {}
+        for name, path in _files(os.path.join(run.path, "params")):
+            if left <= 0:
+                break
+            left -= 1
+            values[name] = read_if_possible(path, _LONGEST_VALUE).decode("utf-8", "replace")
+        if values:
+            found[place] = values
+    return found
+
+
+def _places(paths: RunPaths) -> dict[_StoredRun, str]:
+    """The MLflow runs and what each is called: runs of equal names by the beginning of their ids, too."""
+    runs = list(_stored_runs(paths.mlruns))
+    counts = Counter(run.name for run in runs)
+    return {run: run.name if counts[run.name] == 1 else f"{run.name} ({run.run_id[:8]})" for run in runs}
+
+
+def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
+    """The runs that nobody has deleted."""
+    if os.path.islink(mlruns):
+        return
+    left = MOST_RUNS
+    for experiment in _entries(mlruns, MOST_EXPERIMENTS):
+        if not _is_directory(experiment) or experiment.name in _NO_RUNS:
+            continue
+        for entry in _entries(experiment.path, MOST_RUNS):
+            if left <= 0:
+                return
+            if entry.name in _NO_RUNS or not _is_directory(entry):
+                continue
+            left -= 1
+            run = _stored_run(entry)
+            if run is not None:
+                yield run
+
+
+def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
+    meta = _text(os.path.join(entry.path, "meta.yaml"), _META_BYTES)
+    if not meta or "\nlifecycle_stage: deleted" in meta:
+        return None
+    name = _text(os.path.join(entry.path, "tags", "mlflow.runName"), 4 * _LONGEST_NAME)
+    return _StoredRun(_printable(entry.name), entry.path, name[:_LONGEST_NAME] or _printable(entry.name))
+
+
+def _text(path: str, most: int) -> str:
+    """The beginning of a file; empty where it, or the directory that it is in, is a link."""
+    if os.path.islink(path) or os.path.islink(os.path.dirname(path)):
+        return ""
+    return read_if_possible(path, most).decode("utf-8", "replace")
+
+
+def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """The files below a directory by their names in MLflow, in which `/` tells groups apart."""
+    if depth >= _DEEPEST or (depth == 0 and os.path.islink(folder)):
+        return
+    for entry in _entries(folder, MOST_FILES):
+        if _is_directory(entry):
+            yield from _files(entry.path, name + _printable(entry.name) + "/", depth + 1)
+        elif entry.is_file(follow_symlinks=False):
+            yield (name + _printable(entry.name))[:_LONGEST_NAME], entry.path
+
+
+def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
+    """The first entries of a directory, in the order of their names; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(itertools.islice(entries, most))
+    except OSError:
+        return []
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _printable(name: str) -> str:
+    """A name of a file as text, with what is no UTF-8 replaced."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _points(lines: list[bytes], starts: list[tuple[float, int]]) -> Iterator[Point]:
+    """The points of lines like `1764224000123 0.31 10`: milliseconds, value, step."""
+    for line in lines:
+        words = line.split()
+        if len(words) < 3 or max(map(len, words[:3])) > 30:
+            continue
+        try:
+            time, value, step = int(words[0]) / 1000, float(words[1]), int(words[2])
+        except ValueError:
+            continue
+        yield Point(step, time, value, _attempt_at(time, starts))
+
+
+def _attempt_at(time: float, starts: list[tuple[float, int]]) -> int:
+    before = [attempt for start, attempt in starts if start <= time + 0.001]
+    return before[-1] if before else starts[0][1] if starts else 0
+
+
+def _attempt_starts(paths: RunPaths, run_id: str) -> list[tuple[float, int]]:
+    """When each attempt has opened this MLflow run, by time; a rank writes that down (`inrank/mlflow_store.py`)."""
+    starts = []
+    for attempt in _attempts(paths):
+        folder = RunPaths(paths.root, attempt).metrics_dir
+        for name in (f"{_CLAIM}{run_id}-{attempt}", f"{_CLAIM}{run_id}-0"):
+            time = _time(os.path.join(folder, name))
+            if time is not None:
+                starts.append((time, attempt))
+                break
+    return sorted(starts)
+
+
+def _attempts(paths: RunPaths) -> list[int]:
+    names: Mapping[str, None] = dict.fromkeys(entry.name for entry in _entries(paths.root, 10 * MOST_ATTEMPTS))
+    numbers = [parse_digits(name[8:]) for name in names if name.startswith("attempt-")]
+    return sorted(number for number in numbers if number is not None)[-MOST_ATTEMPTS:]
+
+
+def _time(path: str) -> float | None:
+    try:
+        time = float(_text(path, 40))
+    except ValueError:
+        return None
+    return time if math.isfinite(time) else None
