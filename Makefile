@@ -63,7 +63,7 @@ $(VENV)/.stamp-torch: requirements/torch.txt | $(VENV)/.stamp-base
 	@touch $@
 
 $(VENV)/.stamp-extras: pyproject.toml | $(VENV)/.stamp-base
-	@echo '==> the packages of all extras (about 65 MB) into $(VENV)/'
+	@echo '==> the packages of all extras (about 95 MB) into $(VENV)/'
 	@$(PIP_INSTALL) --quiet --editable '.[all]'
 	@touch $@
 

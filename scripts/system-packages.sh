@@ -1,4 +1,5 @@
-# What some tests need beside Python packages: mpirun, a real Slurm (with its accounting) and environment modules.
+# What some tests need beside Python packages: mpirun, a real Slurm (with its accounting), environment modules and a
+# browser (not in a root directory: WITHOUT_BROWSER).
 # Installs what is missing, as root with apt; else says loudly which tests will be skipped. Under CI that is an error.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
@@ -19,6 +20,7 @@ slurm='ALL TESTS ON A REAL SLURM CLUSTER WILL BE SKIPPED'
 compiled='THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
 mpi='THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
 modules='THE TESTS WITH MODULES WILL BE SKIPPED'
+browser='THE TESTS IN A BROWSER WILL BE SKIPPED'
 second='THE TESTS ON A SECOND RELEASE OF SLURM WILL BE SKIPPED'
 need 'mpirun --version' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
 need 'echo "#include <stdio.h>
@@ -38,6 +40,8 @@ need 'ls /usr/lib/*/slurm*/accounting_storage_mysql.so' slurm-wlm-mysql-plugin "
 need 'mariadbd --version && command -v mariadb-install-db' mariadb-server "$slurm"
 need 'command -v debootstrap && ls /usr/share/keyrings/debian-archive-keyring.gpg' 'debootstrap debian-archive-keyring' "$second"
 need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules "$modules"
+shell=chromium-headless-shell
+[ -n "${WITHOUT_BROWSER:-}" ] || need "command -v $shell || command -v google-chrome" "$shell" "$browser"
 [ -n "$packages" ] || exit 0
 
 go_without() {
@@ -50,15 +54,23 @@ go_without() {
 command -v apt-get >/dev/null 2>&1 || go_without 'not installed, and there is no apt-get'
 
 echo "==> apt-get install$packages"
-echo '    for the tests; once, up to 100 MB to download, one to three minutes. No service of them is started.'
+echo '    for the tests; once, up to 200 MB to download, one to three minutes. No service of them is started.'
 if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
     trap 'exit 1' HUP INT TERM
     printf '#!/bin/sh\nexit 101\n' > "$policy"
     chmod 755 "$policy"
 fi
+apt-get update -qq || go_without 'could not be installed'
+unknown=
+case $packages in *" $shell"*)
+    # Ubuntu has none.
+    apt-cache show "$shell" >/dev/null 2>&1 || { unknown=" $shell"; packages=${packages%" $shell"}; }
+esac
 # shellcheck disable=SC2086
-{
-    apt-get update -qq &&
-    apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $packages >/dev/null
-} || go_without 'could not be installed'
+apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $packages >/dev/null ||
+    go_without 'could not be installed'
+[ -n "$unknown" ] || exit 0
+packages=$unknown consequences="
+!!      $browser"
+go_without 'unknown to apt (Google Chrome serves as well)'

@@ -37,7 +37,7 @@ sh scripts/environments/enter-root.sh "$root" sh -c '
     set -eu
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends ca-certificates git libnsl2 make openssh-client procps python3 python3-venv
-    CI=1 sh scripts/system-packages.sh
+    CI=1 WITHOUT_BROWSER=1 sh scripts/system-packages.sh
     apt-get clean
     rm -rf /var/lib/apt/lists/*
     slurmctld -V' || lack "the packages of Debian $release could not be installed"

@@ -21,8 +21,9 @@ Besides these the core calls
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
     metrics         efficiency_lines(run, status), shown below the end of a run; progress_text(paths), shown with its
                     state; read_series(paths) -> tuple[Series, …], read_node_samples(paths, nodes)
-    pictures        Chart, Line, draw_chart(chart, format) -> bytes, ConfigError without matplotlib;
-                    element(tag, *children, **attributes), make_page(title, *children) -> bytes
+    pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
+                    matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
+                    -> bytes, of element, section, table, key_values and details
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

@@ -28,6 +28,7 @@ IMPORTERS = {
     "rattler": {"wings/environments/conda/rattler_process.py"},
     "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
     "fsspec": {"wings/staging/object_stores.py"},
+    "matplotlib": {"wings/pictures/axes.py", "wings/pictures/matplotlib_figure.py"},
 }
 """The files below `src/worldsize` that import each package of an extra at run time; uv is a program."""
 

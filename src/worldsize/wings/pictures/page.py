@@ -1,24 +1,100 @@
-"""HTML pages of one file: no server, no script from elsewhere, nothing that text from a run could become."""
+"""HTML pages of one file: no server, no script, nothing from elsewhere, nothing that text from a run could become."""
 
 from __future__ import annotations
 
-from worldsize.common.named_tuple import NamedTuple, TypeAlias
+import re
+from collections.abc import Iterable, Sequence
 
-Child: TypeAlias = "Element | str | bytes"
-"""An element, text, or SVG as `draw_chart` makes it."""
+from worldsize.wings.pictures.markup import Child as Child
+from worldsize.wings.pictures.markup import Element as Element
+from worldsize.wings.pictures.markup import element as element
+from worldsize.wings.pictures.rendering import render
+from worldsize.wings.pictures.style import STYLE
 
-
-class Element(NamedTuple):
-    tag: str
-    attributes: dict[str, str]
-    children: tuple[Child, ...]
-
-
-def element(tag: str, *children: Child, **attributes: str) -> Element:
-    """An element of HTML; `class_` is the attribute `class`. Text is text, whatever it holds."""
-    return Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}, children)
+_NUMBER = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?( ?[%µA-Za-z/]{1,5})?|-?nan|[-+−]?inf")
+_FEW_SECTIONS = 2
+"""No table of contents for so few."""
 
 
 def make_page(title: str, *children: Child) -> bytes:
-    """The whole page, with worldsize's styles, in UTF-8."""
-    raise NotImplementedError
+    """The whole page, with worldsize's styles, in UTF-8: a heading, a table of contents of the sections among the
+    children, the children. A browser that shows it loads nothing and runs nothing (Content-Security-Policy)."""
+    body = render(element("main", element("h1", title), *_contents(children), *children))
+    return _HEAD.format(policy=_policy(), title=render(title), style=STYLE, body=body).encode()
+
+
+def section(id: str, title: str, *children: Child) -> Element:
+    """A part of a page that links lead to (`#id`, a word of the code's own). A section within one is a lower level."""
+    return element(
+        "section", element("h2", title, id=id + "-heading"), *children, id=id, aria_labelledby=id + "-heading"
+    )
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str = "") -> Element:
+    """The first cell of a row is its header. Numbers stand to the right; a wide table scrolls."""
+    head = element("tr", *(element("th", header, scope="col") for header in headers))
+    titles = [element("caption", caption)] if caption else []
+    body = element("tbody", *map(_row, rows))
+    inner = element("table", *titles, element("thead", head), body)
+    return element("div", inner, class_="scroll", tabindex="0", role="group", aria_label=caption or "table")
+
+
+def key_values(pairs: Iterable[tuple[str, Child]]) -> Element:
+    """Names, each with its value."""
+    return element("dl", *(part for name, value in pairs for part in (element("dt", name), element("dd", value))))
+
+
+def details(summary: Child, *children: Child, open: bool = False) -> Element:
+    """What is folded behind its summary, where it is not `open`."""
+    folded = element("details", element("summary", summary), *children)
+    return folded._replace(attributes={"open": ""}) if open else folded
+
+
+def _row(cells: Sequence[Child]) -> Element:
+    first, *more = cells or ("",)
+    return element("tr", element("th", first, scope="row"), *map(_cell, more))
+
+
+def _cell(value: Child) -> Element:
+    if isinstance(value, str) and len(value) <= 40 and _NUMBER.fullmatch(value):
+        return element("td", value, class_="number")
+    return element("td", value)
+
+
+def _contents(children: tuple[Child, ...]) -> list[Element]:
+    sections = [child for child in children if isinstance(child, Element) and child.tag == "section"]
+    if len(sections) <= _FEW_SECTIONS:
+        return []
+    links = [element("li", element("a", *_title(each), href="#" + each.attributes["id"])) for each in sections]
+    return [element("nav", element("ul", *links), aria_label="contents")]
+
+
+def _title(part: Element) -> tuple[Child, ...]:
+    heading = part.children[0]
+    return heading.children if isinstance(heading, Element) else (heading,)
+
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="referrer" content="no-referrer">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def _policy() -> str:
+    """No source for anything but the style sheet above, and pictures that stand in the page."""
+    from base64 import b64encode
+    from hashlib import sha256
+
+    digest = b64encode(sha256(STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,0 +1,72 @@
+"""Who is who in a chart: each line's name, colour and style, and the legend beside the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.pictures.chart_values import Chart, Line
+from worldsize.wings.pictures.colours import FADED, PALETTE
+from worldsize.wings.pictures.markup import visible_text
+
+LONGEST_TITLE = 90
+LONGEST_LABEL = 34
+_MOST_NAMED = 12
+"""Lines that have names; of more, those that the palette tells apart, and the others are grey."""
+_MOST_LINES = 200
+_CHARACTER = 0.078
+_HANDLE = 0.45
+"""Inches, of a legend: a character as wide as most, and what stands before the name."""
+
+
+class Look(NamedTuple):
+    line: Line
+    colour: str
+    style: str
+    named: bool
+
+
+def looks(chart: Chart) -> list[Look]:
+    """Of the first 200 lines."""
+    few = sum(not line.dashed for line in chart.lines) <= _MOST_NAMED
+    found: list[Look] = []
+    place = 0
+    for line in chart.lines[:_MOST_LINES]:
+        named = line.dashed or few or place < len(PALETTE)
+        colour = PALETTE[place % len(PALETTE)] if named and not line.dashed else FADED
+        style = "--" if line.dashed else "-." if named and place >= len(PALETTE) else "-"
+        found.append(Look(line, colour, style, named))
+        place += not line.dashed
+    return found
+
+
+def legend_width(chart: Chart) -> float:
+    """Inches to leave beside the panels."""
+    if len(chart.lines) < 2:
+        return 0.0
+    longest = max(len(shown_text(look.line.label, LONGEST_LABEL)) for look in looks(chart) if look.named)
+    return _HANDLE + _CHARACTER * max(longest, len("and 1000 more"))
+
+
+def draw_legend(panel: Any, chart: Chart, handles: Sequence[tuple[Look, Any]]) -> None:
+    """Beside the panel, where more than one line is to be told apart."""
+    named = [(look.line.label, handle) for look, handle in handles if look.named]
+    others = [handle for look, handle in handles if not look.named]
+    if others:
+        named.append((f"and {len(chart.lines) - len(named)} more", others[0]))
+    if len(chart.lines) < 2:
+        return
+    legend = panel.legend(
+        [handle for _, handle in named], ["."] * len(named), loc="upper left", bbox_to_anchor=(1.01, 1.0),
+        borderaxespad=0, handlelength=1.6,
+    )  # fmt: skip
+    # matplotlib leaves out labels that begin with an underscore, where it is given them.
+    for text, (label, _) in zip(legend.get_texts(), named, strict=True):
+        text.set_text(shown_text(label, LONGEST_LABEL))
+
+
+def shown_text(text: str, longest: int) -> str:
+    """In one line, with nothing that XML cannot hold."""
+    line = visible_text(" ".join(text[: longest * 4].split()))
+    line = line.replace("\ufffe", "�").replace("\uffff", "�")
+    return line if len(line) <= longest else line[: longest - 1] + "…"
