@@ -99,13 +99,13 @@ def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] 
 
 
 def _of_lowest_rank(series: Sequence[Series]) -> list[Series]:
-    """Of series that differ in their ranks alone, the one of the lowest."""
-    first: dict[tuple[str, str, str], Series] = {}
+    """Of each name and source the series of the lowest rank, all its places, and those of which no rank is known."""
+    lowest: dict[tuple[str, str], int] = {}
     for each in series:
-        kept = first.setdefault((each.name, each.source, each.place), each)
-        if (each.rank or 0) < (kept.rank or 0):
-            first[each.name, each.source, each.place] = each
-    return list(first.values())
+        if each.rank is not None:
+            key = each.name, each.source
+            lowest[key] = min(each.rank, lowest.get(key, each.rank))
+    return [each for each in series if each.rank in (None, lowest.get((each.name, each.source)))]
 
 
 def summarize_series(series: Series) -> Summary:

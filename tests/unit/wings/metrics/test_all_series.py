@@ -22,6 +22,7 @@ MODULES = {
         read_tensorboard=lambda paths: [
             Series("loss", "tensorboard", 1, POINTS, "runs/a"),
             Series("loss", "tensorboard", 0, POINTS, "runs/b"),
+            Series("loss", "tensorboard", 0, POINTS, "runs/c"),
             Series("empty", "tensorboard", None, ()),
         ],
         unreadable_files=lambda paths: ["rank 1 writes /tmp/tb on n2 only"],
@@ -43,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
 def test_series_of_all_sources_in_their_order(run: RunPaths) -> None:
     assert [(each.name, each.source, each.place, each.rank) for each in read_all_series(run)] == [
         ("acc", "mlflow", "a run", None), ("loss", "log", "", 0), ("loss", "tensorboard", "runs/a", 1),
-        ("loss", "tensorboard", "runs/b", 0),
+        ("loss", "tensorboard", "runs/b", 0), ("loss", "tensorboard", "runs/c", 0),
     ]  # fmt: skip
 
 
@@ -59,13 +60,13 @@ def test_the_table_tells_sources_apart(run: RunPaths, tmp_path: Path) -> None:
     assert "notice: rank 1 writes /tmp/tb on n2 only" in shown.err
     cells = [[cell for cell in line.split("  ") if cell] for line in shown.lines[1:]]
     assert [[cell.strip() for cell in row[5:7]] for row in cells] == [
-        ["-", "mlflow a run"], ["0", "log"], ["1", "tensorboard runs/a"], ["0", "tensorboard runs/b"],
+        ["-", "mlflow a run"], ["0", "log"], ["0", "tensorboard runs/b"], ["0", "tensorboard runs/c"],
     ]  # fmt: skip
-    rows = cli.json("metrics", run.root, "--rank", "0")
-    assert [row["source"] for row in rows] == ["mlflow", "log", "tensorboard"]
+    rows = cli.json("metrics", run.root, "--rank", "1")
+    assert [row["source"] for row in rows] == ["mlflow", "tensorboard"]
     beside = cli.ok("metrics", run.root, run.root).lines
     assert [line.split("  ")[0] for line in beside[1:]] == [
-        "acc", "loss (log)", "loss (tensorboard runs/a)", "loss (tensorboard runs/b)",
+        "acc", "loss (log)", "loss (tensorboard runs/b)", "loss (tensorboard runs/c)",
     ]  # fmt: skip
     last = cli.ok("metrics", run.root, "--csv").lines[-1]
     assert last.split(",")[1:] == ["acc", "2", str(BEGUN + 1), "4.0", "", "mlflow", "0", "a run"]
