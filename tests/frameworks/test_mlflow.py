@@ -161,11 +161,11 @@ def test_logging_in_mlflows_own_thread_and_children(cli: Cli, python: str) -> No
     script = """
 import os, sys, mlflow
 if len(sys.argv) == 1:
-    with mlflow.start_run(run_name="parent"):
+    with mlflow.start_run(run_name="parent") as run:
         for step in range(50):
             mlflow.log_metrics({"loss": step}, step=step, **({"synchronous": False} if HAS_ASYNC else {}))
         if os.fork() == 0:
-            mlflow.log_metric("worker", 1)
+            mlflow.MlflowClient().log_metric(run.info.run_id, "worker", 1)
             mlflow.MlflowClient()._tracking_client.store._metrics.write()
             os._exit(0)
         os.wait()

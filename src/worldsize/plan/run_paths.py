@@ -33,6 +33,7 @@
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
     metrics/rank-00000.jsonl  what a rank has logged with worldsize.log
+    metrics/mlflow-ID-0   when a rank opened this MLflow run in the attempt, in Unix seconds
     metrics/files-0000.jsonl  which files of TensorBoard the ranks of a node write, as its agent has seen
     samples/node-0000.jsonl   what a node's ranks use of CPUs, memory, network and GPUs
     hostfile              the nodes as other launchers want them listed

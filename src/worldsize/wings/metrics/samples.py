@@ -6,8 +6,11 @@ Lines that are cut off, or no samples, are left out; so is a sample that is not 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.plan.run_paths import RunPaths
@@ -22,6 +25,9 @@ MAX_SAMPLES = 2000
 
 _MAX_LINES = 1 << 20
 
+_LONG_NUMBER = re.compile(rb"\d{19}")
+"""May be a number that overflows in calculations."""
+
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
@@ -34,8 +40,18 @@ class NodeSamples(NamedTuple):
     use: NodeUse | None
 
 
-def read_node_samples(paths: RunPaths, node_rank: int) -> NodeSamples | None:
-    """The samples of one node in the attempt of `paths`; None where there are none that can be understood."""
+class SampleLine(msgspec.Struct):
+    """A line as agents write it; what else stands for a sample is read more slowly."""
+
+    sample: NodeSample
+
+
+_DECODER = msgspec.json.Decoder(SampleLine)
+
+
+def read_node_samples(paths: RunPaths, node_rank: int, most: int = MAX_SAMPLES) -> NodeSamples | None:
+    """The samples of one node in the attempt of `paths`, at most so many; None where there are none that can be
+    understood."""
     header: SamplesHeader | None = None
     use: NodeUse | None = None
     lines: list[bytes] = []
@@ -49,7 +65,7 @@ def read_node_samples(paths: RunPaths, node_rank: int) -> NodeSamples | None:
                 lines.append(line)
     if header is None or header.version > SAMPLES_VERSION:
         return None
-    return NodeSamples(header, _in_order(_chosen(lines)), use)
+    return NodeSamples(header, _in_order(_chosen(lines, most)), use)
 
 
 def _record(kind: type[Record], line: bytes, key: str) -> Record | None:
@@ -59,14 +75,22 @@ def _record(kind: type[Record], line: bytes, key: str) -> Record | None:
         return None
 
 
-def _chosen(lines: Sequence[bytes]) -> list[NodeSample]:
+def _chosen(lines: Sequence[bytes], most: int) -> list[NodeSample]:
     """The samples of lines that are evenly spaced, with the first and the last."""
-    last = len(lines) - 1
-    numbers = range(len(lines))
-    if len(lines) > MAX_SAMPLES:
-        numbers = sorted({round(at * last / (MAX_SAMPLES - 1)) for at in range(MAX_SAMPLES)})  # type: ignore[assignment]
-    found = (_record(NodeSample, lines[number], "sample") for number in numbers)
+    chosen: Iterable[int] = range(len(lines))
+    if len(lines) > most:
+        chosen = sorted({round(at * (len(lines) - 1) / (most - 1)) for at in range(most)})
+    found = (_sample(lines[number]) for number in chosen)
     return [sample for sample in found if sample is not None]
+
+
+def _sample(line: bytes) -> NodeSample | None:
+    if not _LONG_NUMBER.search(line):
+        try:
+            return _DECODER.decode(line).sample
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass  # an object, or with values that a newer release has added
+    return _record(NodeSample, line, "sample")
 
 
 def _in_order(samples: Sequence[NodeSample]) -> tuple[NodeSample, ...]:

@@ -99,13 +99,13 @@ def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] 
 
 
 def _of_lowest_rank(series: Sequence[Series]) -> list[Series]:
-    """Of series that differ in their ranks alone, the one of the lowest."""
-    first: dict[tuple[str, str, str], Series] = {}
+    """Of each name and source the series of the lowest rank, all its places, and those of which no rank is known."""
+    lowest: dict[tuple[str, str], int] = {}
     for each in series:
-        kept = first.setdefault((each.name, each.source, each.place), each)
-        if (each.rank or 0) < (kept.rank or 0):
-            first[each.name, each.source, each.place] = each
-    return list(first.values())
+        if each.rank is not None:
+            key = each.name, each.source
+            lowest[key] = min(each.rank, lowest.get(key, each.rank))
+    return [each for each in series if each.rank in (None, lowest.get((each.name, each.source)))]
 
 
 def summarize_series(series: Series) -> Summary:
@@ -124,21 +124,29 @@ def labels(runs: Sequence[RunValues], with_ranks: bool = True) -> dict[tuple[str
     """What each series, by its `series_key`, is called beside others: its name, and behind it what tells it apart where
     one run has several of that name."""
     series = [[summary.series for summary in each.summaries] for each in runs]
-    sources = _ambiguous_names(series, source_text)
-    ranks = _ambiguous_names(series, lambda one: str(one.rank)) if with_ranks else set()
-    return {series_key(one): _label(one, one.name in sources, one.name in ranks) for of in series for one in of}
+    sources = _ambiguous(series, lambda one: one.name, source_text)
+    ranks = _ambiguous(series, _name_and_source, lambda one: str(one.rank)) if with_ranks else set()
+    return {
+        series_key(one): _label(one, one.name in sources, _name_and_source(one) in ranks) for of in series for one in of
+    }
 
 
 def series_key(series: Series) -> tuple[str, str, str, int | None]:
     return series.name, series.source, series.place, series.rank
 
 
-def _ambiguous_names(runs: Sequence[Sequence[Series]], text: Callable[[Series], str]) -> set[str]:
+def _name_and_source(series: Series) -> str:
+    return f"{series.name}\0{source_text(series)}"
+
+
+def _ambiguous(
+    runs: Sequence[Sequence[Series]], name: Callable[[Series], str], text: Callable[[Series], str]
+) -> set[str]:
     """The names of which one run has series with different texts."""
     found: set[str] = set()
     for series in runs:
         first: dict[str, str] = {}
-        found.update(one.name for one in series if first.setdefault(one.name, text(one)) != text(one))
+        found.update(name(one) for one in series if first.setdefault(name(one), text(one)) != text(one))
     return found
 
 

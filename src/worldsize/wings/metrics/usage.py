@@ -10,6 +10,9 @@ from worldsize.wings.metrics.agent.records import GpuSample, NodeSample, RankSam
 from worldsize.wings.metrics.run_files import sampled_nodes
 from worldsize.wings.metrics.samples import NodeSamples, read_node_samples
 
+_SAMPLES = 200
+"""So many of a node are enough for means and for what its agent has not reckoned yet."""
+
 
 class GpuFigures(NamedTuple):
     """`busy`: the mean share of time; `memory`: the highest, in bytes; `power`: the mean, in watts."""
@@ -36,7 +39,7 @@ class NodeFigures(NamedTuple):
     """seconds  how long the ranks have been sampled
     cpus        how many of `cores` were busy in the mean
     memory      the highest of all ranks together, in bytes
-    received, sent  bytes per second, in the mean
+    received, sent  bytes per second, in the mean, from the first sample on
     """
 
     node_rank: int
@@ -55,7 +58,7 @@ class NodeFigures(NamedTuple):
 
 def run_figures(paths: RunPaths) -> list[NodeFigures]:
     """The figures of every node that has samples in the attempt of `paths`."""
-    found = [(number, read_node_samples(paths, number)) for number in sampled_nodes(paths)]
+    found = [(number, read_node_samples(paths, number, _SAMPLES)) for number in sampled_nodes(paths)]
     return [node_figures(number, node) for number, node in found if node is not None]
 
 
@@ -63,10 +66,11 @@ def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
     """What the node's agent has reckoned at the end; before it, what its samples tell."""
     header, use, samples = node.header, node.use, node.samples
     seconds = use.seconds if use else samples[-1].time - header.time if samples else 0.0
+    counted = samples[-1].time - samples[0].time if samples else 0.0
     cpu, memory, received, sent = _totals(node)
     return NodeFigures(
         node_rank, header.host, samples[-1].time if samples else header.time, max(seconds, 0.0),
-        _rate(cpu, seconds), header.cores, memory, header.memory, _rate(received, seconds), _rate(sent, seconds),
+        _rate(cpu, seconds), header.cores, memory, header.memory, _rate(received, counted), _rate(sent, counted),
         _gpu_figures(node), _rank_figures(samples, header.time),
     )  # fmt: skip
 

@@ -92,9 +92,8 @@ def test_numbers_of_all_kinds_and_what_is_none(run: Path, capsys: pytest.Capture
         def __float__(self) -> float:
             raise RuntimeError("boom")
 
-    for value in (True, 3, Decimal("0.5"), Tensor(4.0, shape=(1, 1)), Tensor(5.0, "xpu")):
-        log(a=value)
-    for value in ("1", b"2", None, [1.0], {}, Broken(), Tensor(1.0, shape=(2,)), 10**400, 1j):
+    numbers: tuple[Any, ...] = (True, 3, Decimal("0.5"), Tensor(4.0, shape=(1, 1)), Tensor(5.0, "xpu"))
+    for value in (*numbers, "1", b"2", None, [1.0], {}, Broken(), Tensor(1.0, shape=(2,)), 10**400, 1j):
         log(a=value)
     assert [line["values"]["a"] for line in written(run)] == [1.0, 3.0, 0.5, 4.0, 5.0]
     assert capsys.readouterr().err == "worldsize.log: 'a' is left out: a str is no number\n", "once"

@@ -101,7 +101,7 @@ def test_a_full_disk_is_told_and_lines_stay_whole(
         room[0] -= count
         return count
 
-    monkeypatch.setattr(log_file.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     file.add(call(1))
     file.write()
     room[0] = 10**6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_each_name_of_each_rank_is_a_series(tmp_path: Path) -> None:
     log_values(paths, 0, [(0, {"loss": 1.0, "lr": 0.1}), (1, {"loss": 0.5})])
     log_values(paths, 1, [(None, {"loss": 3})])
     found = by_name(paths)
-    assert sorted(found) == [("loss", 0), ("loss", 1), ("lr", 0)]  # type: ignore[type-var]
+    assert sorted(found) == [("loss", 0), ("loss", 1), ("lr", 0)]
     assert found["loss", 0].points == (Point(0, BEGUN, 1.0, 0), Point(1, BEGUN + 1, 0.5, 0))
     assert found["loss", 0].source == "log"
     assert found["loss", 1].points == (Point(None, BEGUN, 3.0, 0),)
@@ -142,16 +143,19 @@ def test_ranks_that_log_what_lower_ones_do_need_not_be_read(tmp_path: Path, monk
     for rank in range(4):
         log_values(paths, rank, [(k, {"loss": float(rank)}) for k in range(2000)])
     log_values(paths, 2, [(2000, {"late": 1.0})])
-    read = []
-    monkeypatch.setattr(logged_values, "whole_lines", lambda path, most: read.append(path) or whole_lines(path, most))
+    read: list[str] = []
+
+    def recorded(path: str, most: int) -> Iterator[bytes]:
+        read.append(path)
+        return whole_lines(path, most)
+
+    monkeypatch.setattr(logged_values, "whole_lines", recorded)
     found = {(each.name, each.rank) for each in read_logged_values(paths, every_rank=False)}
     assert found == {("loss", 0), ("loss", 2), ("late", 2)} and len(read) == 2
     assert {each.rank for each in read_logged_values(paths, ranks=(1, 3))} == {1, 3}
 
 
-def test_lower_ranks_are_read_whole_before_the_limit_is_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lower_ranks_are_read_whole_before_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = recorded_run(tmp_path, 1, 3)
     for attempt in (first, RunPaths(first.root, 1)):
         for rank in range(3):

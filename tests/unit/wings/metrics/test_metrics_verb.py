@@ -133,7 +133,9 @@ def test_the_shell_completes_names(cli: InProcess, run: RunPaths, monkeypatch: p
 def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
     header = [1, 1000.0, "n1\x1b", 0, 8, 16_000_000_000, [[0, "GPU-1", "H100", None]], []]
     taken = [1010.0, [[0, 20.0, 1_500_000_000, None, 1000]], 5_000_000, 0, [[0, 0.61, 7_000_000_000, None]]]
-    write_lines(run.samples(0), json.dumps({"header": header}) + "\n", json.dumps({"sample": taken}) + "\n")
+    begun = [1000.0, [], 0, 0]
+    lines = (json.dumps({key: value}) for key, value in (("header", header), ("sample", begun), ("sample", taken)))
+    write_lines(run.samples(0), *(line + "\n" for line in lines))
     nodes, gpus, ranks = (part.splitlines() for part in cli.ok("metrics", run.root, "--used").out.split("\n\n"))
     cells = [cell.strip() for cell in nodes[1].split("  ") if cell.strip()]
     assert cells == ["0", "n1\\x1b", "2 of 8", "1.5 GB of 16 GB", "500 kB/s", "0 B/s", "10 s"]

@@ -110,13 +110,13 @@ def test_a_name_is_taken_once_in_an_attempt(tmp_path: Path, monkeypatch: pytest.
     for attempt in "01":
         monkeypatch.setenv("WORLDSIZE_ATTEMPT", attempt)
         (tmp_path / ("attempt-" + attempt)).mkdir(mode=0o700)
-        assert [mlflow_store.claim("a"), mlflow_store.claim("a"), mlflow_store.claim("b")] == [True, False, True]
+        assert [mlflow_builders.claim(run_id) for run_id in "aab"] == [True, False, True]
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert mlflow_store.claim("a"), "torchrun has started the ranks again"
+    assert mlflow_builders.claim("a"), "torchrun has started the ranks again"
     assert float((tmp_path / "attempt-1/metrics/mlflow-a-0").read_text()) > 1e9
     assert (tmp_path / "attempt-1/metrics").stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("WORLDSIZE_ATTEMPT", "7")
-    assert mlflow_store.claim("a"), "a disk that refuses has it taken"
+    assert mlflow_builders.claim("a"), "a disk that refuses has it taken"
 
 
 @pytest.fixture

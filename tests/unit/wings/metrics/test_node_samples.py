@@ -119,11 +119,10 @@ def test_values_of_any_type_are_read(tmp_path_factory: pytest.TempPathFactory, k
     run_figures(paths)
 
 
-def test_of_many_samples_evenly_spaced_ones_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "MAX_SAMPLES", 11)
+def test_of_many_samples_evenly_spaced_ones_are_kept(tmp_path: Path) -> None:
     paths = recorded_run(tmp_path)
     record(paths, *(sample(float(k)) for k in range(1, 102)))
-    found = read_node_samples(paths, 0)
+    found = read_node_samples(paths, 0, 11)
     assert found is not None
     assert [each.time - BEGUN for each in found.samples] == [float(k) for k in range(1, 102, 10)]
 
@@ -133,7 +132,7 @@ def test_figures_of_a_node_that_runs(tmp_path: Path) -> None:
     record(paths, sample(5.0, 10.0, 3 * GB), sample(10.0, 20.0, GB))
     (node,) = run_figures(paths)
     assert (node.cpus, node.cores, node.memory, node.memory_size) == (3.0, 8, 6 * GB, 16 * GB)
-    assert (node.seconds, node.received, node.sent) == (10.0, 100.0, None)
+    assert (node.seconds, node.received, node.sent) == (10.0, 200.0, None)
     (gpu,) = node.gpus
     assert gpu == (0, "NVIDIA H100", 0.5, 40 * GB, 80 * GB, 200.0)
     assert node.ranks == ((0, 2.0, 3 * GB, 10, 20), (1, 1.0, 3 * GB, None, None))
@@ -141,9 +140,9 @@ def test_figures_of_a_node_that_runs(tmp_path: Path) -> None:
 
 def test_figures_of_a_node_that_has_ended_are_what_its_agent_has_reckoned(tmp_path: Path) -> None:
     paths = recorded_run(tmp_path)
-    record(paths, sample(5.0, 10.0), use=USE)
+    record(paths, sample(5.0, 10.0), sample(15.0, 40.0), use=USE)
     (node,) = run_figures(paths)
-    assert (node.cpus, node.memory, node.received, node.sent) == (3.0, 5 * GB, 100.0, 200.0)
+    assert (node.cpus, node.memory, node.received, node.sent) == (3.0, 5 * GB, 200.0, 400.0)
     assert node.gpus == ((0, "NVIDIA H100", 0.75, 70 * GB, 80 * GB, 300.0),)
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -75,6 +76,34 @@ def private_root() -> str:
 def _remove(path: str, process: int) -> None:
     if os.getpid() == process:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def claim(run_id: str) -> bool:
+    """Take the id for this process, once in an attempt, and write down when: the reader tells attempts apart by it. A
+    disk that refuses has it taken."""
+    attempt = os.environ.get("WORLDSIZE_ATTEMPT") or "0"
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT") or "0"
+    folder = os.path.join(os.environ.get("WORLDSIZE_RUN_DIR", ""), "attempt-" + attempt, "metrics")
+    try:
+        _make_directory(folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        file = os.open(os.path.join(folder, f"mlflow-{run_id}-{restart}"), flags, os.stat(folder).st_mode & 0o666)
+        with open(file, "w") as opened:
+            opened.write(f"{time.time():.3f}\n")
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _make_directory(path: str) -> None:
+    mode = os.stat(os.path.dirname(path)).st_mode & 0o777
+    try:
+        os.mkdir(path, mode)
+        os.chmod(path, mode)
+    except FileExistsError:
+        pass
 
 
 def _runs_place() -> str:

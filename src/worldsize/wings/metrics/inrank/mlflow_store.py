@@ -13,11 +13,10 @@ import errno
 import hashlib
 import os
 import threading
-import time
 import uuid
 from typing import Any, Dict, Set
 
-from .mlflow_builders import private_root, tell
+from .mlflow_builders import claim, private_root, tell
 from .mlflow_metrics import MetricWriter
 
 _RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
@@ -108,6 +107,10 @@ class RunStore:
         if not os.path.isdir(self.root_directory):
             self._move(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
 
+    def _get_experiment_path(self, *words: Any, **named: Any) -> Any:
+        self._check_root_dir()
+        return super()._get_experiment_path(*words, **named)  # type: ignore[misc]
+
     def _get_experiment(self, *words: Any, **named: Any) -> Any:
         found = super()._get_experiment(*words, **named)  # type: ignore[misc]
         if found is not None:
@@ -115,7 +118,7 @@ class RunStore:
         return found
 
     def _move(self, error: OSError) -> None:
-        """Go on in a place of this process's own, since the disk of the run's refuses: a script is to notice nothing."""
+        """Go on in a place of this process's own, since the run's refuses: a script is to notice nothing."""
         if self._is_private:
             raise error
         self._fail(error)
@@ -125,6 +128,14 @@ class RunStore:
         self._is_private = self._metrics.is_private = True
         for experiment in list(self._experiments.values()):
             self._place_experiment(experiment)
+        for info in list(self._infos.values()):
+            self._place_run(info)
+
+    def _place_run(self, info: Any) -> None:
+        for name in ("metrics", "params", "artifacts", "tags"):
+            path = os.path.join(self.root_directory, info.experiment_id, info.run_id, name)
+            os.makedirs(path, exist_ok=True)
+        self._overwrite_run_info(info)
 
     def _place_experiment(self, experiment: Any) -> None:
         if os.path.isdir(os.path.join(self.root_directory, experiment.experiment_id)):
@@ -153,9 +164,7 @@ class RunStore:
             self._place_experiment(shared.get_experiment(info.experiment_id))
         except Exception:  # noqa: BLE001  of MLflow's classes: the caller raises that of its own store
             return False
-        for name in ("metrics", "params", "artifacts", "tags"):
-            os.makedirs(os.path.join(self.root_directory, info.experiment_id, run_id, name), exist_ok=True)
-        self._overwrite_run_info(info)
+        self._place_run(info)
         return True
 
     def _overwrite_run_info(self, run_info: Any, *others: Any, **named: Any) -> None:
@@ -248,34 +257,6 @@ def make_store(root: str, shared: str, uri: str) -> Any:
     if not os.path.isdir(os.path.join(root, _DEFAULT)):
         store._create_experiment_with_id("Default", _DEFAULT, None, None)
     return store
-
-
-def claim(run_id: str) -> bool:
-    """Take the id for this process, once in an attempt, and write down when: the reader tells attempts apart by it. A
-    disk that refuses has it taken."""
-    attempt = os.environ.get("WORLDSIZE_ATTEMPT") or "0"
-    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT") or "0"
-    folder = os.path.join(os.environ.get("WORLDSIZE_RUN_DIR", ""), "attempt-" + attempt, "metrics")
-    try:
-        _make_directory(folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        file = os.open(os.path.join(folder, f"mlflow-{run_id}-{restart}"), flags, os.stat(folder).st_mode & 0o666)
-        with open(file, "w") as opened:
-            opened.write(f"{time.time():.3f}\n")
-    except FileExistsError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _make_directory(path: str) -> None:
-    mode = os.stat(os.path.dirname(path)).st_mode & 0o777
-    try:
-        os.mkdir(path, mode)
-        os.chmod(path, mode)
-    except FileExistsError:
-        pass
 
 
 def _digest(*words: str) -> str:
