@@ -159,7 +159,28 @@ def test_a_disk_that_refuses_is_told_and_costs_no_exception(
     (tmp_path / "file").write_text("")
     writer.add(str(tmp_path / "file" / "loss"), "1\n")
     writer.close()
-    assert [error.errno for error in failures] == [errno.ENOTDIR]
+    assert [error.errno for error in failures] == [errno.EEXIST]
+
+
+def test_a_full_disk_leaves_no_empty_file_and_no_cut_line(
+    writer: MetricWriter, failures: list[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, room = os.write, [9]
+
+    def full(file: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = write(file, data[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", full)
+    for path, line in (("a", "1 1 1\n"), ("b", "2 2 2\n"), ("a", "3 3 3\n")):
+        writer.add(str(tmp_path / path), line)
+        writer.write()
+    assert [(tmp_path / "a").read_text(), os.listdir(tmp_path)] == ["1 1 1\n", ["a"]]
+    assert {error.errno for error in failures} == {errno.ENOSPC}
+    writer.close()
 
 
 def test_a_forked_process_writes_nothing_of_its_parents(writer: MetricWriter, tmp_path: Path) -> None:
