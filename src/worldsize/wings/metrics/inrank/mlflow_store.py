@@ -16,8 +16,8 @@ import threading
 import uuid
 from typing import Any, Dict, Set
 
-from .mlflow_builders import claim, private_root, tell
 from .mlflow_metrics import MetricWriter
+from .mlflow_place import claim, private_root, tell
 
 _RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
 _MOST_RUNS = 10000
