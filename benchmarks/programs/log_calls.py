@@ -42,7 +42,7 @@ def mlflow_plain_metric() -> Callable[[int], Any]:
     """MLflow's own file store, somewhere else."""
     import mlflow
 
-    mlflow.set_tracking_uri("file://" + tempfile.mkdtemp())
+    mlflow.set_tracking_uri("file://" + tempfile.mkdtemp() + "/mlruns")
     return mlflow_metric()
 
 

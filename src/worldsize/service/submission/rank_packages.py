@@ -25,7 +25,7 @@ _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
 HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
-_MLFLOW_MODULES = ("mlflow_builders.py", "mlflow_store.py", "mlflow_metrics.py")
+_MLFLOW_MODULES = ("mlflow_builders.py", "mlflow_metrics.py", "mlflow_place.py", "mlflow_store.py")
 _MLFLOW_PLUGIN = "inrank/worldsize_inrank-1.dist-info"
 _MLFLOW_FILES = {
     "METADATA": b"Metadata-Version: 2.1\nName: worldsize-inrank\nVersion: 1\n",

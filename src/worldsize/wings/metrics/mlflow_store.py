@@ -101,8 +101,8 @@ def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
 
 
 def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
-    meta = _text(os.path.join(entry.path, "meta.yaml"), _META_BYTES)
-    if not meta or "\nlifecycle_stage: deleted" in meta:
+    path = os.path.join(entry.path, "meta.yaml")  # a disk that was full may have left it empty
+    if not os.path.isfile(path) or "\nlifecycle_stage: deleted" in _text(path, _META_BYTES):
         return None
     name = _text(os.path.join(entry.path, "tags", "mlflow.runName"), 4 * _LONGEST_NAME)
     return _StoredRun(_printable(entry.name), entry.path, name[:_LONGEST_NAME] or _printable(entry.name))

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from worldsize.plan.plan import Plan, node_major_layout
-from worldsize.plan.rank_environment import mlflow_place, rank_environment
+from worldsize.plan.rank_environment import mlflow_place as mlflow_uri
+from worldsize.plan.rank_environment import rank_environment
 from worldsize.plan.rank_variables import Host, RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.rank_packages import write_mlflow_plugin
-from worldsize.wings.metrics.inrank import mlflow_builders, mlflow_metrics, mlflow_store
+from worldsize.wings.metrics.inrank import mlflow_builders, mlflow_metrics, mlflow_place, mlflow_store
 from worldsize.wings.metrics.inrank.mlflow_metrics import MetricWriter
 
 
@@ -53,7 +54,7 @@ def test_a_place_is_quoted_as_a_uri() -> None:
     from urllib.parse import unquote
 
     path = "/a b/%41#?;é\udcff/~x.y_z-1"
-    place = mlflow_place(path)
+    place = mlflow_uri(path)
     assert place == "file:///a%20b/%2541%23%3F%3B%C3%A9%FF/~x.y_z-1/mlruns"
     assert unquote(place[7:], errors="surrogateescape") == path + "/mlruns"
 
@@ -89,11 +90,11 @@ def test_the_plugin_is_what_importlib_finds(tmp_path: Path) -> None:
     ],
 )
 def test_which_rank_writes(environ: dict[str, str], is_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in mlflow_builders._RANKS:
+    for name in mlflow_place._RANKS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    assert mlflow_builders.is_first_rank() is is_first
+    assert mlflow_place.is_first_rank() is is_first
 
 
 def test_only_the_runs_own_place_is_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,13 +111,13 @@ def test_a_name_is_taken_once_in_an_attempt(tmp_path: Path, monkeypatch: pytest.
     for attempt in "01":
         monkeypatch.setenv("WORLDSIZE_ATTEMPT", attempt)
         (tmp_path / ("attempt-" + attempt)).mkdir(mode=0o700)
-        assert [mlflow_builders.claim(run_id) for run_id in "aab"] == [True, False, True]
+        assert [mlflow_place.claim(run_id) for run_id in "aab"] == [True, False, True]
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert mlflow_builders.claim("a"), "torchrun has started the ranks again"
+    assert mlflow_place.claim("a"), "torchrun has started the ranks again"
     assert float((tmp_path / "attempt-1/metrics/mlflow-a-0").read_text()) > 1e9
     assert (tmp_path / "attempt-1/metrics").stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("WORLDSIZE_ATTEMPT", "7")
-    assert mlflow_builders.claim("a"), "a disk that refuses has it taken"
+    assert mlflow_place.claim("a"), "a disk that refuses has it taken"
 
 
 @pytest.fixture
@@ -159,7 +160,28 @@ def test_a_disk_that_refuses_is_told_and_costs_no_exception(
     (tmp_path / "file").write_text("")
     writer.add(str(tmp_path / "file" / "loss"), "1\n")
     writer.close()
-    assert [error.errno for error in failures] == [errno.ENOTDIR]
+    assert [error.errno for error in failures] == [errno.EEXIST]
+
+
+def test_a_full_disk_leaves_no_empty_file_and_no_cut_line(
+    writer: MetricWriter, failures: list[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, room = os.write, [9]
+
+    def full(file: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = write(file, data[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", full)
+    for path, line in (("a", "1 1 1\n"), ("b", "2 2 2\n"), ("a", "3 3 3\n")):
+        writer.add(str(tmp_path / path), line)
+        writer.write()
+    assert [(tmp_path / "a").read_text(), os.listdir(tmp_path)] == ["1 1 1\n", ["a"]]
+    assert {error.errno for error in failures} == {errno.ENOSPC}
+    writer.close()
 
 
 def test_a_forked_process_writes_nothing_of_its_parents(writer: MetricWriter, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_points_belong_to_the_attempt_that_opened_the_run_before_them(store: Sto
 
 
 def test_deleted_runs_and_what_is_no_run_are_left_out(store: Store) -> None:
-    for name, meta in (("a1", META.replace("active", "deleted")), ("a2", ""), ("models", META), ("traces", META)):
+    for name, meta in (("a1", META.replace("active", "deleted")), ("models", META), ("traces", META)):
         (store.run(name, meta=meta) / "metrics" / "loss").write_text("1 1 1\n")
     (store.run("a3", experiment=".trash") / "metrics" / "loss").write_text("1 1 1\n")
     assert read_mlflow(store.paths) == []

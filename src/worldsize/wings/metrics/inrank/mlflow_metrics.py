@@ -77,9 +77,7 @@ class MetricWriter:
             return
         try:
             for path, lines in self._taken().items():
-                _write(path, "".join(lines), "w" if self.is_private else "a")
-        except OSError as error:
-            self._fail(error)
+                self._write(path, "".join(lines))
         finally:
             self._writing.release()
 
@@ -92,12 +90,25 @@ class MetricWriter:
             found.setdefault(path, []).append(line)
         return found
 
+    def _write(self, path: str, text: str) -> None:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _append(path, text.encode("utf-8", "replace"), os.O_TRUNC if self.is_private else os.O_APPEND)
+        except OSError as error:
+            self._fail(error)
 
-def _write(path: str, text: str, mode: str) -> None:
+
+def _append(path: str, data: bytes, how: int) -> None:
+    """Write all of `data` or nothing: MLflow takes no file that is empty, and no line that is cut."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
+    size = os.fstat(file).st_size
     try:
-        file = open(path, mode)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = open(path, mode)
-    with file:
-        file.write(text)
+        while data:
+            data = data[os.write(file, data) :]
+    except OSError:
+        os.ftruncate(file, size)
+        if not size:
+            os.unlink(path)
+        raise
+    finally:
+        os.close(file)

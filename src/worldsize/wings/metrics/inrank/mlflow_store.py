@@ -16,8 +16,8 @@ import threading
 import uuid
 from typing import Any, Dict, Set
 
-from .mlflow_builders import claim, private_root, tell
 from .mlflow_metrics import MetricWriter
+from .mlflow_place import claim, private_root, tell
 
 _RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
 _MOST_RUNS = 10000
@@ -70,8 +70,12 @@ class RunStore:
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         experiment = experiment_id or _DEFAULT
         run_id = self._next_run_id(experiment)
-        if self._exists(experiment, run_id):
-            return self._go_on(run_id, tags or (), run_name)
+        meta = os.path.join(self.root_directory, experiment, run_id, "meta.yaml")
+        if os.path.isfile(meta):
+            try:
+                return self._go_on(run_id, tags or (), run_name)
+            except Exception:  # noqa: BLE001  of MLflow's classes: a full disk has left the file empty
+                os.unlink(meta)
         _ids.next = run_id
         try:
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
@@ -90,9 +94,6 @@ class RunStore:
                 self._opened.add(run_id)
                 return run_id
         return uuid.uuid4().hex
-
-    def _exists(self, experiment: str, run_id: str) -> bool:
-        return os.path.isfile(os.path.join(self.root_directory, experiment, run_id, "meta.yaml"))
 
     def _go_on(self, run_id: str, tags: Any, run_name: Any) -> Any:
         info = self._get_run_info(run_id)
