@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from worldsize.agent.machine.mount_table import Mount, read_mounts
+from worldsize.agent.machine.node_files import text_of
 from worldsize.common.numbers import parse_digits
-from worldsize.wings.checks.agent.readers.mount_table import Mount, read_mounts
-from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _DEEPEST = 64
 
