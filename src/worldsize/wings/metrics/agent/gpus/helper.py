@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from worldsize.agent.machine.node_files import names_in
 from worldsize.agent.posix import processes
-from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
@@ -81,8 +81,8 @@ class GpuHelper:
         if value is None:
             return (), 0.0
         samples = tuple(sample for sample in (_checked(GpuSample, row) for row in _rows(value)) if sample)
-        taken = value.get("cpu")
-        before, self._cpu = self._cpu, taken if isinstance(taken, float) else self._cpu
+        taken: Any = value.get("cpu")
+        before, self._cpu = self._cpu, float(taken) if is_number(taken) else self._cpu
         return samples, max(0.0, self._cpu - before) if before else 0.0  # the start is not a reading's
 
     def _ask(self) -> None:
