@@ -78,9 +78,10 @@ class Sampler:
     def _sample(self) -> None:
         from worldsize.wings.metrics.agent.intervals import next_pause
 
-        began, spent = time.monotonic(), time.thread_time()
-        writing = _Writing(self._plan, self._paths, self._node, self._ranks, time.time() - (began - self._began))
+        elapsed = time.monotonic() - self._began
+        writing = _Writing(self._plan, self._paths, self._node, self._ranks, time.time() - elapsed)
         self._start_helper()
+        spent = time.thread_time()  # the start, which comes once, makes no pause longer
         while True:
             ended = self._ending.is_set() or not self._ranks.running()
             elapsed = time.monotonic() - self._began

@@ -49,13 +49,14 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    """Serve until the socket is closed. The first argument is the process that started this one."""
+    """Serve until the socket is closed; not at all where there is no GPU. The second argument is the process that
+    started this one."""
     end_with_parent(signal.SIGKILL)
     if str(os.getppid()) != sys.argv[2]:
         return
     gpus = find_gpus(os.environ)
     _say({"gpus": [(gpu.number, gpu.uuid, gpu.facts.model, gpu.facts.memory) for gpu in gpus]})
-    while os.read(_SOCKET, 4096):
+    while gpus and os.read(_SOCKET, 4096):
         readings = [(gpu.number, *gpu.device.read()) for gpu in gpus]
         _say({"gpus": readings, "cpu": time.process_time()})
 
