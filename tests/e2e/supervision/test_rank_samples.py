@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 from local_runs import LocalRun, LocalRuns, until
+from nvml_library import compile_nvml
 
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision import rank_processes
 from worldsize.wings.metrics.agent import intervals, line_file
-from worldsize.wings.metrics.agent.gpus import helper
+from worldsize.wings.metrics.agent.gpus import devices, helper
 from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
 
 SOON = 20.0
@@ -181,7 +183,7 @@ def test_a_program_that_asks_gpus_ends_with_the_run_and_with_the_agent(
     pids = tmp_path / "pids"
     pids.mkdir()
     hangs = "import os, time; open(%r + '/%%d' %% os.getpid(), 'w'); time.sleep(600)" % str(pids)
-    monkeypatch.setattr(helper, "has_gpus", lambda environ: True)
+    monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
     monkeypatch.setattr(helper, "_PROGRAM", hangs.replace("{", "{{").replace("}", "}}"))
     run = start.python(WORKS, metrics=True)
     run.said("ready")
@@ -192,6 +194,44 @@ def test_a_program_that_asks_gpus_ends_with_the_run_and_with_the_agent(
     until(lambda: processes.start_time(int(os.listdir(pids)[0])) is None, what="the program's end")
     header, *_, use = records(run, 0)
     assert (header.gpus, use.gpus) == ((), ())
+
+
+@pytest.mark.exhaustive
+def test_gpus_are_sampled(start: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
+    compile_nvml(tmp_path, "-DNEW")
+    environ = {"LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}
+    run = start.python(WORKS, metrics=True, environ=environ)
+    run.said("ready")
+    until(lambda: any(len(each.gpus) == 2 for each in records(run, 0)[1:]), what="a sample of GPUs")
+    end(run)
+    assert run.ended()["state"] == "SUCCEEDED"
+    header, *samples, use = records(run, 0)
+    assert [(gpu.gpu, gpu.uuid, gpu.memory) for gpu in header.gpus] == [(0, "GPU-00", 1000), (1, "GPU-10", 1000)]
+    assert [(gpu.gpu, gpu.busy, gpu.memory) for gpu in use.gpus] == [(0, 0.25, 810), (1, 0.41, 811)]
+    first = next(each.time for each in samples if each.gpus)
+    assert use.first_busy == pytest.approx(first - header.time, abs=0.1)
+
+
+@pytest.mark.exhaustive
+def test_a_driver_that_hangs_outlives_no_agent(
+    start: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
+    compile_nvml(tmp_path, "-DHANGS")
+    run = start.python(WORKS, metrics=True, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    run.said("ready")
+    agent = run.agent(0)
+    until(lambda: asking_gpus(agent), what="the program that asks GPUs")
+    (program,) = asking_gpus(agent)
+    os.kill(agent, signal.SIGKILL)
+    assert run.ended()["state"] == "FAILED"
+    until(lambda: processes.start_time(program) is None, what="the program's end")
+
+
+def asking_gpus(agent: int) -> list[int]:
+    found = processes.trees([agent])
+    return [pid for pid in found if any("gpus.program" in word for word in processes.command_line(pid))]
 
 
 @pytest.mark.exhaustive

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
-from worldsize.common.atomic_files import open_log, read_if_possible
+from worldsize.common.atomic_files import Descriptor, open_log, read_if_possible
 from worldsize.common.named_tuple import Any
 from worldsize.common.umask import Umask
 
@@ -229,14 +229,19 @@ def _children(pid: int) -> list[int]:
         return found
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found += map(int, file.read().split())
+            found += map(int, _whole_file(f"/proc/{pid}/task/{thread}/children").split())
         except FileNotFoundError:
             if not os.path.exists("/proc/thread-self/children"):  # in some sandboxes; kernels of distributions have it
                 return _children_by_parent(pid)
         except OSError:
             continue
     return found
+
+
+def _whole_file(path: str) -> bytes:
+    """A file of /proc, without a file object, which takes longer than the reading. Raises OSError."""
+    with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
+        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
 
 
 def _children_by_parent(pid: int) -> list[int]:

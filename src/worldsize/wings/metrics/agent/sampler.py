@@ -93,9 +93,11 @@ class Sampler:
             self._ending.wait(next_pause(elapsed, cost + spent - before, self._agents, writing.written))
 
     def _start_helper(self) -> None:
-        from worldsize.wings.metrics.agent.gpus.helper import GpuHelper, has_gpus
+        from worldsize.wings.metrics.agent.gpus.devices import has_gpus
 
         if self._plan.gpus != 0 and has_gpus(self._environ):
+            from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
+
             self._helper = GpuHelper(_gpu_environment(self._plan, self._environ))
             self._ranks.spared.add(self._helper.pid)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
-from worldsize.wings.metrics.agent.gpus.helper import GpuHelper, has_gpus
+from worldsize.wings.metrics.agent.gpus.devices import has_gpus
+from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
 from worldsize.wings.metrics.agent.gpus.nvml import Facts, Reading
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 

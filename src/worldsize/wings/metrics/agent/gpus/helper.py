@@ -14,29 +14,15 @@ import socket
 import sys
 from collections.abc import Mapping
 
-from worldsize.agent.machine.node_files import names_in
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
 from worldsize.common.named_tuple import Any
-from worldsize.common.numbers import parse_digits
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 
-_VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
 _MODULE = "worldsize.wings.metrics.agent.gpus.program"
 _LONGEST = 1 << 17
 """Bytes of an answer; one of 64 GPUs has a tenth."""
-
-
-def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
-    """Whether there is a device that the program may know: of NVIDIA, also under WSL, or AMD. Virtual ones are
-    none."""
-    names = [] if environ.get(_VIRTUAL) else names_in(os.path.join(root, "dev"))
-    return any(name in ("kfd", "dxg") or _is_nvidia(name) for name in names)
-
-
-def _is_nvidia(name: str) -> bool:
-    return name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None
 
 
 class GpuHelper:
