@@ -114,7 +114,7 @@ class Sampler:
 def _gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
     """The agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the first,
     these are the ones."""
-    from worldsize.wings.metrics.agent.gpus.program import VISIBLE
+    from worldsize.wings.metrics.agent.gpus.devices import VISIBLE
 
     if plan.gpus and plan.visible_devices and VISIBLE not in environ:
         return {**environ, VISIBLE: ",".join(map(str, range(plan.gpus)))}

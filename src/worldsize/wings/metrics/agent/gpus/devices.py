@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from worldsize.common.numbers import parse_digits
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 _VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
 
 

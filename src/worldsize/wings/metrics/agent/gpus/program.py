@@ -25,9 +25,9 @@ from worldsize.agent.posix.processes import end_with_parent
 from worldsize.common.atomic_files import write_all
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
+from worldsize.wings.metrics.agent.gpus.devices import VISIBLE
 from worldsize.wings.metrics.agent.gpus.nvml import Facts, Nvml
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 _AMD_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _SOCKET = 0
 
