@@ -13,10 +13,8 @@ from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.supervision.rank_processes import RankProcesses, RankSampling
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.metrics.agent.sampler import _gpu_environment
 
 PLAN = Plan("r", "t", "local", 1.0, 0, node_major_layout(1, 1), ("true",), {}, metrics=True)
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Sampling:
@@ -87,20 +85,3 @@ def test_one_that_was_never_planned_does_nothing() -> None:
     assert sampling.part.deadline() is None
     sampling.part.tick(1e9)
     sampling.finish()
-
-
-@pytest.mark.parametrize(
-    ("gpus", "visible_devices", "environ", "variable"),
-    [
-        (2, True, {}, "0,1"),
-        (2, True, {VISIBLE: "3,5"}, "3,5"),
-        (2, True, {VISIBLE: ""}, ""),
-        (2, False, {}, None),
-        (None, True, {}, None),
-    ],
-)
-def test_the_gpus_that_are_a_nodes_own(
-    gpus: int | None, visible_devices: bool, environ: dict[str, str], variable: str | None
-) -> None:
-    plan = PLAN._replace(gpus=gpus, visible_devices=visible_devices)
-    assert _gpu_environment(plan, environ).get(VISIBLE) == variable

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
-from worldsize.wings.metrics.agent.gpus.devices import has_gpus
+from worldsize.wings.metrics.agent.gpus.devices import VISIBLE, has_gpus
 from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
 from worldsize.wings.metrics.agent.gpus.nvml import Facts, Reading
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
+from worldsize.wings.metrics.agent.sampler import _gpu_environment
 
 FACTS = '{"gpus":[[0,"GPU-1","NVIDIA H100",85899345920],["x"],[1,"GPU-2","",null]]}\n'
 READING = '{"gpus":[[0,0.5,1000,300.0],[1,null,null,null],[2]],"cpu":%g}\n'
@@ -139,3 +141,21 @@ def test_amds_gpus_are_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/0000:41:00.0/hwmon/hwmon3/power1_average").unlink()
     assert found[0].read() == Reading(None, 1024, None)
     assert amd_gpus(str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible_devices", "environ", "variable"),
+    [
+        (2, True, {}, "0,1"),
+        (2, True, {VISIBLE: "3,5"}, "3,5"),
+        (2, True, {VISIBLE: ""}, ""),
+        (2, False, {}, None),
+        (None, True, {}, None),
+    ],
+)
+def test_the_gpus_that_are_a_nodes_own(
+    gpus: int | None, visible_devices: bool, environ: dict[str, str], variable: str | None
+) -> None:
+    plan = Plan("r", "t", "local", 1.0, 0, node_major_layout(1, 1), ("true",), {}, gpus=gpus)
+    plan = plan._replace(visible_devices=visible_devices)
+    assert _gpu_environment(plan, environ).get(VISIBLE) == variable
