@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     with Bench("metrics", __doc__, configure) as bench:
-        seconds = bench.options.seconds or (20.0 if bench.quick else 180.0)
+        seconds = bench.options.seconds or (20.0 if bench.quick else 90.0)
         found = [measure(bench, ranks, seconds) for ranks in RANKS]
         rows = [
             [
