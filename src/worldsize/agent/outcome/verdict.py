@@ -60,6 +60,12 @@ def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict
     return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host)
 
 
+def conductor_lost_verdict() -> Verdict:
+    """The verdict of an agent whose conductor, or another process that held a local run, is gone."""
+    what = "the process that held this run (its conductor) was killed"
+    return failure_verdict(CONDUCTOR_LOST, Reason.NODE_FAILURE, what)
+
+
 def deleted_verdict(root: str) -> Verdict:
     return failure_verdict(DELETED, Reason.STORAGE, f"the run directory was deleted ({root})")
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from worldsize.agent.posix.signals import NOTICES
-from worldsize.common.atomic_files import open_log, read_if_possible
+from worldsize.common.atomic_files import Descriptor, open_log, read_if_possible
 from worldsize.common.named_tuple import Any
 from worldsize.common.umask import Umask
 
@@ -71,8 +71,10 @@ def spawn(
     log: str,
     held: Iterable[int] = (),
     umask: int | None = None,
+    stdin: int | None = None,
 ) -> int:
-    """Start `program` in a session of its own, its stdout and stderr straight into `log`; return its pid.
+    """Start `program` in a session of its own, its stdout and stderr straight into `log`, its stdin the open file
+    `stdin` or nothing; return its pid.
 
     No pipe stands between a rank and its file: nothing that this process does can block the rank, and its last words
     arrive. The signals `held` do not reach it. `umask` is the program's, not the log's; None: this process's own. Where
@@ -80,6 +82,7 @@ def spawn(
     cannot be opened.
     """
     out = move_above_standard(open_log(log))
+    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     try:
         with Umask(umask):
             return os.posix_spawn(
@@ -89,7 +92,7 @@ def spawn(
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, out, 1),
                     (os.POSIX_SPAWN_DUP2, 1, 2),
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    nothing if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
                 ],
                 setsid=True,
                 setsigmask=held,
@@ -99,9 +102,11 @@ def spawn(
         os.close(out)
 
 
-def spawn_helper(program: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> int:
+def spawn_helper(
+    program: str, argv: Sequence[str], environment: Mapping[str, str], log: str, stdin: int | None = None
+) -> int:
     """Start a helper, a process of the agent beside the ranks, as `spawn` does. `is_helper` tells it from ranks."""
-    return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log)
+    return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log, stdin=stdin)
 
 
 def is_helper(pid: int) -> bool:
@@ -224,14 +229,19 @@ def _children(pid: int) -> list[int]:
         return found
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found += map(int, file.read().split())
+            found += map(int, _whole_file(f"/proc/{pid}/task/{thread}/children").split())
         except FileNotFoundError:
             if not os.path.exists("/proc/thread-self/children"):  # in some sandboxes; kernels of distributions have it
                 return _children_by_parent(pid)
         except OSError:
             continue
     return found
+
+
+def _whole_file(path: str) -> bytes:
+    """A file of /proc, without a file object, which takes longer than the reading. Raises OSError."""
+    with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
+        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
 
 
 def _children_by_parent(pid: int) -> list[int]:

@@ -15,7 +15,7 @@ from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.outcome.verdict import Verdict, failure_verdict, stronger_verdict
-from worldsize.agent.supervision.deadlines import Deadline, Part
+from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.termination import LEFTOVER_GRACE, Termination
 from worldsize.state.first_failure import FirstFailure, first_failure
@@ -146,3 +146,11 @@ class RunEnd:
             self._ranks.terminate()
         elif due == signal.SIGKILL:
             self._ranks.kill()
+
+
+def suspension_verdict(suspension: Suspension, now: float, node_rank: int, host: str) -> Verdict | None:
+    """Why a node is told to end, where that is right after its agent was suspended: the others have ended the run."""
+    if not suspension.is_recent(now, LATE):
+        return None
+    what = f"its agent was stopped for {suspension.seconds:.0f} s"
+    return verdict.lost_node_verdict(verdict.NODE_LOST, node_rank, what, host)

@@ -28,8 +28,8 @@ from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.heartbeat import Heartbeat
-from worldsize.agent.supervision.rank_processes import RankProcesses
-from worldsize.agent.supervision.run_end import LATE, RunEnd
+from worldsize.agent.supervision.rank_processes import RankProcesses, RankSampling
+from worldsize.agent.supervision.run_end import RunEnd, suspension_verdict
 from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
@@ -103,7 +103,9 @@ class Supervisor:
         self.end = RunEnd(plan.grace, self._ranks, self._peers, self._recorder)
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
-        self._parts = [*self.end.parts, Part(self._joining.deadline, self._decide_joining), beat.part]
+        self._sampling = RankSampling(self._ranks)
+        joining = Part(self._joining.deadline, self._decide_joining)
+        self._parts = [*self.end.parts, joining, beat.part, self._sampling.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
             self._rule = rule = load_trials("trial").Trial(plan, paths)
@@ -167,13 +169,13 @@ class Supervisor:
         return self._preparations.ready
 
     def _launch(self, world: RendezvousResult) -> None:
-        self._launched = True
+        self._launched, now = True, time.monotonic()
         self._peers.spare_nodes = self.plan.spare
         if self._rule is not None:
-            self._rule.start(time.monotonic())
+            self._rule.start(now)
         self._joining.at = None
         if self.plan.timeout is not None:
-            self.end.start_time_limit(self.plan.timeout, time.monotonic())
+            self.end.start_time_limit(self.plan.timeout, now)
         if self._recorder.is_deleted():
             return self._decide(verdict.deleted_verdict(self.paths.root))
         if self._preparations is not None:
@@ -184,6 +186,9 @@ class Supervisor:
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
+        if self.plan.metrics:
+            here = self._ended_ranks.hosts.count(self._host.name)
+            self._sampling.plan_first(self.plan, self.paths, self.node, self.environ, here)
         if self.plan.errands:
             from worldsize.registry import find_module  # few runs need it, and ranks start first
 
@@ -198,25 +203,19 @@ class Supervisor:
 
     def _handle_signals(self, numbers: set[int]) -> None:
         if numbers & STOP or STOP_NOW in numbers:
-            self._suspension.notice(time.monotonic())
-            self._decide(self._suspension_verdict() or Verdict(verdict.CANCEL, None))
+            now = time.monotonic()
+            self._suspension.notice(now)
+            suspended = suspension_verdict(self._suspension, now, self.node.node_rank, self._host.name)
+            self._decide(suspended or Verdict(verdict.CANCEL, None))
         if STOP_NOW in numbers:
             self.end.cut_grace(time.monotonic())
-
-    def _suspension_verdict(self) -> Verdict | None:
-        """Why this node is told to end, where that is right after it was suspended: the others have ended the run."""
-        if self._suspension.is_recent(time.monotonic(), LATE):
-            what = f"its agent was stopped for {self._suspension.seconds:.0f} s"
-            return verdict.lost_node_verdict(verdict.NODE_LOST, self.node.node_rank, what, self._host.name)
-        return None
 
     def _handle_lifeline_cut(self, lifeline: int) -> None:
         self._selector.unregister(lifeline)
         if self._keeper:
             has_keeper = os.getppid() == self._keeper
             return self._decide(verdict.starter_lost_verdict(self.node.node_rank, self._host.name, has_keeper))
-        what = "the process that held this run (its conductor) was killed"
-        self._decide(failure_verdict(verdict.CONDUCTOR_LOST, Reason.NODE_FAILURE, what))
+        self._decide(verdict.conductor_lost_verdict())
 
     # ranks that end
 
@@ -282,6 +281,7 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
+        self._sampling.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
         if rule is not None:
             rule.write_record(failure)

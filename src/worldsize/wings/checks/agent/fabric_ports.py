@@ -1,4 +1,4 @@
-"""The ports that can carry RDMA, as the kernel's files say it, and their counters.
+"""The ports that can carry RDMA, as the kernel's files say it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import re
 
+from worldsize.agent.machine.fabric_counters import fabric_directory, fabric_places
+from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 ACTIVE = "ACTIVE"
 LINK_UP = "LinkUp"
-_WORD = 4
-_COUNT = re.compile(r"[0-9]{1,20}")
-_MOST = 256
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 _NO_FABRIC = re.compile(r"mlx5_an\d|mana|rxe|siw")
 """Devices that do not connect nodes by RDMA: Azure's accelerated networking, and RDMA in software."""
@@ -56,34 +53,12 @@ def needs_fabric(context: NodeContext) -> bool:
 
 def read_ports(root: str = "/") -> list[FabricPort]:
     """The ports of all devices that can connect nodes by RDMA, in the order of their names."""
-    ports = [_port(root, device, port) for device, port in _places(root) if not _NO_FABRIC.match(device)]
+    ports = [_port(root, device, port) for device, port in fabric_places(root) if not _NO_FABRIC.match(device)]
     return [port for port in ports if not (port.netdev and _master_driver(root, port.netdev) == _HYPER_V)]
 
 
-def read_sent_bytes(root: str = "/") -> dict[str, int]:
-    """Bytes that each port has sent since the node was booted, by names like "mlx5_0/1". The kernel counts words of
-    four bytes (Linux, Documentation/ABI/stable/sysfs-class-infiniband). A port that does not count (EFA's do not, nor
-    do virtual functions everywhere) is missing."""
-    found = {}
-    for device, port in _places(root):
-        text = text_of(os.path.join(_ports(root, device), str(port), "counters", "port_xmit_data"), 64)
-        if _COUNT.fullmatch(text):
-            found[f"{device}/{port}"] = int(text) * _WORD
-    return found
-
-
-def _ports(root: str, device: str) -> str:
-    return os.path.join(root, "sys", "class", "infiniband", device, "ports")
-
-
-def _places(root: str) -> list[tuple[str, int]]:
-    devices = names_in(os.path.join(root, "sys", "class", "infiniband"))[:_MOST]
-    found = [(device, parse_digits(port)) for device in devices for port in names_in(_ports(root, device))]
-    return [(device, port) for device, port in found if port is not None][:_MOST]
-
-
 def _port(root: str, device: str, port: int) -> FabricPort:
-    at = os.path.join(_ports(root, device), str(port))
+    at = os.path.join(fabric_directory(root, device), str(port))
     rate = _RATE.match(text_of(os.path.join(at, "rate")))
     layer = text_of(os.path.join(at, "link_layer"))[:40]
     return FabricPort(
@@ -104,7 +79,7 @@ def _word(path: str) -> str:
 
 def _netdev(root: str, device: str, port: int) -> str:
     """The interface of the port: by its first GID, else the only one of the device."""
-    first = text_of(os.path.join(_ports(root, device), str(port), "gid_attrs", "ndevs", "0"))
+    first = text_of(os.path.join(fabric_directory(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")
 

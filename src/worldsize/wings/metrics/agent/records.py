@@ -1,16 +1,27 @@
 """What an agent's samples are, as lines of JSON in `samples/node-0000.jsonl`: the header first, then samples in the
 order of time, and a NodeUse last, where the agent could write one.
 
-Counters (`cpu`, `read`, `written`, `received`, `sent`) are cumulative and count from the header on; what cannot be read
-on a node is None. Bytes, seconds, watts; shares are between 0 and 1.
+Counters are cumulative and never fall: a rank's `cpu`, `read` and `written` count from its start, a node's `received`
+and `sent` from its first sample on. What cannot be read on a node is None. Bytes, seconds, watts; shares are between 0
+and 1. A header and a use are objects; a sample, of which there are many, is the list of its values:
+
+    {"header":{"version":1,"time":1764224000.1,"host":"n1","node_rank":0,"cores":8,"memory":67000000000,"gpus":[[…]],…}}
+    {"sample":[1764224002.1,[[0,1.93,1200000000,4096,0]],0,0,[[0,0.97,4000000000,312.0]]]}
+    {"use":{"seconds":61.2,"samples":14,"cpu":58.1,…}}
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
 
-from worldsize.common.named_tuple import NamedTuple
+import json
+
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.common.named_tuple import NamedTuple, TypeAlias
 
 SAMPLES_VERSION = 1
+LONGEST_LINE = 1 << 20
+"""Bytes: a node of 1000 ranks and 16 GPUs writes a tenth of it."""
 
 
 class GpuFacts(NamedTuple):
@@ -23,7 +34,8 @@ class GpuFacts(NamedTuple):
 
 
 class SamplesHeader(NamedTuple):
-    """cores  CPUs that the agent, and so its ranks, may use
+    """time   when the ranks were started, in Unix seconds
+    cores     CPUs that the agent, and so its ranks, may use
     memory    what its control group allows, else what the machine has
     """
 
@@ -47,7 +59,12 @@ class GpuSample(NamedTuple):
 
 
 class RankSample(NamedTuple):
-    """A rank's processes, all together. `memory`: resident."""
+    """A rank's processes, all together; one that has ended has no memory.
+
+    memory         resident; what processes share by files or shared memory counts once, what they share since a fork
+                   counts for each
+    read, written  by read(2), write(2) and the like, from files, pipes and caches as well as disks
+    """
 
     rank: int
     cpu: float
@@ -57,7 +74,8 @@ class RankSample(NamedTuple):
 
 
 class NodeSample(NamedTuple):
-    """received, sent  of all interfaces but loopback, with the ports of an InfiniBand fabric"""
+    """received, sent  of all interfaces but loopback, with the ports of an InfiniBand fabric. An interface that others
+    make up, such as a bond, does not count beside them."""
 
     time: float
     ranks: tuple[RankSample, ...]
@@ -80,7 +98,8 @@ class GpuUse(NamedTuple):
 class NodeUse(NamedTuple):
     """A node over the whole attempt, `seconds` from its ranks' start to their end.
 
-    cpu     seconds of CPU that the ranks took, all together
+    samples  how many were taken; one of them is taken at the end
+    cpu     seconds of CPU that the ranks took, all together, to their end: more than the last sample may know of
     memory  the highest of all ranks together
     first_busy  seconds from the ranks' start until a GPU was busy for the first time; None: none was, or there is none
     """
@@ -93,3 +112,37 @@ class NodeUse(NamedTuple):
     sent: int | None
     gpus: tuple[GpuUse, ...] = ()
     first_busy: float | None = None
+
+
+Record: TypeAlias = "SamplesHeader | NodeSample | NodeUse"
+
+
+def to_line(record: Record) -> bytes:
+    """The record as a line, with its end."""
+    value = {_name_of(record): record if isinstance(record, NodeSample) else record._asdict()}
+    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def from_line(line: bytes) -> Record | None:
+    """The record of a line; None for a line that was cut, and for whatever else is no record of this version."""
+    if len(line) > LONGEST_LINE:
+        return None
+    try:
+        return _record_of(json.loads(line))
+    except PARSE_ERRORS:
+        return None
+
+
+def _name_of(record: Record) -> str:
+    if isinstance(record, NodeSample):
+        return "sample"
+    return "use" if isinstance(record, NodeUse) else "header"
+
+
+def _record_of(value: dict[str, object]) -> Record | None:
+    if "sample" in value:
+        return check_fields(tuple_of(NodeSample, value["sample"]))
+    if "use" in value:
+        return check_fields(tuple_of(NodeUse, value["use"]))
+    header = check_fields(tuple_of(SamplesHeader, value["header"]))
+    return header if header.version == SAMPLES_VERSION else None

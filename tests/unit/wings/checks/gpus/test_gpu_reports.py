@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from gpu_recordings import H100, MISMATCH, NO_DEVICES, gpu_xml, node, process_xml, put, put_driver, several, smi_xml
 
+from worldsize.agent.machine.visible_gpus import visible_gpus, visible_units
 from worldsize.wings.checks.agent.gpu import reader
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuProcess
 from worldsize.wings.checks.agent.gpu.nvml import read_nvml
-from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.gpu.xml_report import parse_xml
 from worldsize.wings.checks.agent.programs.program_output import ProgramEnd
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from recorded_node import node
 
-from worldsize.wings.checks.agent.readers.control_groups import cpu_quota, processes_left
-from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts
+from worldsize.agent.machine.control_groups import cpu_quota, processes_left
+from worldsize.agent.machine.mount_table import Mount, mount_of_path, read_mounts
 
 V2 = "30 22 0:26 %s /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = "31 22 0:27 %s /sys/fs/cgroup/cpu,cpuacct rw shared:5 master:1 - cgroup cgroup rw,cpu,cpuacct\n"

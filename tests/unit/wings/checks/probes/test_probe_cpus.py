@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from recorded_node import node, row
 
+from worldsize.agent.machine import cores as readers
+from worldsize.agent.machine.cores import Cores
 from worldsize.common.named_tuple import Any
 from worldsize.state.check_rows import OK, WARNING
 from worldsize.wings.checks.agent.probes.cpus import judge_cores, probe
-from worldsize.wings.checks.agent.readers import cores as readers
-from worldsize.wings.checks.agent.readers.cores import Cores
 
 
 def complaint(tmp_path: Path, cores: Cores, asked: dict[str, Any], environ: Mapping[str, str] = {}) -> tuple[str, str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 
+from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 _OTHERS = {
     "kfd": "an AMD GPU",

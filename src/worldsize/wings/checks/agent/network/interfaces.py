@@ -10,10 +10,10 @@ import fcntl
 import socket
 import struct
 
+from worldsize.agent.machine.node_files import text_of
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _SIOCGIFCONF = 0x8912
 _MOST = 256

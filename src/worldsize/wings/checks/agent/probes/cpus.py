@@ -5,11 +5,11 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+from worldsize.agent.machine.cores import Cores, read_cores
 from worldsize.common.numbers import parse_digits
 from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
-from worldsize.wings.checks.agent.readers.cores import Cores, read_cores
 
 _WHAT = "cores"
 _NEARLY = 0.9

@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, needs_fabric, read_ports
 from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
-from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 from worldsize.wings.checks.agent.readers.row_texts import join_texts
 from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from worldsize.agent.machine.visible_gpus import visible_gpus
 from worldsize.common.named_tuple import TypeAlias
 from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, gpus_text
 from worldsize.wings.checks.agent.gpu.links import NvLinks, is_switched, parse_nvlinks, parse_topology
 from worldsize.wings.checks.agent.gpu.reader import Run, ask, find_nvidia_smi, is_looked_at, read_gpus
-from worldsize.wings.checks.agent.gpu.visible import visible_gpus
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.programs.program_output import run_program
 from worldsize.wings.checks.agent.readers.row_texts import join_texts

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from worldsize.agent.machine.visible_gpus import visible_gpus, visible_units
 from worldsize.common.named_tuple import Any
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import Gpu, GpuReport, models_text
@@ -23,7 +24,6 @@ from worldsize.wings.checks.agent.gpu.health import health_rows
 from worldsize.wings.checks.agent.gpu.kernel_log import Xid, read_xids
 from worldsize.wings.checks.agent.gpu.memory import memory_row
 from worldsize.wings.checks.agent.gpu.reader import is_looked_at, read_gpus
-from worldsize.wings.checks.agent.gpu.visible import visible_gpus, visible_units
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 

@@ -10,13 +10,13 @@ import os
 import stat
 from collections.abc import Sequence
 
+from worldsize.agent.machine.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.state.check_rows import BAD, OK, VERDICTS, WARNING
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_paths
-from worldsize.wings.checks.agent.readers.mount_table import Mount, mount_of_path, read_mounts, unmounted_point
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts, safe_text
 

@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from worldsize.agent.machine.node_files import names_in
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_text
-from worldsize.wings.checks.agent.readers.node_files import names_in
 from worldsize.wings.checks.agent.readers.python_files import (
     PythonFiles,
     find_python,

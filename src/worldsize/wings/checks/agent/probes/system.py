@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Mapping
 
+from worldsize.agent.machine.cores import online_cores
+from worldsize.agent.machine.node_files import text_of
 from worldsize.common.named_tuple import Any
 from worldsize.trust.secret_names import is_secret_name
 from worldsize.trust.secrets import is_secret
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
-from worldsize.wings.checks.agent.readers.cores import online_cores
-from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _OF_INTEREST = (
     "UCX_", "OMPI_MCA_", "FI_", "PSM2_", "I_MPI_", "GLOO_", "TORCH_NCCL_", "HOROVOD_", "OMP_NUM_THREADS",

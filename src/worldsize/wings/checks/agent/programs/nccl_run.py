@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from worldsize.agent.machine.fabric_counters import read_sent_bytes
+from worldsize.agent.machine.node_files import names_in
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import Any
-from worldsize.wings.checks.agent.fabric_ports import read_sent_bytes
 from worldsize.wings.checks.agent.judgement.answers import number_in
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.programs.rank_group import reports_of_ranks
 from worldsize.wings.checks.agent.programs.torch_programs import ALL_REDUCE, ALL_REDUCES
-from worldsize.wings.checks.agent.readers.node_files import names_in
 from worldsize.wings.checks.agent.transport.nccl_log import complete_lines, parse_nccl_log
 from worldsize.wings.checks.agent.transport.nccl_reasons import EXPLAINING
 from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, merge

@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from worldsize.agent.machine.node_files import names_in
 from worldsize.agent.posix.processes import find_program
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.checks.agent.readers.node_files import names_in
 
 _NAME = re.compile(r"(?:python|pypy)(\d+(?:\.\d+)?)?t?")
 _LIBRARY = re.compile(r"python(\d+\.\d+)t?")

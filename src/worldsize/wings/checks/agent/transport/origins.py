@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.common.named_tuple import Any
 from worldsize.wings.checks.agent.node_context import NodeContext
-from worldsize.wings.checks.agent.readers.node_files import names_in, text_of
 
 JOB = "the job"
 IMAGE = "the image"

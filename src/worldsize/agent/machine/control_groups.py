@@ -1,4 +1,5 @@
-"""What the process's control groups allow, version 1 and 2: processor time, and how many processes.
+"""What the process's control groups allow, version 1 and 2: processor time, memory, and how many
+processes.
 
 A limit of a group holds for all groups in it, so all from the process's own up to the root are read. In a container
 the own group's path may be one of the host that is not visible inside; then the mounted root is the container's group.
@@ -11,9 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from worldsize.agent.machine.mount_table import Mount, read_mounts
+from worldsize.agent.machine.node_files import text_of
 from worldsize.common.numbers import parse_digits
-from worldsize.wings.checks.agent.readers.mount_table import Mount, read_mounts
-from worldsize.wings.checks.agent.readers.node_files import text_of
 
 _DEEPEST = 64
 
@@ -27,6 +28,12 @@ def cpu_quota(root: str = "/") -> float | None:
 def processes_left(root: str = "/") -> int | None:
     """How many processes and threads may still be started, by the tightest of its groups; None for no limit."""
     limits = map(_pids_left, _directories(root, "pids"))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def memory_limit(root: str = "/") -> int | None:
+    """How many bytes of memory the process may use, by the tightest of its groups; None for no limit."""
+    limits = map(_memory, _directories(root, "memory"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -71,6 +78,12 @@ def _quota(directory: str) -> float | None:
     ]
     quota, period = map(parse_digits, words) if len(words) == 2 else (None, None)
     return quota / period if quota and period else None
+
+
+def _memory(directory: str) -> int | None:
+    """`memory.max` holds bytes, or `max`; version 1 says 2^63 less a page for no limit."""
+    words = _words(directory, "memory.max") or _words(directory, "memory.limit_in_bytes")
+    return parse_digits(words[0]) if len(words) == 1 else None  # longer numbers than parse_digits takes mean no limit
 
 
 def _pids_left(directory: str) -> int | None:

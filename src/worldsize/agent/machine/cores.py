@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 
+from worldsize.agent.machine.control_groups import cpu_quota
+from worldsize.agent.machine.node_files import text_of
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.checks.agent.readers.control_groups import cpu_quota
-from worldsize.wings.checks.agent.readers.node_files import text_of
 
 
 class Cores(NamedTuple):

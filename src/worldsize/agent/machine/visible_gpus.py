@@ -7,11 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worldsize.common.named_tuple import Protocol
 from worldsize.common.numbers import parse_digits
-from worldsize.wings.checks.agent.gpu.device import Gpu
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Found = TypeVar("Found", bound="Gpu")
 
 
-def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> list[Gpu]:
+class Gpu(Protocol):
+    """What tells GPUs apart. `mig`: whether it is divided."""
+
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def mig(self) -> bool: ...
+
+
+class CountedGpu(Gpu, Protocol):
+    """With the number of devices that it is for a program."""
+
+    @property
+    def units(self) -> int: ...
+
+
+def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
     """Those that a program with this variable sees, in its order; all of them where it is not set.
 
     As CUDA reads it: numbers, or beginnings of UUIDs, up to the first that means none ("-1", "NoDevFiles"). A part of
@@ -19,7 +42,7 @@ def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> list[Gpu]:
     """
     if variable is None:
         return list(gpus)
-    found: list[Gpu] = []
+    found: list[Found] = []
     for word in variable.split(","):
         chosen = _chosen(gpus, word.strip())
         if not chosen:
@@ -28,7 +51,7 @@ def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> list[Gpu]:
     return found
 
 
-def visible_units(seen: Sequence[Gpu], variable: str | None) -> int:
+def visible_units(seen: Sequence[CountedGpu], variable: str | None) -> int:
     """How many devices these visible GPUs are for a program: one each, or the parts that the variable names."""
     words = [word.strip() for word in variable.split(",")] if variable is not None else []
     if any(word.startswith("MIG-") for word in words):
@@ -36,7 +59,7 @@ def visible_units(seen: Sequence[Gpu], variable: str | None) -> int:
     return sum(gpu.units for gpu in seen)
 
 
-def _chosen(gpus: Sequence[Gpu], word: str) -> list[Gpu]:
+def _chosen(gpus: Sequence[Found], word: str) -> list[Found]:
     number = parse_digits(word)
     if number is not None:
         return list(gpus[number : number + 1])

@@ -1,0 +1,47 @@
+"""What the ports that can carry RDMA have moved since the node was booted, as the kernel's files say it.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from worldsize.agent.machine.node_files import names_in, text_of
+from worldsize.common.numbers import parse_digits
+
+RECEIVED, SENT = "port_rcv_data", "port_xmit_data"
+_WORD = 4
+_COUNT = re.compile(r"[0-9]{1,20}")
+_MOST = 256
+
+
+def fabric_directory(root: str, device: str) -> str:
+    """Where the kernel shows the ports of a device."""
+    return os.path.join(root, "sys", "class", "infiniband", device, "ports")
+
+
+def fabric_places(root: str = "/") -> list[tuple[str, int]]:
+    """The ports as (device, port), in the order of the devices' names."""
+    devices = names_in(os.path.join(root, "sys", "class", "infiniband"))[:_MOST]
+    found = [(device, parse_digits(port)) for device in devices for port in names_in(fabric_directory(root, device))]
+    return [(device, port) for device, port in found if port is not None][:_MOST]
+
+
+def fabric_bytes(places: Iterable[tuple[str, int]], counter: str, root: str = "/") -> dict[str, int]:
+    """What each port has RECEIVED or SENT, by names like "mlx5_0/1". The kernel counts words of four bytes (Linux,
+    Documentation/ABI/stable/sysfs-class-infiniband). A port that does not count (EFA's do not, nor do virtual functions
+    everywhere) is missing."""
+    found = {}
+    for device, port in places:
+        text = text_of(os.path.join(fabric_directory(root, device), str(port), "counters", counter), 64)
+        if _COUNT.fullmatch(text):
+            found[f"{device}/{port}"] = int(text) * _WORD
+    return found
+
+
+def read_sent_bytes(root: str = "/") -> dict[str, int]:
+    """What each port has sent."""
+    return fabric_bytes(fabric_places(root), SENT, root)

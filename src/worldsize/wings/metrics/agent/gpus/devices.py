@@ -1,0 +1,28 @@
+"""Whether a node has GPUs, by its device files.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.common.numbers import parse_digits
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
+
+
+def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
+    """Whether there is a device that the program of this folder may know: of NVIDIA, also under WSL, or AMD. Virtual
+    ones are none."""
+    try:
+        names = [] if environ.get(_VIRTUAL) else os.listdir(os.path.join(root, "dev"))
+    except OSError:
+        return False
+    return any(name in ("kfd", "dxg") or _is_nvidia(name) for name in names)
+
+
+def _is_nvidia(name: str) -> bool:
+    return name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None

@@ -1,0 +1,166 @@
+"""NVML by ctypes: the few of its functions that samples need. What the driver, or a GPU, does not know is None.
+
+The library may hang where a driver does: only a process that nobody waits for may call it (`program.py`).
+NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/. Standard library only: travels inside agent.pyz
+(Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+from worldsize.common.named_tuple import Any, NamedTuple
+
+_LIBRARIES = ("libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
+_UTILIZATION_SAMPLES = 1
+_MOST_GPUS, _MOST_SAMPLES, _TEXT = 64, 4096, 96
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+
+
+class _Memory2(ctypes.Structure):
+    """As `_Memory`, but what the driver keeps for itself is not in `used`."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    ]
+
+
+class _Rates(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+class _Sample(ctypes.Structure):
+    """The value is a union of 8 bytes; utilisation is an unsigned int in it. The time is in microseconds."""
+
+    _fields_ = [("time", ctypes.c_ulonglong), ("value", ctypes.c_uint), ("rest", ctypes.c_uint)]
+
+
+class Facts(NamedTuple):
+    """What does not change. `mig`: whether the GPU is divided."""
+
+    uuid: str
+    model: str
+    memory: int | None
+    mig: bool
+
+
+class Reading(NamedTuple):
+    """busy: a share; memory: bytes; power: watts."""
+
+    busy: float | None
+    memory: int | None
+    power: float | None
+
+
+class Nvml:
+    """The library, ready. `count`: of the GPUs that this process sees. Raises OSError where there is none, or it does
+    not work."""
+
+    def __init__(self) -> None:
+        self._library = _load()
+        if not (self._call("nvmlInit_v2") or self._call("nvmlInit")):
+            raise OSError("NVML does not start")
+        count = ctypes.c_uint()
+        if not self._call("nvmlDeviceGetCount_v2", ctypes.byref(count)):
+            raise OSError("NVML does not count GPUs")
+        self.count = min(count.value, _MOST_GPUS)
+
+    def device(self, index: int) -> Device | None:
+        """The GPU of this number; None for one that does not answer."""
+        handle = ctypes.c_void_p()
+        if self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)):
+            return Device(self._call, handle)
+        return None
+
+    def _call(self, name: str, *words: Any) -> bool:
+        """Call a function; return whether it is there and has done it."""
+        function = getattr(self._library, name, None)
+        return function is not None and function(*words) == 0
+
+
+class Device:
+    """One GPU."""
+
+    def __init__(self, call: Any, handle: Any) -> None:
+        self._call, self._handle = call, handle
+        self._seen = 0
+        self._energy: tuple[float, int] | None = None
+
+    def facts(self) -> Facts:
+        """Read what the GPU is; readings count from here on."""
+        mode, pending = ctypes.c_uint(), ctypes.c_uint()
+        mig = self._ask("nvmlDeviceGetMigMode", mode, pending) and mode.value == 1
+        memory = self._memory()
+        self._sampled_busy()
+        self._mean_power()
+        return Facts(self._text("nvmlDeviceGetUUID"), self._text("nvmlDeviceGetName"), memory and memory[0], mig)
+
+    def read(self) -> Reading:
+        """The GPU since the last reading; where the driver keeps no history, as it is now."""
+        busy, power, memory = self._sampled_busy(), self._mean_power(), self._memory()
+        if busy is None:
+            rates = _Rates()
+            busy = rates.gpu / 100 if self._ask("nvmlDeviceGetUtilizationRates", rates) else None
+        if power is None:
+            milliwatts = ctypes.c_uint()
+            power = milliwatts.value / 1000 if self._ask("nvmlDeviceGetPowerUsage", milliwatts) else None
+        return Reading(None if busy is None else min(1.0, busy), memory and memory[1], power)
+
+    def _ask(self, name: str, *values: Any) -> bool:
+        return bool(self._call(name, self._handle, *map(ctypes.byref, values)))
+
+    def _text(self, name: str) -> str:
+        text = ctypes.create_string_buffer(_TEXT)
+        if not self._call(name, self._handle, text, ctypes.c_uint(_TEXT)):
+            return ""
+        return "".join(each for each in text.value.decode("utf-8", "replace") if each.isprintable())
+
+    def _memory(self) -> tuple[int, int] | None:
+        """All of it, and what is used, in bytes."""
+        newer = _Memory2(version=ctypes.sizeof(_Memory2) | 2 << 24)
+        if self._ask("nvmlDeviceGetMemoryInfo_v2", newer):
+            return newer.total, newer.used
+        older = _Memory()
+        return (older.total, older.used) if self._ask("nvmlDeviceGetMemoryInfo", older) else None
+
+    def _sampled_busy(self) -> float | None:
+        """The mean of the driver's own samples since the last call, about six in a second; it keeps those of some 20
+        seconds. None where it has none."""
+        kind, count = ctypes.c_int(), ctypes.c_uint()
+        words = self._handle, ctypes.c_int(_UTILIZATION_SAMPLES), ctypes.c_ulonglong(self._seen), ctypes.byref(kind)
+        if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), None) or not count.value:
+            return None
+        count = ctypes.c_uint(min(count.value, _MOST_SAMPLES))
+        samples = (_Sample * count.value)()
+        if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), samples):
+            return None
+        newer = [each for each in samples[: min(count.value, len(samples))] if each.time > self._seen]
+        self._seen = max([each.time for each in newer], default=self._seen)
+        return sum(each.value for each in newer) / 100 / len(newer) if newer else None
+
+    def _mean_power(self) -> float | None:
+        """Watts since the last call, by the energy that the GPU has counted; None for the first, and where it does not
+        count."""
+        millijoules = ctypes.c_ulonglong()
+        now = time.monotonic()
+        before = self._energy
+        self._energy = (
+            (now, millijoules.value) if self._ask("nvmlDeviceGetTotalEnergyConsumption", millijoules) else None
+        )
+        if before is None or self._energy is None or now - before[0] < 0.1 or millijoules.value < before[1]:
+            return None
+        return (millijoules.value - before[1]) / 1000 / (now - before[0])
+
+
+def _load() -> Any:
+    for name in _LIBRARIES:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            refused = error
+    raise refused

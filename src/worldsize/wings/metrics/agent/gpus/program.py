@@ -1,0 +1,88 @@
+"""The process that asks a node's GPUs, apart from the agent: a driver that hangs keeps whoever asks it from ending.
+
+It says on its standard input, a socket, what GPUs there are, and then answers each line with a reading of all of them.
+It ends with the socket, and with the agent's thread that has started it.
+
+    <- {"gpus":[[0,"GPU-…","NVIDIA H100 80GB HBM3",85899345920]]}
+    -> (an empty line)
+    <- {"gpus":[[0,0.97,4000000000,312.0]],"cpu":0.08}
+
+`cpu`: the seconds of CPU that the process has taken so far. Standard library only: travels inside agent.pyz (Python >=
+3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+
+from worldsize.agent.machine.visible_gpus import visible_gpus
+from worldsize.agent.posix.processes import end_with_parent
+from worldsize.common.atomic_files import write_all
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
+from worldsize.wings.metrics.agent.gpus.devices import VISIBLE
+from worldsize.wings.metrics.agent.gpus.nvml import Facts, Nvml
+
+_AMD_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_SOCKET = 0
+
+
+class Found(NamedTuple):
+    """A GPU by its number on the node; `device` has `read()`."""
+
+    number: int
+    facts: Facts
+    device: Any
+
+    @property
+    def uuid(self) -> str:
+        return self.facts.uuid
+
+    @property
+    def mig(self) -> bool:
+        return self.facts.mig
+
+
+def main() -> None:
+    """Serve until the socket is closed; not at all where there is no GPU. The second argument is the process that
+    started this one."""
+    end_with_parent(signal.SIGKILL)
+    if str(os.getppid()) != sys.argv[2]:
+        return
+    gpus = find_gpus(os.environ)
+    _say({"gpus": [(gpu.number, gpu.uuid, gpu.facts.model, gpu.facts.memory) for gpu in gpus]})
+    while gpus and os.read(_SOCKET, 4096):
+        readings = [(gpu.number, *gpu.device.read()) for gpu in gpus]
+        _say({"gpus": readings, "cpu": time.process_time()})
+
+
+def find_gpus(environ: Mapping[str, str]) -> list[Found]:
+    """The GPUs that a program with this environment sees: NVIDIA's, else AMD's. Where the environment names some of
+    AMD's, they are told only if these are all: the order in which it counts is not the kernel's."""
+    nvidia = _nvidia()
+    if nvidia:
+        return visible_gpus(nvidia, environ.get(VISIBLE))
+    amd = _found(amd_gpus())
+    named = [environ[name].split(",") for name in _AMD_VISIBLE if name in environ]
+    return amd if all(len(words) == len(amd) for words in named) else []
+
+
+def _nvidia() -> list[Found]:
+    try:
+        nvml = Nvml()
+    except OSError:
+        return []  # there is no such driver
+    return _found(nvml.device(index) for index in range(nvml.count))
+
+
+def _found(devices: Iterable[Any]) -> list[Found]:
+    return [Found(number, device.facts(), device) for number, device in enumerate(devices) if device is not None]
+
+
+def _say(value: Mapping[str, Any]) -> None:
+    write_all(_SOCKET, json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n")

@@ -1,0 +1,47 @@
+"""A file of lines in a directory of the attempt, which this process alone appends to.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from worldsize.common.atomic_files import write_all
+
+
+class LineFile:
+    """The file, opened when the first line comes. `written`: its bytes."""
+
+    def __init__(self, path: str) -> None:
+        self.written = 0
+        self._path = path
+        self._file = -1
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines. Raises OSError: also where the file, or the run's directory, was removed meanwhile."""
+        if not lines:
+            return
+        if self._file < 0:
+            self._file = _open(self._path)
+        elif os.fstat(self._file).st_nlink == 0:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
+        write_all(self._file, lines)
+        self.written += len(lines)
+
+    def close(self) -> None:
+        """Close it; it is not opened again by this."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _open(path: str) -> int:
+    """The directory is made with the mode of the one that it lies in, which must be there."""
+    directory = os.path.dirname(path)
+    try:
+        os.mkdir(directory, os.stat(os.path.dirname(directory)).st_mode & 0o777)
+    except FileExistsError:
+        pass  # another agent, or a rank, has made it
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,81 @@
+"""What a node has received and sent, by the kernel's counters.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.machine.fabric_counters import RECEIVED, SENT, fabric_bytes, fabric_places
+from worldsize.agent.machine.node_files import names_in, text_of
+from worldsize.wings.metrics.agent.process_use import Growth
+
+_MOST_INTERFACES = 256
+_INFINIBAND = "32"
+"""`/sys/class/net/NAME/type` of IP over InfiniBand: the ports of the fabric count its bytes."""
+_RECEIVED, _SENT = 0, 8
+"""Where these stand among the numbers of /proc/net/dev, proc(5)."""
+
+
+class NodeTraffic:
+    """Bytes since the first reading, of the interfaces and fabric ports that the node had when this was made."""
+
+    def __init__(self, root: str = "/") -> None:
+        self._root = root
+        counted = fabric_places(root)
+        ports = fabric_bytes(counted, SENT, root)
+        self._places = [(device, port) for device, port in counted if f"{device}/{port}" in ports]
+        self.interfaces = counted_interfaces(root, bool(self._places))
+        self._received: dict[str, Growth] = {}
+        self._sent: dict[str, Growth] = {}
+
+    def read(self) -> tuple[int | None, int | None]:
+        """Bytes received and sent; None where nothing counts them."""
+        rows = _interface_bytes(self._root, self.interfaces)
+        received = {name: row[0] for name, row in rows.items()}
+        sent = {name: row[1] for name, row in rows.items()}
+        if self._places:
+            received.update(fabric_bytes(self._places, RECEIVED, self._root))
+            sent.update(fabric_bytes(self._places, SENT, self._root))
+        return _grown(self._received, received), _grown(self._sent, sent)
+
+
+def counted_interfaces(root: str = "/", has_fabric: bool = False) -> tuple[str, ...]:
+    """The interfaces whose bytes are a node's own traffic: not loopback; not one that lies on others, which count the
+    same bytes (a bond, a bridge, a VLAN); not a bridge's end of a container's cable; with a fabric, not IP over it."""
+    found = []
+    for name in _rows(root):
+        at = os.path.join(root, "sys", "class", "net", name)
+        inside = names_in(at)
+        is_cable = "brport" in inside and "device" not in inside
+        is_stacked = any(each.startswith("lower_") for each in inside)
+        is_fabric = has_fabric and text_of(f"{at}/type", 64) == _INFINIBAND
+        if name != "lo" and not (is_cable or is_stacked or is_fabric):
+            found.append(name)
+    return tuple(found)
+
+
+def _grown(counters: dict[str, Growth], readings: Mapping[str, int]) -> int | None:
+    for name, reading in readings.items():
+        counters.setdefault(name, Growth(None)).add(reading)
+    totals = [each.total for each in counters.values() if each.total is not None]
+    return sum(totals) if totals else None
+
+
+def _interface_bytes(root: str, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    rows = _rows(root)
+    return {name: rows[name] for name in names if name in rows}
+
+
+def _rows(root: str) -> dict[str, tuple[int, int]]:
+    """Bytes received and sent by each interface: ` eth0: 1000 10 0 …`, sixteen numbers."""
+    found = {}
+    for line in text_of(os.path.join(root, "proc/self/net/dev")).split("\n")[:_MOST_INTERFACES]:
+        name, _, rest = line.rpartition(":")
+        numbers = rest.split()
+        plain = name.strip()
+        if len(numbers) >= 16 and all(each.isdigit() for each in numbers) and plain and "/" not in plain:
+            found[plain] = int(numbers[_RECEIVED]), int(numbers[_SENT])
+    return found

@@ -1,0 +1,35 @@
+"""What a node has, of which its ranks may use a part: CPUs and memory.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+from worldsize.agent.machine.control_groups import memory_limit
+from worldsize.agent.machine.cores import read_cores
+from worldsize.agent.machine.node_files import text_of
+from worldsize.common.numbers import parse_digits
+
+
+def usable_cores(root: str = "/") -> int:
+    """The CPUs that this process may use, by its affinity and its control groups; a part of one counts as one."""
+    return max(1, math.ceil(read_cores(root).usable))
+
+
+def usable_memory(root: str = "/") -> int | None:
+    """Bytes: what the control groups allow, and at most what the machine has; None where neither is known."""
+    known = [size for size in (memory_limit(root), _machine_memory(root)) if size is not None]
+    return min(known, default=None)
+
+
+def _machine_memory(root: str) -> int | None:
+    """`MemTotal:  131072000 kB`."""
+    for line in text_of(os.path.join(root, "proc/meminfo"), 1 << 16).split("\n"):
+        name, _, rest = line.partition(":")
+        if name == "MemTotal":
+            kilobytes = parse_digits((rest.split() or [""])[0])
+            return None if kilobytes is None else kilobytes << 10
+    return None

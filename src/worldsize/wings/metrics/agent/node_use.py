@@ -1,0 +1,87 @@
+"""What a node used over the whole attempt, summed sample by sample.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.wings.metrics.agent.records import GpuSample, GpuUse, NodeSample, NodeUse
+
+_BUSY = 0.01
+"""The least share that counts as busy: NVML reports whole percents."""
+
+
+class _Mean:
+    """A mean by time: each value stands for the seconds before it. `value` is None until one with a time is known."""
+
+    def __init__(self) -> None:
+        self._sum = self._seconds = 0.0
+
+    def add(self, value: float | None, seconds: float) -> None:
+        if value is not None and seconds > 0:
+            self._sum += value * seconds
+            self._seconds += seconds
+
+    @property
+    def value(self) -> float | None:
+        return self._sum / self._seconds if self._seconds else None
+
+
+class _GpuTotals:
+    def __init__(self) -> None:
+        self._busy, self._power = _Mean(), _Mean()
+        self._memory: int | None = None
+
+    def add(self, sample: GpuSample, seconds: float) -> None:
+        self._busy.add(sample.busy, seconds)
+        self._power.add(sample.power, seconds)
+        if sample.memory is not None:
+            self._memory = max(sample.memory, self._memory or 0)
+
+    def use(self, gpu: int) -> GpuUse:
+        busy, power = self._busy.value, self._power.value
+        return GpuUse(gpu, _rounded(busy, 4), self._memory, _rounded(power, 1))
+
+
+class UseTotals:
+    """The totals of one node."""
+
+    def __init__(self, memory: int | None) -> None:
+        """`memory`: all that the node's ranks may use; they never had more, even where a page counts for several
+        processes."""
+        self._limit = memory
+        self._gpus: dict[int, _GpuTotals] = {}
+        self._samples = self._highest = 0
+        self._before = 0.0
+        self._first_busy: float | None = None
+        self._last: NodeSample | None = None
+
+    def add(self, sample: NodeSample, elapsed: float) -> None:
+        """Take in a sample. `elapsed`: seconds since the ranks' start."""
+        seconds, self._before = elapsed - self._before, elapsed
+        self._samples += 1
+        self._highest = max(self._highest, sum(rank.memory for rank in sample.ranks))
+        self._last = sample
+        self._add_gpus(sample.gpus, seconds, elapsed)
+
+    def _add_gpus(self, gpus: Sequence[GpuSample], seconds: float, elapsed: float) -> None:
+        for gpu in gpus:
+            self._gpus.setdefault(gpu.gpu, _GpuTotals()).add(gpu, seconds)
+            if self._first_busy is None and (gpu.busy or 0.0) >= _BUSY:
+                self._first_busy = round(elapsed, 1)
+
+    def use(self, seconds: float, cpu: float) -> NodeUse:
+        """What the node used in all. `cpu`: seconds that its processes took, as the kernel told when they ended."""
+        last = self._last
+        sampled = sum(rank.cpu for rank in last.ranks) if last is not None else 0.0
+        highest = self._highest if self._limit is None else min(self._highest, self._limit)
+        received, sent = (last.received, last.sent) if last is not None else (None, None)
+        gpus = tuple(totals.use(gpu) for gpu, totals in sorted(self._gpus.items()))
+        cpu = round(max(cpu, sampled), 2)
+        return NodeUse(round(seconds, 2), self._samples, cpu, highest, received, sent, gpus, self._first_busy)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,82 @@
+"""Which processes belong to which of a node's ranks.
+
+A rank that the agent has started has a process of its own: that, and all below it, is the rank's, and so is what
+has lost its parent and stayed in the rank's session. Where a launcher starts the ranks, a process tells by its
+environment which rank it is; the launcher, and what tells nothing, count for the first rank of the node. A process that
+a service of the machine has started, as Slurm's does for srun, is below no agent, and is not found.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.posix import processes
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.wings.metrics.agent.process_use import ProcessUse, read_process
+
+_RANK = "WORLDSIZE_RANK"
+
+
+class ProcessTable(NamedTuple):
+    """How processes are found; a test has its own."""
+
+    trees: Callable[[Iterable[int]], list[int]] = processes.trees
+    children: Callable[[], list[int]] = processes.children
+    read: Callable[[int], ProcessUse | None] = read_process
+    variable: Callable[[int, str], str] = processes.variable
+
+
+class RankTrees:
+    """The processes of each rank, look by look."""
+
+    def __init__(self, table: ProcessTable | None = None) -> None:
+        self._table = table or ProcessTable()
+        self._told: dict[tuple[int, int], int | None] = {}
+
+    def look(self, running: Mapping[int, Process], spared: Collection[int]) -> dict[int, dict[int, ProcessUse]]:
+        """What each living process of each rank has used, by rank and pid. `running`: the processes that the agent has
+        started; `spared`: its children that belong to no rank."""
+        found: dict[int, dict[int, ProcessUse]] = {}
+        seen: dict[tuple[int, int], int | None] = {}
+        for pid, process in running.items():
+            for rank, each, use in self._owned(self._table.trees([pid]), process.ranks, seen):
+                found.setdefault(rank, {})[each] = use
+        for pid in self._table.children():
+            orphan = self._table.read(pid) if pid not in running and pid not in spared else None
+            leader = running.get(orphan.session) if orphan is not None else None
+            if leader is not None:
+                for rank, each, below in self._owned(self._table.trees([pid]), leader.ranks, seen):
+                    found.setdefault(rank, {})[each] = below
+        self._told = seen
+        return found
+
+    def _owned(
+        self, tree: Sequence[int], ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
+    ) -> Iterable[tuple[int, int, ProcessUse]]:
+        """(rank, pid, use) of each process of a tree, parents before children."""
+        owners: dict[int, int] = {}
+        for pid in tree:
+            use = self._table.read(pid)
+            if use is None:
+                continue
+            owner = owners.get(use.parent, ranks[0])
+            if len(ranks) > 1 and owner == ranks[0]:
+                owner = self._told_rank(pid, use, ranks, seen)
+            owners[pid] = owner
+            yield owner, pid, use
+
+    def _told_rank(
+        self, pid: int, use: ProcessUse, ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
+    ) -> int:
+        """The rank that a process says it is. It is asked once, by the second look that sees it: before, it may still
+        be a launcher's shell. One that waits for a disk is not asked then: reading its memory may wait, too."""
+        key = pid, use.started
+        told = self._told.get(key)
+        if told is None and key in self._told and use.state != "D":
+            number = parse_digits(self._table.variable(pid, _RANK))
+            told = number if number in ranks else ranks[0]
+        seen[key] = told
+        return ranks[0] if told is None else told

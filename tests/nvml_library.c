@@ -1,0 +1,61 @@
+/* Plays NVML for tests: -DNEW has what drivers of today have, -DHANGS one that hangs at the second question. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+typedef unsigned long long big;
+typedef struct { big time; unsigned value, rest; } sample;
+static long devices[4] = {0, 1, 2, 3};
+static int reads;
+
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 4; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    if (index == 2) return 15;  /* the GPU is lost */
+    *device = &devices[index];
+    return 0;
+}
+int nvmlDeviceGetUUID(long *device, char *text, unsigned size) { snprintf(text, size, "GPU-%ld0", *device); return 0; }
+int nvmlDeviceGetName(long *device, char *text, unsigned size) {
+    snprintf(text, size, "NVIDIA\tX%ld", *device); return 0;
+}
+int nvmlDeviceGetMemoryInfo(long *device, big *memory) {
+#ifdef HANGS
+    if (reads++) for (;;) pause();
+#endif
+    memory[0] = 1000; memory[1] = 100; memory[2] = 900 + *device;
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(long *device, unsigned *milliwatts) { *milliwatts = 70500; return 0; }
+int nvmlDeviceGetUtilizationRates(long *device, unsigned *rates) { rates[0] = 40 + *device; rates[1] = 7; return 0; }
+#ifdef NEW
+int nvmlDeviceGetMigMode(long *device, unsigned *now, unsigned *next) { *now = *next = *device == 3; return 0; }
+int nvmlDeviceGetMemoryInfo_v2(long *device, void *memory) {
+    struct { unsigned version; big total, reserved, free, used; } *found = memory;
+    if (found->version != (sizeof *found | 2 << 24)) return 25;
+    found->total = 1000; found->reserved = 90; found->free = 100; found->used = 810 + *device;
+    return 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(long *device, big *millijoules) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *millijoules = 400ULL * (now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    return 0;
+}
+int nvmlDeviceGetSamples(long *device, int what, big seen, int *kind, unsigned *count, sample *found) {
+    if (what != 1) return 2;
+    if (!found) { *count = 120; return 0; }
+    if (*device == 1) return 3;  /* it keeps no history */
+    *kind = 1;
+    if (!seen) {
+        found[0] = (sample) {1000, 100, 0};
+        *count = 1;
+        return 0;
+    }
+    found[0] = (sample) {seen, 100, 0};  /* the last one again */
+    found[1] = (sample) {seen + 10, 20, 0};
+    found[2] = (sample) {seen + 20, 30, 0};
+    *count = 3;
+    return 0;
+}
+#endif
