@@ -24,7 +24,7 @@ Besides these the core calls
                     tuple[Series, …], current_points(series), read_node_samples(paths, node), read_parameters(paths)
     pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
                     matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
-                    -> bytes, of element, section, table, key_values and details
+                    -> bytes, of element, section, table, scrolling, key_values and details
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

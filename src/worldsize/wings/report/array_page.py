@@ -74,7 +74,7 @@ def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
         ("ended", time_text(whole.ended)),
         *pairs_of(record, {"user": "by", "host": "on", "cwd": "directory at that time", "worldsize": "worldsize"}),
         ("array directory", array.directory),
-        ("this page", "of " + time_text(time.time())),
+        ("page made", time_text(time.time())),
     ]
     return [pictures.key_values([pair for pair in pairs if pair[1]])]
 

@@ -38,7 +38,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         action="store_true",
-        help="with all variables of whoever submitted, not only those of libraries",
+        help="all variables of whoever submitted, not only those of libraries",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE also where it is no page")
     parser.set_defaults(act=report)

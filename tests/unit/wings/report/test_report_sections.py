@@ -225,6 +225,7 @@ def test_many_nodes_are_a_lowest_a_median_and_a_highest(home: str) -> None:
 def test_nodes_without_samples_have_no_charts(home: str) -> None:
     facts = facts_of(record_run(home))
     assert use_charts(facts, {}) == {} and use_charts(facts, {0: [sample(0, 0.0)]}) == {}
+    assert use_charts(facts, {0: [sample(0, 0.0), sample(0.01, 0.0)]}) == {}, "one point says nothing"
 
 
 # the rest
