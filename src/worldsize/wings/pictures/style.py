@@ -51,7 +51,8 @@ details{{margin:.4rem 0}}summary{{cursor:pointer}}
 svg{{display:block;max-width:100%;height:auto;color:var(--ink);margin:.5rem 0}}
 .good{{color:var(--good)}}.warning{{color:var(--warning)}}.bad{{color:var(--bad)}}.muted{{color:var(--muted)}}
 @media (min-width:64rem){{dl{{grid-template-columns:max-content 1fr max-content 1fr}}}}
-@media (max-width:40rem){{.scroll>svg{{max-width:none}}dl{{grid-template-columns:1fr}}dd{{margin-bottom:.4rem}}body{{padding:.75rem}}}}
+@media (max-width:40rem){{.scroll>svg{{max-width:none}}dl{{grid-template-columns:1fr}}
+dd{{margin-bottom:.4rem}}body{{padding:.75rem}}}}
 @media print{{body{{max-width:none;padding:0;font-size:11px}}nav{{display:none}}pre{{max-height:none}}
 .scroll{{overflow:visible}}svg,tr{{break-inside:avoid}}h2,h3{{break-after:avoid}}}}
 """

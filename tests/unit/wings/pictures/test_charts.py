@@ -71,11 +71,12 @@ def test_settings_of_the_person_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_without_a_home_nothing_is_said_and_nothing_left(tmp_path: Path) -> None:
     path = os.pathsep.join(each for each in sys.path if each)
-    for more in ({"HOME": "/proc", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}, {"MPLCONFIGDIR": "/proc/none"}):
+    as_worldsize_ends = DRAW.replace("sys.exit(", "sys.stdout.flush(), __import__('os')._exit(")
+    without = {"HOME": "/proc", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}
+    for more, program in ((without, as_worldsize_ends), ({"MPLCONFIGDIR": "/proc/none"}, DRAW)):
         environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path), **more}
-        for program in (DRAW, DRAW.replace("sys.exit(", "__import__('os')._exit(")):  # as `worldsize` does
-            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
-            assert (done.returncode, done.stderr, os.listdir(tmp_path)) == (0, b"", [])
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+        assert (done.returncode, done.stderr, os.listdir(tmp_path)) == (0, b"", [])
 
 
 DRAW_NOTHING = """

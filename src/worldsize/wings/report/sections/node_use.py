@@ -15,6 +15,9 @@ _NODES = 16
 """The most nodes with a line each; of more, their lowest, median and highest values are drawn."""
 
 _READ = 1024
+_FEW = 3
+"""Fewer samples make no line: a value is of a sample and the one before it."""
+
 _PLACES = 200
 """Points of such lines."""
 
@@ -38,15 +41,15 @@ def node_use(facts: RunFacts) -> list[Child]:
         return []
     numbers = range(min(len(facts.plan.nodes), _READ))
     read = {number: facts.metrics.read_node_samples(facts.paths, number) for number in numbers}
-    samples = {number: found.samples for number, found in read.items() if found is not None and len(found.samples) > 1}
+    samples = {number: found.samples for number, found in read.items() if found and len(found.samples) >= _FEW}
     charts = [chart for title, unit, value in _KINDS for chart in _chart(facts, samples, title, unit, value)]
     return draw_charts(facts.pictures, charts)
 
 
 def _chart(facts: RunFacts, samples: dict[int, Sequence[Any]], title: str, unit: str, value: Value) -> Iterator[Any]:
-    """The chart, unless no node has two such values, between which there is a line."""
+    """The chart, unless no node has such values."""
     curves = [_curve(number, each, value) for number, each in samples.items()]
-    curves = [curve for curve in curves if sum(value == value for value in curve.values) > 1]
+    curves = [curve for curve in curves if any(value == value for value in curve.values)]
     if not curves:
         return
     start = min(curve.times[0] for curve in curves)
