@@ -132,6 +132,13 @@ def test_the_timeline(home: str) -> None:
     assert len(names) == 4 and len([tag for tag, _ in page.tags if tag == "rect"]) >= 3 + 2 * 2 + 4
 
 
+def test_many_nodes_are_folded(home: str) -> None:
+    paths = record_run(home, 40, 1, codes={7: 1})
+    text = texts(facts_of(paths, FAILED))["timeline"]
+    first, found, folded = text.partition("40 nodes\n")
+    assert found and "rank 7: exit code 1" in first and "node 1" not in first and "node 39 n39" in folded
+
+
 def test_attempts_before_the_latest(home: str) -> None:
     paths = record_run(home, 1, 1)
     summary = {"state": "FAILED", "reason": "EXIT_CODE", "exit_code": 1, "started": MADE + 5, "ended": MADE + 21}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from worldsize.cli.console import count_text
 from worldsize.common.json_values import PARSE_ERRORS, is_number
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.run_paths import RunPaths
@@ -13,10 +14,12 @@ from worldsize.state.records import Status
 from worldsize.wings.report.facts import Child, Node, RunFacts
 from worldsize.wings.report.text import time_text
 
-_RANKS = 64
+_RANKS = 32
 """Of a run with more ranks, rows stand for nodes, and for the ranks that failed."""
 
-_NODES = 128
+_NODES = 32
+"""The rows of more nodes are folded."""
+
 _ATTEMPTS = 32
 
 WAITING, STARTING, RUNNING, STOPPING = "waiting", "starting", "running", "stopping"
@@ -36,13 +39,24 @@ class Moments(NamedTuple):
 def timeline(facts: RunFacts) -> list[Child]:
     found = _moments(facts)
     pictures = facts.pictures
-    rows = [pictures.TimelineRow("run", tuple(_phases(pictures, found, facts.now)))]
-    rows += [*_attempt_rows(facts), *_node_rows(facts, found), *_rank_rows(facts)]
-    rows = [row for row in rows if row.spans]
-    if not rows:
+    whole = pictures.TimelineRow("run", tuple(_phases(pictures, found, facts.now)))
+    nodes = _node_rows(facts, found)
+    folded = nodes if len(nodes) > _NODES else []
+    rows = [whole, *_attempt_rows(facts), *([] if folded else nodes), *_rank_rows(facts)]
+    if not any(row.spans for row in rows):
         return []
-    title = "What took how long"
-    return [pictures.scrolling(pictures.draw_timeline(title, rows), title), pictures.key_values(_moment_pairs(found))]
+    return [
+        _drawn(pictures, "What took how long", rows),
+        *(
+            [pictures.details(count_text(len(folded), "node"), _drawn(pictures, "Nodes", [whole, *folded]))]
+            * bool(folded)
+        ),
+        pictures.key_values(_moment_pairs(found)),
+    ]
+
+
+def _drawn(pictures: Any, title: str, rows: Sequence[Any]) -> Child:
+    return pictures.scrolling(pictures.draw_timeline(title, [row for row in rows if row.spans]), title)
 
 
 def _moments(facts: RunFacts) -> Moments:
@@ -123,7 +137,7 @@ def _node_rows(facts: RunFacts, found: Moments) -> list[Any]:
     if len(facts.nodes) < 2:
         return []
     rows = []
-    for node in facts.nodes[:_NODES]:
+    for node in facts.nodes:
         begun, started = _times(node, "agent_started")[:1], _times(node, "ranks_started")[:1]
         end = node.exit.ended if node.exit else found.ended or facts.now
         known = [*((STARTING, time) for time in begun), *((RUNNING, time) for time in started)]
