@@ -21,7 +21,8 @@ Besides these the core calls
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
     metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
                     progress_text(paths), shown with its state; read_series(paths, every_rank, outside) ->
-                    tuple[Series, …], current_points(series), read_node_samples(paths, node), read_parameters(paths)
+                    tuple[Series, …], current_points(series), series_row(series), read_node_samples(paths, node),
+                    read_parameters(paths)
     pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
                     matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
                     -> bytes, of element, section, table, scrolling, key_values and details

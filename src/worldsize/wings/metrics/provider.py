@@ -58,6 +58,14 @@ def read_series(paths: RunPaths, every_rank: bool = True, outside: bool = True) 
     return read_all_series(paths, None, every_rank, outside)
 
 
+def series_row(series: Series) -> tuple[list[str], str]:
+    """What `worldsize metrics` says of a series with points: name, last value, its step, lowest, highest, rank, source;
+    and a sentence where a value was NaN, else ""."""
+    from worldsize.wings.metrics import tables
+
+    return tables.series_row(series)
+
+
 def read_node_samples(paths: RunPaths, node_rank: int) -> Any:
     """The NodeSamples (`header`, `samples`, `use`) of one node in the attempt of `paths`; None where there are none."""
     from worldsize.wings.metrics import samples

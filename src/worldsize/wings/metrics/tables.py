@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from worldsize.cli.console import duration_text, table
 from worldsize.cli.runs.array import values_text
 from worldsize.common.numbers import bytes_text
-from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text
-from worldsize.wings.metrics.series import Point
+from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text, summarize_series
+from worldsize.wings.metrics.series import Point, Series
 from worldsize.wings.metrics.usage import NodeFigures
 from worldsize.wings.metrics.words import age_text, sparkline, value_text
 
@@ -28,6 +28,12 @@ def values_table(values: RunValues, now: float) -> list[str]:
         for row, summary in zip(rows, values.summaries, strict=True):
             row.append(sparkline([point.value for point in summary.series.points]))
     return table(rows, headers) + [_nan_line(each) for each in values.summaries if each.first_nan]
+
+
+def series_row(series: Series) -> tuple[list[str], str]:
+    """Of one series the row without its age; where a value was NaN for the first time, or ""."""
+    summary = summarize_series(series)
+    return _cells(summary, (), 0.0)[:7], _nan_line(summary) if summary.first_nan else ""
 
 
 def _nan_line(summary: Summary) -> str:

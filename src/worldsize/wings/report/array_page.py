@@ -25,7 +25,7 @@ from worldsize.wings.report.facts import Child
 from worldsize.wings.report.links import TRIALS
 from worldsize.wings.report.sections.failure import failure_lines
 from worldsize.wings.report.sections.head import state_element
-from worldsize.wings.report.text import number_text, pairs_of, read_text, shorten, time_text, value_text
+from worldsize.wings.report.text import pairs_of, read_text, shorten, time_text, value_text
 
 _ROWS = 2000
 _FAILURES = 50
@@ -93,7 +93,7 @@ def _runs(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
             value_text(status.exit_code),
             _took_text(status),
             *(value_text(array.values(number).get(name)) for name in inputs),
-            *(number_text(last[name]) if name in last else "" for last in [values.get(number, {})] for name in names),
+            *(last.get(name, "") for last in [values.get(number, {})] for name in names),
         ]
         for number, status in shown
     ]
@@ -106,14 +106,14 @@ def _took_text(status: Status) -> str:
     return "" if status.started is None or status.ended is None else duration_text(status.ended - status.started)
 
 
-def _last_values(array: RunArray, number: int) -> Mapping[str, float]:
+def _last_values(array: RunArray, number: int) -> Mapping[str, str]:
     """The last value of each name that an element has logged, of the lowest rank that did."""
     metrics = find_provider("metrics")
     series = metrics.read_series(array[number].paths, False, array.is_own) if metrics else ()
-    found: dict[str, float] = {}
+    found: dict[str, str] = {}
     for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
         if each.points:
-            found.setdefault(each.name, each.points[-1].value)
+            found.setdefault(each.name, metrics.series_row(each)[0][1])
     return found
 
 

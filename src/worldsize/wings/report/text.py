@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.json_values import is_number
 from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import bytes_text
 from worldsize.state.exit_records import signal_name
 
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _CELL = 500
 """Characters of a value in a table."""
 
@@ -24,18 +24,6 @@ def time_text(seconds: Any) -> str:
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
         return ""  # beyond the last year
-
-
-def size_text(size: int) -> str:
-    """ "1.5 MiB"."""
-    for least, unit in _UNITS:
-        if size >= least:
-            return f"{size / least:.1f} {unit}"
-    return "1 byte" if size == 1 else f"{size} bytes"
-
-
-def number_text(value: float) -> str:
-    return f"{value:.6g}"
 
 
 def code_text(code: int) -> str:
@@ -55,6 +43,12 @@ def shorten(text: str, most: int = _CELL) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
+def filled_columns(headers: Sequence[str], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
+    """The columns that are not empty in every row."""
+    kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
+    return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
 def pairs_of(value: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Of the object's `names`, which stand for words, those that it has, in their order."""
     found = value if isinstance(value, dict) else {}
@@ -68,4 +62,4 @@ def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
     if size <= len(data):
         return mask(data.decode("utf-8", "replace"))
     whole = data[: data.rfind(b"\n") + 1]  # a secret that is cut does not look like one
-    return mask(whole.decode("utf-8", "replace")) + f"… ({size_text(size - len(whole))} more)"
+    return mask(whole.decode("utf-8", "replace")) + f"… ({bytes_text(size - len(whole))} more)"

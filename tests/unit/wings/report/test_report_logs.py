@@ -78,7 +78,7 @@ def test_what_setup_and_launchers_said(home: str) -> None:
     write(paths.launcher_log(0), "torchrun says\n")
     write(paths.agent_log(0), "")
     text = ReadPage(run_page(facts_of(paths))).texts["logs"]
-    assert "batch.log: 17 bytes\n\nmodule load cuda" in text and "torchrun-0000.log" in text and "agent" not in text
+    assert "batch.log: 17 B\n\nmodule load cuda" in text and "torchrun-0000.log" in text and "agent" not in text
 
 
 def test_a_log_that_cannot_be_read_spoils_no_other(home: str) -> None:

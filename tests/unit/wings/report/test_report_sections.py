@@ -15,6 +15,7 @@ from worldsize.errors import ConfigError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunWarning, Status
+from worldsize.wings.metrics.series import Point, Series
 from worldsize.wings.report.facts import RunFacts
 from worldsize.wings.report.page import run_page
 from worldsize.wings.report.sections import files, ranks
@@ -48,12 +49,12 @@ class Pictures:
         return self._wing.element("p", chart.title)
 
 
-def point(step: int | None, value: float, time: float = MADE + 10, attempt: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(step=step, value=value, time=time, attempt=attempt)
+def point(step: int | None, value: float, time: float = MADE + 10, attempt: int = 0) -> Point:
+    return Point(step, time, value, attempt)
 
 
-def series(name: str, points: list[SimpleNamespace], rank: int | None = 0, source: str = "log") -> SimpleNamespace:
-    return SimpleNamespace(name=name, source=source, rank=rank, points=tuple(points), place="")
+def series(name: str, points: list[Point], rank: int | None = 0, source: str = "log") -> Series:
+    return Series(name, source, rank, tuple(points))
 
 
 # ranks
@@ -160,7 +161,8 @@ def test_logged_values(home: str) -> None:
     pictures = Pictures(facts)
     values = [series("loss", [point(1, 9.0)], rank=1), loss, series("speed", [point(None, 7.0)], None, "tensorboard")]
     text = texts(facts._replace(series=values, pictures=pictures))["metrics"]
-    assert "loss|rank 0|nan|3|3|9|4|2027-01-15 08:00:10 UTC|" in text and "speed|tensorboard|7||7|7|1|" in text
+    assert "loss|nan|3|3|4|0|log|2027-01-15 08:00:10 UTC|loss of rank 0 was nan for the first time at step 3|" in text
+    assert "speed|7|-|7|7|-|tensorboard|" in text
     first, second = pictures.charts
     assert [line.label for line in first.lines] == ["rank 0", "rank 1"]
     assert list(first.lines[0].xs) == [1, 2, 3] and list(first.lines[0].ys)[:2] == [4.0, 3.0]
@@ -171,7 +173,7 @@ def test_charts_without_matplotlib(home: str) -> None:
     facts = facts_of(record_run(home))
     error = ConfigError("charts need matplotlib, which is not installed (extra plots)", None, "pip install it")
     text = texts(facts._replace(series=[series("loss", [point(1, 4.0)])], pictures=Pictures(facts, error)))["metrics"]
-    assert text.count("Charts are left out: charts need matplotlib") == 1 and "loss|rank 0|4|" in text
+    assert text.count("Charts are left out: charts need matplotlib") == 1 and "loss|4|1|" in text
 
 
 def test_more_names_than_charts(home: str) -> None:
@@ -252,7 +254,7 @@ def test_the_environment(home: str) -> None:
     text = found["environment"]
     assert "Python|3.12.1\n" in text and "git commit|abcdef\n" in text
     assert "2 packages\npackage|version|\ntorch|2.9|\neinops|1.0|" in text
-    assert "code.diff: 6 bytes" in text and "0123456789" not in str(found)
+    assert "code.diff: 6 B" in text and "0123456789" not in str(found)
     assert "2 variables of whoever submitted\nname|value|\nHF_TOKEN|***|\nOMP_NUM_THREADS||\n" in text
     assert "/home/ada" not in text and "2 other variables of whoever submitted left out" in text
     assert "HOME|/home/ada|" in texts(facts_of(paths)._replace(every_variable=True))["environment"]
@@ -272,9 +274,7 @@ def test_files(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write(os.path.join(paths.outputs, "model\n.bin"), "x" * 10)
     os.symlink("/etc/passwd", os.path.join(paths.outputs, "link"))
     text = texts(facts_of(paths))["files"]
-    assert (
-        "outputs/link|link|" in text and "code/|3 files, 2.0 KiB|" in text and "outputs/model\n.bin|10 bytes|" in text
-    )
+    assert "outputs/link|link|" in text and "code/|3 files, 2.05 kB|" in text and "outputs/model\n.bin|10 B|" in text
     monkeypatch.setattr(files, "_ROWS", 2)
     monkeypatch.setattr(files, "_ENTRIES", 4)
     text = texts(facts_of(paths))["files"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
 from worldsize.common.named_tuple import Any
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.sections.charts import draw_charts
-from worldsize.wings.report.text import number_text, shorten, time_text, value_text
+from worldsize.wings.report.text import filled_columns, shorten, time_text, value_text
 
 _CHARTS = 24
 _LINES = 8
@@ -81,17 +80,13 @@ def _last_values(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
 
 
 def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
-    headers = ("name", "whose", "last", "at step", "lowest", "highest", "points", "time")
-    return facts.pictures.table(headers, [_row(facts, each) for each in series])
-
-
-def _row(facts: RunFacts, series: Any) -> list[str]:
-    last = series.points[-1]
-    finite = [point.value for point in series.points if isfinite(point.value)]
-    ends = [number_text(pick(finite)) if finite else "" for pick in (min, max)]
-    step = "" if last.step is None else str(last.step)
-    name = shorten(facts.mask(series.name), _NAME)
-    return [name, _label(series), number_text(last.value), step, *ends, str(len(series.points)), time_text(last.time)]
+    """The table of `worldsize metrics`, with times instead of ages."""
+    rows = []
+    for each in series:
+        cells, was_nan = facts.metrics.series_row(each)
+        rows.append([*map(facts.mask, cells), time_text(each.points[-1].time), facts.mask(was_nan)])
+    headers = ("name", "last", "step", "lowest", "highest", "rank", "source", "time", "remark")
+    return facts.pictures.table(*filled_columns(headers, rows))
 
 
 def _parameters(facts: RunFacts) -> list[Child]:

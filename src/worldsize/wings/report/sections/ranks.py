@@ -13,7 +13,7 @@ from worldsize.state.check_rows import OK, VERDICTS, CheckRow, row_of
 from worldsize.state.records import RankExit
 from worldsize.wings.report.facts import Child, Node, RunFacts
 from worldsize.wings.report.sections.logs import log_id, shown_ranks
-from worldsize.wings.report.text import code_text, shorten, value_text
+from worldsize.wings.report.text import code_text, filled_columns, shorten, value_text
 
 _SHOWN = 256
 """Of a run with more ranks, those that failed are shown, and the others folded."""
@@ -54,13 +54,7 @@ def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
         ]
         for node, rank in rows
     ]
-    return facts.pictures.table(*_filled_columns(_HEADERS, cells))
-
-
-def _filled_columns(headers: Sequence[str], rows: list[list[Child]]) -> tuple[list[str], list[list[Child]]]:
-    """The columns that are not empty in every row."""
-    kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
-    return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    return facts.pictures.table(*filled_columns(_HEADERS, cells))
 
 
 def _started(node: Node) -> Mapping[str, Any]:
