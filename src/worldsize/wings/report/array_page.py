@@ -8,29 +8,29 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from worldsize.cli.console import duration_text, size_text
 from worldsize.cli.runs.array import states_text
 from worldsize.common.atomic_files import read_object
-from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import Any
-from worldsize.errors import WorldsizeError
 from worldsize.plan.array import element_id
 from worldsize.service.providers import find_provider, provider
 from worldsize.service.runs.array import RunArray
 from worldsize.state.array import count_states
 from worldsize.state.records import RunState, Status
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask, mask_text
 from worldsize.wings.report.facts import Child
 from worldsize.wings.report.links import TRIALS
+from worldsize.wings.report.page import make_section
 from worldsize.wings.report.sections.failure import failure_lines
 from worldsize.wings.report.sections.head import state_element
 from worldsize.wings.report.text import pairs_of, read_text, shorten, time_text, value_text
 
 _ROWS = 2000
 _FAILURES = 50
-_METRICS = 8
-"""The most columns of last values."""
+_INPUTS, _METRICS = 24, 8
+"""The most columns of inputs, and of last values."""
 
 _READ = 500
 """The most runs whose values are read."""
@@ -48,19 +48,10 @@ def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
         ("runs", "Its runs", partial(_runs, pictures, array, statuses)),
         ("failures", "Why some failed", partial(_failures, pictures, array, statuses)),
     ]
-    sections = [each for name, title, make in makers for each in _section(pictures, name, title, make)]
+    sections = [each for name, title, make in makers for each in make_section(pictures, name, title, make)]
     state = array.overall(statuses).state
-    page: bytes = pictures.make_page(f"{array.id} {array.array.name}: {state}", *sections)
+    page: bytes = pictures.make_page(f"{array.id} {shorten(array.array.name, 200)}: {state}", *sections)
     return page
-
-
-def _section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
-    try:
-        children = make()
-    except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
-        # Files of the array may be damaged, or anybody's: what the other sections say stands.
-        children = [pictures.element("p", f"This cannot be read: {error!s:.300}", class_="bad")]
-    return [pictures.section(name, title, *children)] if children else []
 
 
 def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
@@ -81,7 +72,8 @@ def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
 
 def _runs(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Child]:
     shown = list(enumerate(statuses))[:_ROWS]
-    inputs = list(dict.fromkeys(name for number, _ in shown for name in array.values(number)))
+    every_input = (name for number, _ in shown for name in islice(array.values(number), _INPUTS))
+    inputs = list(dict.fromkeys(every_input))[:_INPUTS]
     begun = [number for number, status in shown if status.started is not None]
     values = {number: _last_values(array, number) for number in begun[:_READ]}
     names = list(dict.fromkeys(name for each in values.values() for name in each))[:_METRICS]
@@ -92,12 +84,13 @@ def _runs(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
             value_text(status.reason),
             value_text(status.exit_code),
             _took_text(status),
-            *(value_text(array.values(number).get(name)) for name in inputs),
+            *(value_text(mask(name, value_text(array.values(number).get(name)))) for name in inputs),
             *(last.get(name, "") for last in [values.get(number, {})] for name in names),
         ]
         for number, status in shown
     ]
-    headers = ("run", "state", "reason", "exit code", "took", *inputs, *(shorten(name, 80) for name in names))
+    named = (shorten(mask_text(name), 80) for name in (*inputs, *names))
+    headers = ("run", "state", "reason", "exit code", "took", *named)
     left = len(statuses) - len(shown)
     return [pictures.table(headers, rows), *([pictures.element("p", f"{left} more are left out.")] if left else [])]
 
@@ -109,7 +102,9 @@ def _took_text(status: Status) -> str:
 def _last_values(array: RunArray, number: int) -> Mapping[str, str]:
     """The last value of each name that an element has logged, of the lowest rank that did."""
     metrics = find_provider("metrics")
-    series = metrics.read_series(array[number].paths, False, array.is_own) if metrics else ()
+    if metrics is None:
+        return {}
+    series = metrics.read_series(array[number].paths, False, array.is_own)
     found: dict[str, str] = {}
     for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
         if each.points:

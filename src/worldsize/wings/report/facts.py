@@ -17,6 +17,7 @@ from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import read_events, read_exit
 from worldsize.state.records import ExitRecord, RankExit, Status
 from worldsize.trust.secrets import mask_text
+from worldsize.wings.report.text import value_text
 
 Child: TypeAlias = Any
 """An element, text, or a picture, as the wing `pictures` has them."""
@@ -27,8 +28,8 @@ _NODES = 4096
 _LOGGING_RANKS = 64
 """Of a run with more ranks, a name's values are read of the lowest rank that has logged it."""
 
-_RECORD_BYTES = 8 << 20
-"""The most bytes of a node's events, and of its exit record; larger ones are no agent's."""
+_RECORD_BYTES, _ALL_RECORD_BYTES = 8 << 20, 64 << 20
+"""The most bytes of a node's events and exit record, and of those of all nodes; larger ones are no agents'."""
 
 
 class Node(NamedTuple):
@@ -37,8 +38,8 @@ class Node(NamedTuple):
     node_rank: int
     host: str
     ranks: tuple[RankPlan, ...]
-    events: tuple[Mapping[str, Any], ...]
-    exit: ExitRecord | None
+    events: tuple[Mapping[str, Any], ...] = ()
+    exit: ExitRecord | None = None
 
 
 class RunFacts(NamedTuple):
@@ -116,18 +117,24 @@ def _plan_of(run: Run) -> Plan | None:
 
 def read_nodes(paths: RunPaths, plan: Plan) -> tuple[Node, ...]:
     """What the nodes have left of the attempt of `paths`."""
-    return tuple(_read_node(paths, node.node_rank, node.ranks) for node in plan.nodes[:_NODES])
+    left, found = _ALL_RECORD_BYTES, []
+    for node in plan.nodes[:_NODES]:
+        size = _size(paths.events(node.node_rank)) + _size(paths.exit_record(node.node_rank))
+        is_read = size <= min(_RECORD_BYTES, left)
+        left -= size if is_read else 0
+        found.append(_read_node(paths, node.node_rank, node.ranks) if is_read else Node(node.node_rank, "", node.ranks))
+    return tuple(found)
 
 
 def _read_node(paths: RunPaths, node_rank: int, ranks: tuple[RankPlan, ...]) -> Node:
-    events = read_events(paths, node_rank) if _is_small(paths.events(node_rank)) else []
-    record = read_exit(paths, node_rank) if _is_small(paths.exit_record(node_rank)) else None
+    events, record = read_events(paths, node_rank), read_exit(paths, node_rank)
     told = [event["host"] for event in events if isinstance(event.get("host"), str)]
-    return Node(node_rank, record.host if record else (told or [""])[0], ranks, tuple(events), record)
+    host = value_text(record.host if record else (told or [""])[0])
+    return Node(node_rank, host, ranks, tuple(events), record)
 
 
-def _is_small(path: str) -> bool:
+def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size <= _RECORD_BYTES
+        return os.stat(path).st_size
     except OSError:
-        return False  # there is nothing to read
+        return 0  # there is nothing to read

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import WorldsizeError
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.sections.failure import failure, notices
@@ -17,6 +18,7 @@ from worldsize.wings.report.sections.logs import logs
 from worldsize.wings.report.sections.node_use import node_use
 from worldsize.wings.report.sections.ranks import checks, ranks
 from worldsize.wings.report.sections.timeline import timeline
+from worldsize.wings.report.text import value_text
 
 
 class Part(NamedTuple):
@@ -48,19 +50,23 @@ PARTS = (
 
 def run_page(facts: RunFacts) -> bytes:
     """The page of a run, as HTML in UTF-8."""
-    sections = [section for part in PARTS for section in _section(facts, part)]
-    name = f" {facts.plan.name}" if facts.plan else ""
-    page: bytes = facts.pictures.make_page(f"{facts.run.id}{name}: {facts.status.state}", *sections)
+    pictures = facts.pictures
+    sections = [
+        each for part in PARTS for each in make_section(pictures, part.name, part.title, partial(part.make, facts))
+    ]
+    job = " " + value_text(facts.plan.name, 200) if facts.plan else ""
+    page: bytes = pictures.make_page(f"{facts.run.id}{job}: {facts.status.state}", *sections)
     return page
 
 
-def _section(facts: RunFacts, part: Part) -> list[Child]:
+def make_section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
+    """The section, with one sentence in it where it cannot be made; nothing where it would be empty."""
     try:
-        children = part.make(facts)
+        children = make()
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
         # Files of the run may be damaged, or anybody's: what the other sections say stands.
-        children = [facts.pictures.element("p", "This cannot be read: " + _words_of(error), class_="bad")]
-    return [facts.pictures.section(part.name, part.title, *children)] if children else []
+        children = [pictures.element("p", "This cannot be read: " + _words_of(error), class_="bad")]
+    return [pictures.section(name, title, *children)] if children else []
 
 
 def _words_of(error: Exception) -> str:

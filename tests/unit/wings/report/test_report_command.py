@@ -113,6 +113,13 @@ def test_an_array(cli: InProcess) -> None:
     assert texts["failures"].count("fell") >= 2 and "trials" not in texts
 
 
+def test_inputs_are_masked_and_bounded(cli: InProcess) -> None:
+    many = {f"name{number}": number for number in range(5000)}
+    root = recorded_array(cli, ["SUCCEEDED"], values=[{"api_key": "0123456789", **many}])
+    text = ReadPage(cli("report", root.run_id, "--to", "-").out.encode()).texts["runs"]
+    assert "|api_key|name0|" in text and "|***|0|" in text and "0123456789" not in text and "name99" not in text
+
+
 def test_a_search(cli: InProcess) -> None:
     search = {"config": "ds.json", "goal": "max", "metric": "speed"}
     root = recorded_array(cli, ["SUCCEEDED"], search=search)

@@ -15,6 +15,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
 from worldsize.wings.metrics import provider
+from worldsize.wings.report import facts
 from worldsize.wings.report.command import make_report
 from worldsize.wings.report.links import refuse_links_out
 from worldsize.wings.report.page import PARTS, run_page
@@ -194,3 +195,14 @@ def test_links_that_the_page_of_an_element_or_a_search_follows(tmp_path: Path, p
     link.symlink_to("/etc/hostname")
     with pytest.raises(UsageError, match="link in it leads elsewhere"):
         refuse_links_out(str(tmp_path / "417k" / "417k_1"))
+
+
+def test_records_have_a_total_size_and_names_a_length(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = record_run(home, 3, 1)
+    write(paths.plan, {**json.loads(Path(paths.plan).read_text()), "name": "n" * 10_000})
+    size = os.path.getsize(paths.events(0)) + os.path.getsize(paths.exit_record(0))
+    monkeypatch.setattr(facts, "_ALL_RECORD_BYTES", 2 * size)
+    assert [node.host for node in facts_of(paths).nodes] == ["n0", "n1", ""]
+    record = json.loads(Path(paths.exit_record(0)).read_text())
+    write(paths.exit_record(0), {**record, "host": "h" * 100_000})
+    assert len(run_page(facts_of(paths))) < 60_000

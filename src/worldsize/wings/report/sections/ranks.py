@@ -44,9 +44,9 @@ def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
     cells = [
         [
             str(rank.rank),
-            f"{rank.role} {rank.role_index}",
+            value_text(f"{rank.role} {rank.role_index}", 80),
             str(node.node_rank),
-            value_text(node.host),
+            node.host,
             *_place(started[node.node_rank], rank.rank),
             *_end(exits.get(rank.rank), submitted, node.exit is not None),
             _error(facts, rank.rank) if rank.rank in failed else "",
