@@ -138,9 +138,9 @@ def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
     write_lines(run.samples(0), *(line + "\n" for line in lines))
     nodes, gpus, ranks = (part.splitlines() for part in cli.ok("metrics", run.root, "--used").out.split("\n\n"))
     cells = [cell.strip() for cell in nodes[1].split("  ") if cell.strip()]
-    assert cells == ["0", "n1\\x1b", "2 of 8", "1.5 GB of 16 GB", "500 kB/s", "0 B/s", "10 s"]
-    assert gpus[1].split() == ["0", "0", "H100", "61", "%", "7", "GB", "-"]
-    assert ranks[1].split() == ["0", "0", "2", "1.5", "GB", "-", "1", "kB"]
+    assert cells == ["0", "n1\\x1b", "2 of 8", "1.4 GiB of 15 GiB", "500 kB/s", "0 B/s", "10 s"]
+    assert gpus[1].split() == ["0", "0", "H100", "61", "%", "6.5", "GiB", "-"]
+    assert ranks[1].split() == ["0", "0", "2", "1.4", "GiB", "-", "1", "kB"]
     row = cli.json("metrics", run.root, "--used")[0]
     assert (row["run"], row["cpus"], row["gpus"][0]["busy"], row["ranks"][0]["rank"]) == (run.run_id, 2.0, 0.61, 0)
 
@@ -148,7 +148,7 @@ def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--plot picture.gif", ".png or .svg"),
+        ("--plot picture.gif", "must end with .png or .svg"),
         ("--csv -o json", "do not go together"),
         ("--plot a.png -o json", "do not go together"),
         ("--csv --used", "not allowed with"),
