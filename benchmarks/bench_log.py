@@ -43,6 +43,7 @@ def main() -> None:
             rows.append([way, str(thread), str(wall), "%.3f" % (thread.median / base) if base else ""])
         head = ["logged by", "CPU of the thread, µs", "wall, µs", "CPU over %s" % BASE]
         bench.table("One call with one value", head, rows)
+        bench.finish(found)
 
 
 def one_run(bench: Bench, folder: str, python: str, way: str, calls: int) -> list[float]:
