@@ -20,11 +20,11 @@ Besides these the core calls
     checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
     metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
-                    progress_text(paths), shown with its state; read_series(paths, every_rank) -> tuple[Series, …],
-                    current_points(series), read_node_samples(paths, node), read_parameters(paths)
+                    progress_text(paths), shown with its state; read_series(paths, every_rank, outside) ->
+                    tuple[Series, …], current_points(series), read_node_samples(paths, node), read_parameters(paths)
     pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
                     matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
-                    -> bytes, of element, section, table, key_values and details
+                    -> bytes, of element, section, table, scrolling, key_values and details
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

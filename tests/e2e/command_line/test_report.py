@@ -57,6 +57,6 @@ def test_a_failed_run_in_a_browser(cli: Cli, browser: Browser) -> None:
 
 def test_a_run_that_succeeded_and_logged(cli: Cli) -> None:
     run_id = run_of(cli, "none")
-    result = cli("report", run_id, "-o", "-")
+    result = cli("report", run_id, "--to", "-")
     assert result.code == 0 and ">SUCCEEDED<" in result.out and 'id="failure"' not in result.out, result
     assert 'id="metrics"' in result.out and ">loss<" in result.out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from worldsize.agent.outcome.rank_failure import read_error
 from worldsize.common.named_tuple import Any
@@ -13,6 +13,7 @@ from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables
+from worldsize.service.ownership import is_own
 from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
 from worldsize.state.records import Reason, RunState, Status
@@ -50,10 +51,10 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         "last_lines": [],
         "others": [],
     }
-    mask = text_masker(plan, os.environ)
+    mask = text_masker(paths, plan)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
-        error = read_error(paths, failure.rank, plan.environment.get("TORCHELASTIC_ERROR_FILE"))
+        error = read_error(paths, failure.rank, _told_error_file(paths, plan))
         data["exception"] = error and _masked_exception(error, mask)
         said = "{type}: {message}".format(**data["exception"]) if data["exception"] else ""
         data["hint"] = hint_for(said, plan.rehearsal is not None)
@@ -67,9 +68,16 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     return data
 
 
-def text_masker(plan: Plan, environ: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that masks secrets in what ranks have written, before people see it."""
+def _told_error_file(paths: RunPaths, plan: Plan) -> str | None:
+    """The file that the job names for torch's report. Another user's plan may name any file of this user's."""
+    return plan.environment.get("TORCHELASTIC_ERROR_FILE") if is_own(paths) else None
+
+
+def text_masker(paths: RunPaths, plan: Plan) -> Callable[[str], str]:
+    """A function that masks secrets in what ranks have written, before people see it. Another user's plan may name
+    variables of this process; whoever guesses what they hold is told nothing by the mask."""
     names = (*plan.secrets, *masked_variables(plan))
+    environ = os.environ if is_own(paths) else {}
     known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
     secrets = secret_values(known, names)
     return lambda text: mask_text(str(mask_values(text, secrets)))

@@ -9,23 +9,26 @@ from worldsize.registry import find_module
 from worldsize.wings.metrics.logged_values import read_logged_values
 from worldsize.wings.metrics.series import Series
 
-_READERS = (("wings.metrics.tensorboard", "read_tensorboard"), ("wings.metrics.mlflow_store", "read_mlflow"))
+_READERS = (
+    ("wings.metrics.tensorboard", "read_tensorboard", "read_tensorboard_inside"),
+    ("wings.metrics.mlflow_store", "read_mlflow", "read_mlflow"),
+)
 
 
 def read_all_series(
-    paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True
+    paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True, outside: bool = True
 ) -> tuple[Series, ...]:
     """By name, then by source, place and rank; empty ones are left out. `ranks`, `every_rank`: of what worldsize.log
-    has written, as `read_logged_values` takes them."""
-    found = [*read_logged_values(paths, ranks, every_rank), *read_series_of_others(paths)]
+    has written, as `read_logged_values` takes them; `outside`: as `read_series_of_others` does."""
+    found = [*read_logged_values(paths, ranks, every_rank), *read_series_of_others(paths, outside)]
     return tuple(sorted((each for each in found if each.points), key=_order))
 
 
-def read_series_of_others(paths: RunPaths) -> list[Series]:
-    """What the run's scripts have logged otherwise than with worldsize.log."""
+def read_series_of_others(paths: RunPaths, outside: bool = True) -> list[Series]:
+    """What the run's scripts have logged otherwise than with worldsize.log; `outside` of the run directory, too."""
     found: list[Series] = []
-    for module, name in _READERS:
-        read = getattr(find_module(module), name, None)
+    for module, everywhere, inside in _READERS:
+        read = getattr(find_module(module), everywhere if outside else inside, None)
         found += read(paths) if read else []
     return found
 

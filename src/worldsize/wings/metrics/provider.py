@@ -48,13 +48,14 @@ def progress_text(paths: RunPaths) -> str:
     return logged_values.progress_text(paths)
 
 
-def read_series(paths: RunPaths, every_rank: bool = True) -> tuple[Series, ...]:
+def read_series(paths: RunPaths, every_rank: bool = True, outside: bool = True) -> tuple[Series, ...]:
     """All that the run's scripts have logged, by name; what cannot be understood is left out, and long series are
     thinned. `current_points` leaves out what a later attempt has repeated. Without `every_rank`, files of
-    worldsize.log with names alone that lower ranks have logged are not read, which is much faster with many ranks."""
+    worldsize.log with names alone that lower ranks have logged are not read, which is much faster with many ranks;
+    without `outside`, no TensorBoard files outside of the run directory, which another user's run could name."""
     from worldsize.wings.metrics.all_series import read_all_series
 
-    return read_all_series(paths, None, every_rank)
+    return read_all_series(paths, None, every_rank, outside)
 
 
 def read_node_samples(paths: RunPaths, node_rank: int) -> Any:

@@ -58,15 +58,19 @@ _SETTINGS = {
 def figure_bytes(charts: Sequence[Chart], format: str) -> bytes:
     if format not in _FORMATS:
         raise ValueError(f"a picture is {' or '.join(_FORMATS)}, not {format}")
-    with _own_settings(_load_matplotlib()):
+    with _silence(), _own_settings(_load_matplotlib()):
         return _bytes_of(_figure(charts), charts[0].title if charts else "", format)
 
 
 def _load_matplotlib() -> Any:
-    """The package. What a person's settings may break in it ends in a ConfigError; `MPLBACKEND` is not looked at."""
+    """The package. What a person's settings may break in it ends in a ConfigError; `MPLBACKEND` is not looked at. Where
+    the person's cache cannot be written, matplotlib makes a temporary one, which is removed again."""
+    import atexit
     import os
+    import shutil
 
-    backend = os.environ.pop("MPLBACKEND", None)
+    before = {name: os.environ.get(name) for name in ("MPLBACKEND", "MPLCONFIGDIR")}
+    os.environ.pop("MPLBACKEND", None)
     try:
         import matplotlib
         import matplotlib.backends.backend_agg
@@ -80,28 +84,41 @@ def _load_matplotlib() -> Any:
         hint = "look at ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
         raise ConfigError(f"matplotlib cannot be loaded: {error}", None, hint) from None
     finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
+        temporary = os.environ.get("MPLCONFIGDIR")
+        if temporary != before["MPLCONFIGDIR"] and temporary:
+            atexit.unregister(shutil.rmtree)  # matplotlib's own, which `worldsize` does not wait for
+            shutil.rmtree(temporary, ignore_errors=True)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
     return matplotlib
 
 
 @contextmanager
-def _own_settings(matplotlib: Any) -> Iterator[None]:
-    """The defaults of matplotlib and the settings above; it says nothing on stderr (of fonts, of glyphs)."""
+def _silence() -> Iterator[None]:
+    """matplotlib says nothing on stderr: of caches, of fonts, of glyphs."""
     import logging
     import warnings
 
     logger = logging.getLogger("matplotlib")
     level = logger.level
-    with warnings.catch_warnings(), matplotlib.rc_context():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logger.setLevel(logging.CRITICAL)
         try:
-            defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-            matplotlib.rcParams.update({**defaults, **_SETTINGS})
             yield
         finally:
             logger.setLevel(level)
+
+
+@contextmanager
+def _own_settings(matplotlib: Any) -> Iterator[None]:
+    """The defaults of matplotlib and the settings above."""
+    with matplotlib.rc_context():
+        defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
+        matplotlib.rcParams.update({**defaults, **_SETTINGS})
+        yield
 
 
 def _figure(charts: Sequence[Chart]) -> Any:

@@ -36,7 +36,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str 
     titles = [element("caption", caption)] if caption else []
     body = element("tbody", *map(_row, rows))
     inner = element("table", *titles, element("thead", head), body)
-    return element("div", inner, class_="scroll", tabindex="0", role="group", aria_label=caption or "table")
+    return scrolling(inner, caption or "table")
+
+
+def scrolling(child: Child, name: str) -> Element:
+    """What scrolls sideways for itself where the screen is narrower, by keyboard too; `name` is read out."""
+    return element("div", child, class_="scroll", tabindex="0", role="group", aria_label=name)
 
 
 def key_values(pairs: Iterable[tuple[str, Child]]) -> Element:

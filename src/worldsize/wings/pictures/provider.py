@@ -12,6 +12,7 @@ from worldsize.wings.pictures.page import details as details
 from worldsize.wings.pictures.page import element as element
 from worldsize.wings.pictures.page import key_values as key_values
 from worldsize.wings.pictures.page import make_page as make_page
+from worldsize.wings.pictures.page import scrolling as scrolling
 from worldsize.wings.pictures.page import section as section
 from worldsize.wings.pictures.page import table as table
 from worldsize.wings.pictures.timeline import Span as Span

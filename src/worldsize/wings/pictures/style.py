@@ -42,7 +42,7 @@ white-space:pre-wrap;max-height:36rem;overflow:auto;tab-size:8}}
 table{{border-collapse:collapse;font-variant-numeric:tabular-nums;overflow-wrap:normal}}
 caption{{text-align:left;color:var(--muted);padding-bottom:.25rem}}
 th,td{{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);
-max-width:40rem;overflow-wrap:anywhere;min-width:3rem}}
+max-width:40rem;overflow-wrap:break-word}}
 th{{font-weight:600}}thead th{{color:var(--muted);white-space:nowrap}}
 .number{{text-align:right}}
 dl{{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.25rem;margin:.5rem 0}}
@@ -50,8 +50,8 @@ dt{{color:var(--muted)}}dd{{margin:0;min-width:0}}
 details{{margin:.4rem 0}}summary{{cursor:pointer}}
 svg{{display:block;max-width:100%;height:auto;color:var(--ink);margin:.5rem 0}}
 .good{{color:var(--good)}}.warning{{color:var(--warning)}}.bad{{color:var(--bad)}}.muted{{color:var(--muted)}}
-.cards{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(28rem,100%),1fr));gap:.5rem 1rem}}
-@media (max-width:40rem){{dl{{grid-template-columns:1fr}}dd{{margin-bottom:.4rem}}body{{padding:.75rem}}}}
+@media (min-width:64rem){{dl{{grid-template-columns:max-content 1fr max-content 1fr}}}}
+@media (max-width:40rem){{.scroll>svg{{max-width:none}}dl{{grid-template-columns:1fr}}dd{{margin-bottom:.4rem}}body{{padding:.75rem}}}}
 @media print{{body{{max-width:none;padding:0;font-size:11px}}nav{{display:none}}pre{{max-height:none}}
 .scroll{{overflow:visible}}svg,tr{{break-inside:avoid}}h2,h3{{break-after:avoid}}}}
 """

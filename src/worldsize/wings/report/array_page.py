@@ -22,6 +22,7 @@ from worldsize.state.array import count_states
 from worldsize.state.records import RunState, Status
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.report.facts import Child
+from worldsize.wings.report.links import TRIALS
 from worldsize.wings.report.sections.failure import failure_lines
 from worldsize.wings.report.sections.head import state_element
 from worldsize.wings.report.text import number_text, pairs_of, read_text, shorten, time_text, value_text
@@ -35,7 +36,6 @@ _READ = 500
 """The most runs whose values are read."""
 
 _TABLE = 4 << 20
-_TRIALS = "trials.csv"
 
 
 def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
@@ -74,7 +74,7 @@ def _head(pictures: Any, array: RunArray, statuses: Sequence[Status]) -> list[Ch
         ("ended", time_text(whole.ended)),
         *pairs_of(record, {"user": "by", "host": "on", "cwd": "directory at that time", "worldsize": "worldsize"}),
         ("array directory", array.directory),
-        ("this page", "of " + time_text(time.time())),
+        ("page made", time_text(time.time())),
     ]
     return [pictures.key_values([pair for pair in pairs if pair[1]])]
 
@@ -109,7 +109,7 @@ def _took_text(status: Status) -> str:
 def _last_values(array: RunArray, number: int) -> Mapping[str, float]:
     """The last value of each name that an element has logged, of the lowest rank that did."""
     metrics = find_provider("metrics")
-    series = metrics.read_series(array[number].paths, every_rank=False) if metrics else ()
+    series = metrics.read_series(array[number].paths, False, array.is_own) if metrics else ()
     found: dict[str, float] = {}
     for each in sorted(series, key=lambda each: -1 if each.rank is None else each.rank):
         if each.points:
@@ -136,7 +136,7 @@ def _trials(pictures: Any, array: RunArray) -> list[Child]:
         return []
     progress = find_provider("search_progress")
     found = [pictures.element("p", line) for line in (progress.best_lines(array) if progress else [])]
-    rows = list(_csv_rows(os.path.join(array.paths.outputs, _TRIALS)))
+    rows = list(_csv_rows(os.path.join(array.paths.outputs, TRIALS)))
     return [*found, pictures.table(rows[0], rows[1:])] if rows else found
 
 

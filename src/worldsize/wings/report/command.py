@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   worldsize report                            the latest run, as RUN.html here
-  worldsize report 417k -o /tmp/417k.html     somewhere else
-  worldsize report 417k -o - | ssh web 'cat > 417k.html'"""
+  worldsize report 417k --to /tmp/417k.html   somewhere else
+  worldsize report 417k --to - | ssh web 'cat > 417k.html'"""
 
 _LOG_LINES = 200
 _MARK = b"<!DOCTYPE html>"
@@ -31,9 +31,14 @@ _BEGINNING = 64
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser, meaning="a run or an array; the latest when left out")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the page; - for stdout; RUN.html when left out")
+    parser.add_argument("--to", metavar="FILE", help="the page; - for stdout; RUN.html when left out")
     parser.add_argument(
         "--log-lines", metavar="N", type=parse_count, default=_LOG_LINES, help="the last lines of each log (200)"
+    )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="all variables of whoever submitted, not only those of libraries",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE also where it is no page")
     parser.set_defaults(act=report)
@@ -41,10 +46,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> int:
     runs = find_runs(options.run)
-    path = options.output or os.path.join(current_directory(), runs.id + ".html")
+    path = options.to or os.path.join(current_directory(), runs.id + ".html")
     if path != "-" and not options.force:
         refuse_other_file(path)
-    page = make_report(runs, runs.statuses(), options.log_lines)
+    page = make_report(runs, runs.statuses(), options.log_lines, options.environment)
     if path == "-":
         show_bytes(page)
         return 0
@@ -55,7 +60,9 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
-def make_report(runs: Run | RunArray, statuses: Sequence[Status], log_lines: int) -> bytes:
+def make_report(
+    runs: Run | RunArray, statuses: Sequence[Status], log_lines: int, every_variable: bool = False
+) -> bytes:
     """The page. UsageError for another user's run with links that lead out of it."""
     from worldsize.wings.report.links import refuse_links_out
 
@@ -65,7 +72,7 @@ def make_report(runs: Run | RunArray, statuses: Sequence[Status], log_lines: int
         from worldsize.wings.report.facts import read_facts
         from worldsize.wings.report.page import run_page
 
-        return run_page(read_facts(runs, statuses[0], log_lines))
+        return run_page(read_facts(runs, statuses[0], log_lines, every_variable))
     from worldsize.wings.report.array_page import array_page
 
     return array_page(runs, statuses)

@@ -52,6 +52,7 @@ class RunFacts(NamedTuple):
     metrics   the wing's provider; None where this installation is without
     series    what the run's scripts have logged, as that provider has it
     log_lines how many lines of each log are shown
+    every_variable  whether all variables of whoever submitted are shown
     """
 
     run: Run
@@ -65,6 +66,7 @@ class RunFacts(NamedTuple):
     metrics: Any
     series: Sequence[Any]
     log_lines: int
+    every_variable: bool = False
 
     @property
     def paths(self) -> RunPaths:
@@ -81,7 +83,7 @@ class RunFacts(NamedTuple):
         return list(dict.fromkeys([*first, *others]))
 
 
-def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
+def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = False) -> RunFacts:
     """The facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
     plan, metrics = _plan_of(run), find_provider("metrics")
     return RunFacts(
@@ -91,12 +93,12 @@ def read_facts(run: Run, status: Status, log_lines: int) -> RunFacts:
         plan=plan,
         record=read_object(run.paths.record),
         nodes=read_nodes(run.paths, plan) if plan else (),
-        # A stranger's plan names variables of this process, and would see from the page what they hold.
-        mask=text_masker(plan, os.environ if run.is_own else {}) if plan else mask_text,
+        mask=text_masker(run.paths, plan) if plan else mask_text,
         pictures=provider("pictures"),
         metrics=metrics,
-        series=metrics.read_series(run.paths, every_rank=_is_small_run(plan)) if metrics else (),
+        series=metrics.read_series(run.paths, _is_small_run(plan), run.is_own) if metrics else (),
         log_lines=log_lines,
+        every_variable=every_variable,
     )
 
 

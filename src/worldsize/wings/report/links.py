@@ -5,19 +5,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 
 from worldsize.errors import UsageError
+from worldsize.plan.array import array_of
+from worldsize.plan.run_paths import RunPaths
 
 _ENTRIES = 100_000
+TRIALS = "trials.csv"
+"""The table of a search's trials, in the outputs of its array."""
+
 _UNREAD = frozenset(("code", "inrank", "outputs", "user_logs"))
-"""Of these directories a page shows names and sizes alone."""
+"""Of these directories a page shows names and sizes alone; of an array's outputs, the table of a search, too."""
 
 
 def refuse_links_out(root: str) -> None:
     """UsageError where a file that a page of the run, or array, in `root` may show is a link to what lies elsewhere, or
     there are too many files to say so."""
-    inside = os.path.realpath(os.path.dirname(root) if "_" in os.path.basename(root) else root)
-    for number, path in enumerate(_links(root)):
+    array = array_of(RunPaths(root))
+    inside = os.path.realpath(array[0] if array else root)
+    tables = [os.path.join(root, "outputs", TRIALS), *([RunPaths(array[0]).submission] if array else [])]
+    links = chain(_links(root), filter(os.path.islink, tables))
+    for number, path in enumerate(links):
         if number > _ENTRIES:
             raise UsageError(f"it is no run of your own, and has more than {_ENTRIES} files", root)
         if path and not _is_below(os.path.realpath(path), inside):

@@ -68,6 +68,16 @@ def test_settings_of_the_person_change_nothing(tmp_path: Path) -> None:
     assert done.stdout == draw_chart(chart_of(*range(9)))
 
 
+@pytest.mark.exhaustive
+def test_without_a_home_nothing_is_said_and_nothing_left(tmp_path: Path) -> None:
+    path = os.pathsep.join(each for each in sys.path if each)
+    for more in ({"HOME": "/proc", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}, {"MPLCONFIGDIR": "/proc/none"}):
+        environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path), **more}
+        for program in (DRAW, DRAW.replace("sys.exit(", "__import__('os')._exit(")):  # as `worldsize` does
+            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+            assert (done.returncode, done.stderr, os.listdir(tmp_path)) == (0, b"", [])
+
+
 DRAW_NOTHING = """
 from worldsize.wings.pictures.chart import draw_charts
 try:

@@ -56,9 +56,9 @@ def test_what_is_no_page_is_not_replaced(cli: InProcess, there: str) -> None:
         "pipe": lambda: os.mkfifo(path),
         "dangling": lambda: os.symlink("nowhere", path),
     }[there]()
-    result = cli("report", "-o", "thesis.html")
+    result = cli("report", "--to", "thesis.html")
     assert result.code == 2 and "--force" in result.err and "thesis.html: it exists" in result.err, result
-    forced = cli("report", "-o", "thesis.html", "--force")
+    forced = cli("report", "--to", "thesis.html", "--force")
     if there == "directory":
         assert forced.code != 0 and "cannot write" in forced.err
     else:
@@ -67,14 +67,14 @@ def test_what_is_no_page_is_not_replaced(cli: InProcess, there: str) -> None:
 
 def test_to_stdout(cli: InProcess) -> None:
     ended_run(cli)
-    result = cli("report", "-o", "-", "--log-lines", "0")
+    result = cli("report", "--to", "-", "--log-lines", "0")
     assert result.code == 0 and result.out.startswith("<!DOCTYPE html>") and not os.listdir(cli.project)
     assert "hello from rank 1" not in result.out
 
 
 def test_a_directory_that_cannot_be_written(cli: InProcess) -> None:
     ended_run(cli)
-    result = cli("report", "-o", "missing/page.html")
+    result = cli("report", "--to", "missing/page.html")
     assert result.code != 0 and "cannot write" in result.err and "missing/page.html" in result.err
 
 
@@ -103,7 +103,7 @@ def recorded_array(cli: InProcess, states: list[str], **fields: object) -> RunPa
 
 def test_an_array(cli: InProcess) -> None:
     root = recorded_array(cli, ["SUCCEEDED", "FAILED", "FAILED"])
-    result = cli("report", root.run_id, "-o", "-")
+    result = cli("report", root.run_id, "--to", "-")
     assert result.code == 0, result
     texts = ReadPage(result.out.encode()).texts
     assert "runs|1 SUCCEEDED, 2 FAILED" in texts["array"] and "by|ada" in texts["array"]
@@ -118,7 +118,7 @@ def test_a_search(cli: InProcess) -> None:
     root = recorded_array(cli, ["SUCCEEDED"], search=search)
     table = "trial,state,speed\n1,ended,7.5\n2,left out\n"
     write(os.path.join(root.outputs, "trials.csv"), table + "x" * 10)
-    texts = ReadPage(cli("report", root.run_id, "-o", "-").out.encode()).texts
+    texts = ReadPage(cli("report", root.run_id, "--to", "-").out.encode()).texts
     assert "trial|state|speed|\n1|ended|7.5|\n2|left out||\nxxxxxxxxxx|||\n" in texts["trials"]
 
 
@@ -127,5 +127,5 @@ def test_a_damaged_array(cli: InProcess) -> None:
     element = RunPaths(os.path.join(root.root, f"{root.run_id}_1"))
     write(element.result, "[" * 100_000)
     write(root.record, json.dumps([1]))
-    result = cli("report", root.run_id, "-o", "-")
+    result = cli("report", root.run_id, "--to", "-")
     assert result.code == 0 and "LOST" in ReadPage(result.out.encode()).texts["runs"], result

@@ -225,6 +225,7 @@ def test_many_nodes_are_a_lowest_a_median_and_a_highest(home: str) -> None:
 def test_nodes_without_samples_have_no_charts(home: str) -> None:
     facts = facts_of(record_run(home))
     assert use_charts(facts, {}) == {} and use_charts(facts, {0: [sample(0, 0.0)]}) == {}
+    assert use_charts(facts, {0: [sample(0, 0.0), sample(0.01, 0.0)]}) == {}, "one point says nothing"
 
 
 # the rest
@@ -235,7 +236,7 @@ def test_the_environment(home: str) -> None:
     record = {
         "python": {"version": "3.12.1", "packages": {"torch": "2.9"}},
         "git": {"commit": "abcdef", "branch": "main"},
-        "environment": {"HOME": "/home/ada", "API_KEY": "0123456789", "N": None},
+        "environment": {"HOME": "/home/ada", "HF_TOKEN": "0123456789", "OMP_NUM_THREADS": None, "PATH_OF_MINE": "x"},
     }
     write(paths.record, record)
     write(paths.environment, {"pip": [{"name": "einops", "version": "1.0"}, 7], "conda": 5})
@@ -244,7 +245,10 @@ def test_the_environment(home: str) -> None:
     text = found["environment"]
     assert "Python|3.12.1\n" in text and "git commit|abcdef\n" in text
     assert "2 packages\npackage|version|\ntorch|2.9|\neinops|1.0|" in text
-    assert "code.diff: 6 bytes" in text and "API_KEY|***|" in text and "0123456789" not in str(found)
+    assert "code.diff: 6 bytes" in text and "0123456789" not in str(found)
+    assert "2 variables of whoever submitted\nname|value|\nHF_TOKEN|***|\nOMP_NUM_THREADS||\n" in text
+    assert "/home/ada" not in text and "2 other variables of whoever submitted left out" in text
+    assert "HOME|/home/ada|" in texts(facts_of(paths)._replace(every_variable=True))["environment"]
     assert "2 variables of the job" in found["plan"] and "MY_TOKEN|***|" in found["plan"]
 
 

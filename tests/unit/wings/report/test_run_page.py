@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ from worldsize.errors import UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
+from worldsize.wings.metrics import provider
 from worldsize.wings.report.command import make_report
+from worldsize.wings.report.links import refuse_links_out
 from worldsize.wings.report.page import PARTS, run_page
 
 TOKEN = "hf_abcdefghijklmnop1234"
@@ -111,24 +114,31 @@ def test_every_part_has_a_name_of_its_own() -> None:
     assert len({part.name for part in PARTS}) == len(PARTS)
 
 
+def moved_away(paths: RunPaths, directory: Path) -> RunPaths:
+    """The run, as a copy that is none of this user's own."""
+    copy = RunPaths(str(directory / "copies" / paths.run_id))
+    os.makedirs(os.path.dirname(copy.root), exist_ok=True)
+    os.rename(os.path.realpath(paths.root), copy.root)
+    return copy
+
+
 def test_a_strangers_plan_does_not_ask_for_variables_of_this_process(
     home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_WORD", "correct-horse-battery")
     paths = record_run(home, secrets=("MY_WORD",))
-    write(paths.rank_log(0), "is it correct-horse-battery?\n")
-    assert "is it ***?" in page_of(paths).texts["logs"]
-    copy = RunPaths(str(tmp_path / "copies" / paths.run_id))
-    os.makedirs(os.path.dirname(copy.root))
-    os.rename(os.path.realpath(paths.root), copy.root)
-    assert "is it correct-horse-battery?" in page_of(copy).texts["logs"], "what a stranger guessed is not confirmed"
+    for rank in (0, 2):
+        write(paths.rank_log(rank), "is it correct-horse-battery?\n")
+    page = page_of(paths, FAILED)
+    assert "is it ***?" in page.texts["logs"] and "is it ***?" in page.texts["failure"]
+    copy = moved_away(paths, tmp_path)
+    page = page_of(copy, FAILED)
+    assert "is it correct-horse-battery?" in page.texts["logs"], "what a stranger guessed is not confirmed"
+    assert "is it correct-horse-battery?" in page.texts["failure"]
 
 
 def test_a_link_out_of_another_users_run(home: str, tmp_path: Path) -> None:
-    paths = record_run(home)
-    copy = RunPaths(str(tmp_path / "copies" / paths.run_id))
-    os.makedirs(os.path.dirname(copy.root))
-    os.rename(os.path.realpath(paths.root), copy.root)
+    copy = moved_away(record_run(home), tmp_path)
     os.symlink("4711:12", copy.preparing)
     assert make_report(Run(copy, {}), [SUCCEEDED], 10)
     (tmp_path / "id_rsa").write_text("mine")
@@ -137,3 +147,50 @@ def test_a_link_out_of_another_users_run(home: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="link in it leads elsewhere") as told:
         make_report(Run(copy, {}), [SUCCEEDED], 10)
     assert told.value.where == copy.rank_log(0) and told.value.hint
+
+
+def test_a_strangers_plan_names_an_error_file_of_this_user(home: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps({"message": "PRIVATE: words"}))
+    paths = record_run(home, codes={2: 1}, environment={"TORCHELASTIC_ERROR_FILE": str(mine)})
+    assert "PRIVATE: words" in page_of(paths, FAILED).texts["failure"]
+    page = page_of(moved_away(paths, tmp_path), FAILED)
+    assert "rank 2 fell" in page.texts["failure"] and "PRIVATE" not in str(page.texts["failure"])
+
+
+def test_of_a_strangers_run_no_event_files_elsewhere_are_read(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def read_series(paths: RunPaths, every_rank: bool, outside: bool) -> tuple[()]:
+        asked.append(outside)
+        return ()
+
+    monkeypatch.setattr(provider, "read_series", read_series)
+    paths = record_run(home)
+    page_of(paths)
+    page_of(moved_away(paths, tmp_path))
+    assert asked == [True, False]
+
+
+@pytest.mark.parametrize("name", ["run_1", "a_b/run_1"])
+def test_a_directory_that_is_named_like_an_element(tmp_path: Path, name: str) -> None:
+    root = tmp_path / name
+    root.mkdir(parents=True)
+    (root.parent / "mine").write_text("mine")
+    (root / "job.yml").symlink_to(root.parent / "mine")
+    with pytest.raises(UsageError, match="link in it leads elsewhere"):
+        refuse_links_out(str(root))
+
+
+@pytest.mark.parametrize("place", ["submission.txt", "417k_1/outputs/trials.csv"])
+def test_links_that_the_page_of_an_element_or_a_search_follows(tmp_path: Path, place: str) -> None:
+    link = tmp_path / "417k" / place
+    (tmp_path / "417k" / "417k_1" / "outputs").mkdir(parents=True)
+    link.symlink_to(tmp_path / "417k" / "job.yml")
+    refuse_links_out(str(tmp_path / "417k" / "417k_1"))
+    link.unlink()
+    link.symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match="link in it leads elsewhere"):
+        refuse_links_out(str(tmp_path / "417k" / "417k_1"))

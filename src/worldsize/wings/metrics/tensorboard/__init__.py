@@ -16,9 +16,14 @@ def read_tensorboard(paths: RunPaths, mapped: Mapped = ()) -> list[Series]:
     return open_tensorboard(paths, mapped).series()
 
 
-def open_tensorboard(paths: RunPaths, mapped: Mapped = ()) -> ScalarReader:
+def read_tensorboard_inside(paths: RunPaths) -> list[Series]:
+    """The same of the files in the run directory alone."""
+    return open_tensorboard(paths, outside=False).series()
+
+
+def open_tensorboard(paths: RunPaths, mapped: Mapped = (), outside: bool = True) -> ScalarReader:
     """As `read_tensorboard`; also tells which files are damaged, and how many were left out."""
-    return read_files(event_files.event_files(paths, mapped))
+    return read_files(event_files.event_files(paths, mapped, outside))
 
 
 def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFile]:

@@ -40,14 +40,17 @@ class UnreadableFile(NamedTuple):
         return f"rank {self.rank} writes TensorBoard files {where}: {os.path.dirname(self.path)}"
 
 
-def event_files(paths: RunPaths, mapped: Mapped = ()) -> list[EventFile]:
+def event_files(paths: RunPaths, mapped: Mapped = (), outside: bool = True) -> list[EventFile]:
     """The run's files, the latest attempt's first, and of each attempt the newest first, as their names say. `mapped`:
-    the shared directories that have another name on the nodes."""
+    the shared directories that have another name on the nodes. Without `outside`, those in the run directory alone:
+    what another user's run names may be a file of this user's."""
     root = os.path.realpath(paths.root)
     notes = _readable_notes(paths, mapped)
+    if not outside:
+        notes = {path: note for path, note in notes.items() if path.startswith(root + "/")}
     found = [*notes, *(path for path in _files_inside(paths, root) if path not in notes)]
     writers = read_writers(paths, {_process(parse_name(path)) for path in found})
-    if not found:  # directories of other things are read to find these, and may be large
+    if outside and not found:  # directories of other things are read to find these, and may be large
         found = _files_outside(paths, mapped, root, writers)
     files = [(parse_name(path).created, _event_file(path, root, notes.get(path), writers)) for path in found]
     files.sort(key=lambda each: (each[1].attempt, each[0], each[1].path), reverse=True)

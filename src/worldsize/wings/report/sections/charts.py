@@ -17,7 +17,7 @@ def draw_charts(pictures: Any, charts: Sequence[Any]) -> list[Child]:
     if not charts:
         return []
     try:
-        found = [pictures.draw_chart(chart) for chart in charts]
+        found = [pictures.scrolling(pictures.draw_chart(chart), chart.title) for chart in charts]
     except ConfigError as error:
         hint = f": {error.hint}" if error.hint else ""
         return [pictures.element("p", f"Charts are left out: {error.what}{hint}", class_="muted")]

@@ -48,7 +48,7 @@ def _pairs(facts: RunFacts) -> Iterator[tuple[str, Child]]:
     yield "words typed", _typed_text(facts)
     yield "worldsize", value_text(record.get("worldsize"))
     yield "run directory", run.directory
-    yield "this page", "of " + time_text(facts.now) + ("" if status.final else ", when the run had not ended")
+    yield "page made", time_text(facts.now) + ("" if status.final else ", when the run had not ended")
 
 
 def _size_text(plan: Plan) -> str:

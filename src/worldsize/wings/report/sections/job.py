@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -23,6 +24,13 @@ _DIFF = 1 << 20
 _VARIABLES = 1000
 _PACKAGES = 2000
 _WORDS = 4000
+_KNOWN = re.compile(
+    r"(?:CUDA|NVIDIA|NCCL|RCCL|ROCR|ROCM|HIP|HSA|GPU|UCX|UCC|FI|OMPI|PMIX?|I_MPI|MPI|MPICH|PSM2|GLOO|RDMAV|SHARP|OMP|GOMP"
+    r"|KMP|MKL|OPENBLAS|NUMEXPR|TORCH|TORCHINDUCTOR|TORCHELASTIC|PYTORCH|TRITON|TF|XLA|JAX|NEURON|HF|TRANSFORMERS"
+    r"|ACCELERATE|DS|DEEPSPEED|MEGATRON|HOROVOD|WANDB|MLFLOW|WORLDSIZE|SLURM|SBATCH|SRUN|CCP|AZUREML|CONDA|MALLOC)_\w+"
+    r"|PATH|LD_LIBRARY_PATH|LD_PRELOAD|PYTHON\w+|VIRTUAL_ENV|LOADEDMODULES|LANG|LC_ALL|TZ|TMPDIR"
+)
+"""Names of variables that change how a job runs. What else a person's shell has set is nobody's business."""
 
 
 def job(facts: RunFacts) -> list[Child]:
@@ -95,9 +103,20 @@ def environment(facts: RunFacts) -> list[Child]:
         shown = facts.pictures.table(("package", "version"), rows[:_PACKAGES])
         found.append(facts.pictures.details(count_text(len(rows), "package"), shown))
     found += _document(facts, facts.paths.diff, _DIFF)
-    variables = record.get("environment")
-    title = "variables of whoever submitted"
-    return [*found, *_variables(facts, title, variables if isinstance(variables, dict) else {})]
+    return [*found, *_submitters_variables(facts)]
+
+
+def _submitters_variables(facts: RunFacts) -> list[Child]:
+    """Those that libraries of training and systems of clusters read; the others are whoever submitted's own matter."""
+    told = facts.record.get("environment")
+    everything = told if isinstance(told, dict) else {}
+    shown = {name: value for name, value in everything.items() if facts.every_variable or _KNOWN.fullmatch(str(name))}
+    left = len(everything) - len(shown)
+    remark = f"{count_text(left, 'other variable')} of whoever submitted left out (worldsize report --environment)."
+    return [
+        *_variables(facts, "variables of whoever submitted", shown),
+        *([facts.pictures.element("p", remark, class_="muted")] if left else []),
+    ]
 
 
 def _versions(packages: Any) -> list[list[str]]:

@@ -44,9 +44,9 @@ def node_use(facts: RunFacts) -> list[Child]:
 
 
 def _chart(facts: RunFacts, samples: dict[int, Sequence[Any]], title: str, unit: str, value: Value) -> Iterator[Any]:
-    """The chart, unless no node has such values."""
+    """The chart, unless no node has two such values, between which there is a line."""
     curves = [_curve(number, each, value) for number, each in samples.items()]
-    curves = [curve for curve in curves if any(value == value for value in curve.values)]
+    curves = [curve for curve in curves if sum(value == value for value in curve.values) > 1]
     if not curves:
         return
     start = min(curve.times[0] for curve in curves)

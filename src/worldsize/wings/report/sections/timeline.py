@@ -41,7 +41,8 @@ def timeline(facts: RunFacts) -> list[Child]:
     rows = [row for row in rows if row.spans]
     if not rows:
         return []
-    return [pictures.draw_timeline("What took how long", rows), pictures.key_values(_moment_pairs(found))]
+    title = "What took how long"
+    return [pictures.scrolling(pictures.draw_timeline(title, rows), title), pictures.key_values(_moment_pairs(found))]
 
 
 def _moments(facts: RunFacts) -> Moments:

@@ -11,7 +11,12 @@ from event_file_bytes import losses, write_events
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.metrics.tensorboard import directory_walk, read_tensorboard, unreadable_files
+from worldsize.wings.metrics.tensorboard import (
+    directory_walk,
+    read_tensorboard,
+    read_tensorboard_inside,
+    unreadable_files,
+)
 from worldsize.wings.metrics.tensorboard.directory_walk import find_event_files
 from worldsize.wings.metrics.tensorboard.event_files import event_files
 from worldsize.wings.metrics.tensorboard.scalars import EventFile
@@ -191,6 +196,18 @@ def test_a_file_that_names_no_process_is_the_runs_by_host_and_time(run: Recorded
     run.write("result.json", json.dumps({"summary": {"ended": CREATED + 60.0}}))
     run.plan(["python", "train.py", str(scratch), "/etc", "/", str(run.root), "relative"])
     assert run.files() == [EventFile(path, str(scratch), None, 0)]
+
+
+def test_what_lies_elsewhere_is_left_out_of_another_users_run(run: RecordedRun, tmp_path: Path) -> None:
+    run.attempt(0, CREATED - 3.0, {"0": 4711})
+    mine = write_events(tmp_path / "mine" / name(), losses(2))
+    run.plan(["python", "train.py", str(tmp_path / "mine")])
+    (run.root / "linked").symlink_to(tmp_path / "mine")
+    seen = [{"path": mine, "rank": 0}, {"path": str(run.root / "linked" / name()), "rank": 0}]
+    for notes in ([], seen):
+        run.write("attempt-0/metrics/files-0000.jsonl", "".join(json.dumps(note) + "\n" for note in notes))
+        assert run.files() == [EventFile(mine, str(tmp_path / "mine"), 0, 0)]
+        assert read_tensorboard_inside(run.paths) == []
 
 
 @pytest.mark.parametrize("plan", ["", "[]", '{"argv": 3, "environment": [1], "created": "x"}', "{"])
