@@ -121,6 +121,9 @@ def test_a_run_without_values_says_what_to_do(cli: InProcess, tmp_path: Path) ->
     assert "--used" in cli("metrics", paths.root).err
     used = cli("metrics", paths.root, "--used")
     assert (used.code, used.out) == (0, "") and "nothing sampled" in used.err
+    other = recorded_run(tmp_path / "others", name="20261126-111213-zzzzzz")
+    both = cli("metrics", paths.root, other.root, "--used").err
+    assert both.count("nothing sampled") == 1 and paths.run_id in both and other.run_id in both
     assert cli.json("metrics", paths.root, "--used") == []
 
 
