@@ -164,11 +164,8 @@ def _show_used(runs: Sequence[ChosenRun], as_json: bool) -> None:
         show_json([row for run, nodes in found.items() for row in used_data(run, nodes)])
         return
     for run, nodes in found.items():
-        if nodes:
+        if not nodes:
+            why = "it ended, or began, within seconds; or its compute has `metrics = false`"
+            report(f"{run}: nothing sampled: {why}")
+        else:
             show(*([f"{run}:"] if len(found) > 1 else []), *used_tables(nodes))
-    empty = [run for run, nodes in found.items() if not nodes]
-    if empty:
-        report(
-            f"{', '.join(empty[:_NAMES])}{', …' if len(empty) > _NAMES else ''}: nothing sampled",
-            "  → the first sample is taken seconds after the start; `metrics = false` of a compute turns sampling off",
-        )

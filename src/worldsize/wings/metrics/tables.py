@@ -11,7 +11,7 @@ from worldsize.common.numbers import bytes_text
 from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text
 from worldsize.wings.metrics.series import Point
 from worldsize.wings.metrics.usage import NodeFigures
-from worldsize.wings.metrics.words import age_text, memory_text, sparkline, value_text
+from worldsize.wings.metrics.words import age_text, sparkline, value_text
 
 _LONGEST = 48
 _COLUMNS = 8
@@ -108,7 +108,7 @@ def used_tables(nodes: Sequence[NodeFigures]) -> list[str]:
 def _node_cells(node: NodeFigures) -> list[str]:
     return [
         str(node.node_rank), _shortened(node.host), _of(_number(node.cpus), str(node.cores)),
-        _of(_memory(node.memory), _memory(node.memory_size)), _speed(node.received), _speed(node.sent),
+        _of(_bytes(node.memory), _bytes(node.memory_size)), _speed(node.received), _speed(node.sent),
         duration_text(node.seconds),
     ]  # fmt: skip
 
@@ -117,13 +117,13 @@ def _gpu_cells(node: NodeFigures, at: int) -> list[str]:
     gpu = node.gpus[at]
     busy = _UNKNOWN if gpu.busy is None else f"{100 * gpu.busy:.0f} %"
     power = _UNKNOWN if gpu.power is None else f"{gpu.power:.0f} W"
-    return [str(gpu.gpu), _shortened(gpu.model), busy, _of(_memory(gpu.memory), _memory(gpu.memory_size)), power]
+    return [str(gpu.gpu), _shortened(gpu.model), busy, _of(_bytes(gpu.memory), _bytes(gpu.memory_size)), power]
 
 
 def _rank_cells(node: NodeFigures, at: int) -> list[str]:
     rank = node.ranks[at]
     return [
-        str(rank.rank), str(node.node_rank), _number(rank.cpus), _memory(rank.memory), _bytes(rank.read),
+        str(rank.rank), str(node.node_rank), _number(rank.cpus), _bytes(rank.memory), _bytes(rank.read),
         _bytes(rank.written),
     ]  # fmt: skip
 
@@ -138,10 +138,6 @@ def _number(value: float | None) -> str:
 
 def _bytes(value: float | None) -> str:
     return _UNKNOWN if value is None else bytes_text(value)
-
-
-def _memory(value: float | None) -> str:
-    return _UNKNOWN if value is None else memory_text(value)
 
 
 def _speed(value: float | None) -> str:

@@ -19,15 +19,6 @@ def value_text(value: float) -> str:
     return f"{value:.4g}"
 
 
-def memory_text(count: float) -> str:
-    """ "31 GiB", "1.5 MiB": memory is told, and asked of schedulers, in units of 1024."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
 def age_text(seconds: float) -> str:
     """ "12 s ago". Clocks of nodes differ: what is to come is now."""
     return duration_text(max(seconds, 0.0)) + " ago"
