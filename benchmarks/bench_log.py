@@ -18,6 +18,8 @@ from programs import log_calls
 
 PROGRAM = os.path.abspath(log_calls.__file__)
 BASE = "mlflow_plain_metric"
+LIMITS = {"worldsize_log": 50.0, "worldsize_log_tensor": 200.0, "mlflow_metric": 2000.0}
+"""Microseconds of CPU: a step of a training takes milliseconds at the least."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +45,10 @@ def main() -> None:
             rows.append([way, str(thread), str(wall), "%.3f" % (thread.median / base) if base else ""])
         head = ["logged by", "CPU of the thread, µs", "wall, µs", "CPU over %s" % BASE]
         bench.table("One call with one value", head, rows)
+        for way, most in LIMITS.items():
+            if way in found:
+                bench.limit("a call, %s" % way, statistics.median(thread for _, thread in found[way]), most, "µs")
+        bench.finish(found)
 
 
 def one_run(bench: Bench, folder: str, python: str, way: str, calls: int) -> list[float]:

@@ -18,7 +18,7 @@ from nvml_library import compile_nvml
 
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision import rank_processes
-from worldsize.wings.metrics.agent import intervals, line_file
+from worldsize.wings.metrics.agent import intervals, line_file, node_facts
 from worldsize.wings.metrics.agent.gpus import devices, helper
 from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
 
@@ -200,15 +200,19 @@ def test_a_program_that_asks_gpus_ends_with_the_run_and_with_the_agent(
 def test_gpus_are_sampled(start: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
     compile_nvml(tmp_path, "-DNEW")
-    environ = {"LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}
+    monkeypatch.setattr(node_facts, "has_kernels_pids", lambda: True)
+    pids = tmp_path / "pids"
+    environ = {"LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1", "NVML_PIDS": str(pids)}
     run = start.python(WORKS, metrics=True, environ=environ)
     run.said("ready")
-    until(lambda: any(len(each.gpus) == 2 for each in records(run, 0)[1:]), what="a sample of GPUs")
+    pids.write_text(str(processes.trees([run.agent(0)])[-1]))
+    seen = len(records(run, 0))
+    until(lambda: sum(len(each.gpus) == 2 for each in records(run, 0)[seen:]) > 2, what="samples of GPUs")
     end(run)
     assert run.ended()["state"] == "SUCCEEDED"
     header, *samples, use = records(run, 0)
     assert [(gpu.gpu, gpu.uuid, gpu.memory) for gpu in header.gpus] == [(0, "GPU-00", 1000), (1, "GPU-10", 1000)]
-    assert [(gpu.gpu, gpu.busy, gpu.memory) for gpu in use.gpus] == [(0, 0.25, 810), (1, 0.41, 811)]
+    assert [(*gpu[:3], gpu.own) for gpu in use.gpus] == [(0, 0.25, 810, None), (1, 0.41, 811, True)]
     first = next(each.time for each in samples if each.gpus)
     assert use.first_busy == pytest.approx(first - header.time, abs=0.1)
 

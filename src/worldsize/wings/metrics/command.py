@@ -39,11 +39,14 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--rank", metavar="RANKS", help="only these ranks, such as 0,5,8-11, or all (default: the lowest that logs)"
     )
     parser.add_argument(
-        "--value", choices=("last", "lowest", "highest"), default="last", help="of several runs (default: last)"
+        "--value",
+        choices=("last", "lowest", "highest"),
+        default="last",
+        help="which value of several runs is shown (default: last)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--used", action="store_true", help="what nodes, GPUs and ranks have used")
-    form.add_argument("--csv", action="store_true", help="every value, in the long format")
+    form.add_argument("--csv", action="store_true", help="every value, one in a row")
     form.add_argument("--plot", metavar="FILE", help="a picture, .png or .svg (extra plots)")
     add_output_option(parser)
     parser.set_defaults(act=show_metrics)

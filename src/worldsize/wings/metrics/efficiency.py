@@ -116,7 +116,8 @@ def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) 
 def _is_plausible(record: NodeRecord, seconds: float) -> bool:
     """Whether the node was sampled often enough, for as long as the attempt may have taken."""
     use = record.use
-    return use.samples >= _LEAST_SAMPLES and 0.0 < use.seconds <= seconds + 1.0 and use.cpu >= 0.0 and use.memory >= 0
+    is_positive = (use.cpu or 0.0) >= 0.0 and (use.memory or 0) >= 0
+    return use.samples >= _LEAST_SAMPLES and 0.0 < use.seconds <= seconds + 1.0 and is_positive
 
 
 def _starting(held: Held, times: Times, known: Sequence[NodeRecord], gpus: GpuFigures | None) -> Starting | None:
@@ -185,7 +186,10 @@ def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
 
 def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
     """The cores of all nodes; those of virtual nodes, which share them, once."""
-    used = sum(record.use.cpu / record.use.seconds for record in known)
+    rates = [record.use.cpu / record.use.seconds for record in known if record.use.cpu is not None]
+    if len(rates) < len(known):
+        return None
+    used = sum(rates)
     counts = [record.header.cores for record in known]
     if min(counts) < 1 or (not held.one_machine and _share_hosts(known)):
         return CpuFigures(used, None)
@@ -195,16 +199,15 @@ def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
 
 def _memory_figures(held: Held, known: Sequence[NodeRecord]) -> MemoryFigures | None:
     """Resident memory counts pages that ranks share once for each, so more than there is tells nothing."""
-    limited = [record for record in known if record.header.memory]
-    if len(limited) == len(known) and not held.one_machine and not _share_hosts(known):
-        most = max(limited, key=lambda record: record.use.memory / (record.header.memory or 1))
-        if most.use.memory > (most.header.memory or 0):
-            return None
-        return MemoryFigures(most.use.memory, most.header.memory, most.header.node_rank)
-    most = max(known, key=lambda record: record.use.memory)
-    if most.header.memory and most.use.memory > most.header.memory:
+    rows = [(each.use.memory, each.header.memory or 0, each.header.node_rank) for each in known]
+    found = [(memory, limit, node) for memory, limit, node in rows if memory is not None]
+    if len(found) < len(known):
         return None
-    return MemoryFigures(most.use.memory, most.header.memory if held.nodes == 1 else None, most.header.node_rank)
+    limited = all(limit for _, limit, _ in found) and not held.one_machine and not _share_hosts(known)
+    highest, limit, node = max(found, key=lambda row: row[0] / row[1] if limited else row[0])
+    if limit and highest > limit:
+        return None
+    return MemoryFigures(highest, (limit or None) if limited or held.nodes == 1 else None, node)
 
 
 def _share_hosts(known: Sequence[NodeRecord]) -> bool:

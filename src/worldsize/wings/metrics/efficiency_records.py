@@ -7,13 +7,13 @@ import json
 import os
 
 from worldsize.common.atomic_files import open_regular_file
-from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
+from worldsize.common.json_values import PARSE_ERRORS, is_number
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import ranks_start_time
 from worldsize.state.records import Status
-from worldsize.wings.metrics.agent.records import SAMPLES_VERSION, NodeUse, SamplesHeader
+from worldsize.wings.metrics.agent.records import NodeUse, SamplesHeader, from_line
 from worldsize.wings.metrics.efficiency import Efficiency, Held, NodeRecord, Times, measure_efficiency
 
 _END = 16 << 10
@@ -37,11 +37,12 @@ def _read_node(path: str, node_rank: int) -> NodeRecord | None:
     """None where the node's agent could not write both ends."""
     try:
         first, last = _read_ends(path)
-        header = check_fields(tuple_of(SamplesHeader, json.loads(first)["header"]))
-        use = check_fields(tuple_of(NodeUse, json.loads(last)["use"]))
-    except (OSError, *PARSE_ERRORS):
+    except (OSError, ValueError):
         return None
-    return NodeRecord(header, use) if header.version == SAMPLES_VERSION and header.node_rank == node_rank else None
+    header, use = from_line(first), from_line(last)
+    if isinstance(header, SamplesHeader) and header.node_rank == node_rank and isinstance(use, NodeUse):
+        return NodeRecord(header, use)
+    return None
 
 
 def _read_ends(path: str) -> tuple[bytes, bytes]:

@@ -15,8 +15,8 @@ import msgspec
 from worldsize.common.atomic_files import read_tail
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics.run_files import all_attempts, rank_files, read_ends, whole_lines
-from worldsize.wings.metrics.series import Series
-from worldsize.wings.metrics.thinning import Columns, Value
+from worldsize.wings.metrics.series import Point, Series
+from worldsize.wings.metrics.thinning import ThinnedSeries, Value
 from worldsize.wings.metrics.words import age_text, value_text
 
 MAX_BYTES = 1 << 30
@@ -68,12 +68,16 @@ class _Budget:
 def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True) -> list[Series]:
     """One series for each name and rank, thinned (`thinning.py`); of all ranks, or of `ranks`. Without `every_rank`
     ranks are left out whose files begin and end with names alone that lower ranks have logged."""
-    columns, budget = Columns(), _Budget()
+    series: ThinnedSeries[tuple[str, int]] = ThinnedSeries()
+    budget = _Budget()
     for rank, files in _files(paths, ranks):
-        if every_rank or not _names_at_ends(files) <= columns.names():
-            for name, point in _values(files, budget):
-                columns.append((name, rank), point)
-    return [Series(name, "log", rank, column.points()) for (name, rank), column in columns.items()]
+        if every_rank or not _names_at_ends(files) <= {name for name, _ in series.keys()}:
+            for name, value in _values(files, budget):
+                series.add((name, rank), value)
+    return [
+        Series(name, "log", rank, tuple([Point(*value) for value in values]))
+        for (name, rank), values in series.items()
+    ]
 
 
 def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
@@ -133,8 +137,8 @@ def newest_names(paths: RunPaths) -> list[str]:
 
 def progress_text(paths: RunPaths, now: float | None = None) -> str:
     """ "step 1200, loss 0.32, 12 s ago" of the latest values of the lowest rank that has logged some in the attempt of
-    `paths`; "" without any. Reads the end of one file."""
-    for _, [(_, path)] in rank_files([paths]).items():
+    `paths`; "" without any. Reads the end of one file, or of few."""
+    for [(_, path)] in islice(rank_files([paths]).values(), _NAMED_RANKS):
         lines = _parse_lines(read_tail(path, _TAIL))
         if lines:
             return _latest_text(lines, time.time() if now is None else now)

@@ -17,10 +17,10 @@ FORMATS = ("png", "svg")
 
 
 def picture_format(path: str) -> str:
-    """UsageError for a file that is called like no picture."""
+    """UsageError for a name that does not end with .png or .svg."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
-        raise UsageError(f"{path[:60]!r} is called like no picture", "--plot", "its name ends with .png or .svg")
+        raise UsageError(f"{path[:60]!r}: its name must end with .png or .svg", "--plot", "such as --plot loss.png")
     return ending
 
 

@@ -1,123 +1,147 @@
 """Long series in bounded memory: of neighbouring values those stay that a table and a picture show.
 
-A run can log billions of values, and a picture has a thousand columns. Whatever the number, what stays has the first
-and the newest value, the lowest, the highest, and where a value was NaN for the first time.
+A run can log billions of values, and a picture has a thousand columns.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Iterator
-
-from worldsize.wings.metrics.series import Point
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
 
 MAX_POINTS = 20_000
 """The most points of one series."""
 
 MAX_TOTAL = 500_000
-"""The most points of all series of one kind of one run, as long as they are fewer than MAX_SERIES."""
+"""The most points of all series of one kind of one run, unless there are very many series."""
 
 MAX_SERIES = 10_000
 """The most series of one kind; further names are left out."""
 
-_LEAST = 64
-_GROUP = 16
-_FIELDS = 4
-_NO_STEP = math.nan
+_LONGEST_STRETCH = 64
+_FEWEST = 8
+_LEAST = 16
+_LOOK_EVERY = 1 << 15
 
 Value = tuple["int | None", float, float, int]
 """The fields of a Point."""
 
+Key = TypeVar("Key")
 
-class Column:
-    """The points of one series: their fields one after the other."""
 
-    __slots__ = ("_data",)
+class ThinnedPoints:
+    """Values as they come, all of them up to `most`. Of more, equally long stretches keep two each, their lowest and
+    their highest, and the first that is NaN; the very first and the last value are always kept. So no peak is lost,
+    none is moved, and early values are kept as densely as late ones."""
 
-    def __init__(self) -> None:
-        self._data = array("d")
+    __slots__ = ("_count", "_first", "_kept", "_last", "_most", "_stretch", "_width")
+
+    def __init__(self, most: int = MAX_POINTS) -> None:
+        self._most = max(most, _FEWEST)
+        self._kept: list[Value] = []
+        self._stretch: list[Value] = []
+        self._count = 0
+        self._width = 1
+        self._first: Value | None = None
+        self._last: Value | None = None
 
     def __len__(self) -> int:
-        return len(self._data) // _FIELDS
+        return len(self._kept) + len(self._stretch)
 
-    def append(self, point: Value) -> None:
-        step, time, value, attempt = point
-        self._data.extend((_NO_STEP if step is None else step, time, value, attempt))
+    def add(self, value: Value) -> None:
+        self._last = value
+        if self._first is None:
+            self._first = value
+        if self._width == 1:
+            self._kept.append(value)
+        else:
+            self._add_to_stretch(value)
+        if len(self._kept) > self._most:
+            self._halve()
 
-    def thin(self) -> None:
-        """Keep a quarter of the points, or a few less."""
-        data, values = self._data, self._data[2::_FIELDS]
-        last = len(values) - 1
-        kept = data[:_FIELDS]
-        for start in range(1, last, _GROUP):
-            for at in _chosen(values[start : min(start + _GROUP, last)]):
-                at = (start + at) * _FIELDS
-                kept.extend(data[at : at + _FIELDS])
-        kept.extend(data[max(last, 1) * _FIELDS :])
-        self._data = kept
+    def _add_to_stretch(self, value: Value) -> None:
+        self._stretch.append(value)
+        self._count += 1
+        if self._count >= self._width:
+            self._kept += extremes(self._stretch)
+            self._stretch, self._count = [], 0
+        elif len(self._stretch) >= _LONGEST_STRETCH:
+            self._stretch = extremes(self._stretch)
 
-    def points(self) -> tuple[Point, ...]:
-        fields = (self._data[at::_FIELDS] for at in range(_FIELDS))
-        return tuple(
-            [
-                Point(None if step != step else int(step), time, value, int(attempt))
-                for step, time, value, attempt in zip(*fields, strict=True)
-            ]
-        )
+    def keep_at_most(self, most: int) -> None:
+        """Keep less, from now on."""
+        self._most = max(most, _FEWEST)
+        while len(self._kept) > self._most:
+            self._halve()
+
+    def _halve(self) -> None:
+        # Two stretches, each of which has kept two values, become one; single values become stretches of four.
+        self._width = 4 if self._width == 1 else 2 * self._width
+        kept = self._kept
+        self._kept = [each for at in range(0, len(kept), 4) for each in extremes(kept[at : at + 4])]
+
+    def values(self) -> list[Value]:
+        """What is kept, in the order in which it came."""
+        if self._first is None or self._last is None:
+            return []
+        found = [*self._kept, *extremes(self._stretch)]
+        if not found or found[0] is not self._first:
+            found.insert(0, self._first)
+        if found[-1] is not self._last:
+            found.append(self._last)
+        return found
 
 
-def _chosen(group: array[float]) -> list[int]:
-    """Of the group the lowest, the highest, the first NaN and the last."""
-    chosen = {len(group) - 1}
-    total = sum(group)
-    if total == total:
-        chosen.update((group.index(min(group)), group.index(max(group))))
-        return sorted(chosen)
-    numbers = [at for at, value in enumerate(group) if value == value]
+def extremes(values: Sequence[Value]) -> list[Value]:
+    """The lowest, the highest and the first value that is NaN, in their order; of equal ones the first is the lowest
+    and the last the highest."""
+    if len(values) <= 2:
+        return list(values)
+    numbers = [at for at, value in enumerate(values) if not math.isnan(value[2])]
+    chosen = set()
     if numbers:
-        chosen.update((min(numbers, key=group.__getitem__), max(numbers, key=group.__getitem__)))
-    if len(numbers) < len(group):
-        chosen.add(next(at for at, value in enumerate(group) if value != value))
-    return sorted(chosen)
+        chosen.add(min(numbers, key=lambda at: values[at][2]))
+        chosen.add(max(reversed(numbers), key=lambda at: values[at][2]))
+    if len(numbers) < len(values):
+        chosen.add(next(at for at, value in enumerate(values) if math.isnan(value[2])))
+    return [values[at] for at in sorted(chosen)]
 
 
-class Columns:
-    """Series by their keys; never more than `most_total` points together, unless there are very many series."""
+class ThinnedSeries(Generic[Key]):
+    """Series by their keys, in the order in which they began; those beyond `most_series` are left out."""
 
-    def __init__(self, most_points: int = MAX_POINTS, most_total: int = MAX_TOTAL) -> None:
-        self._limit = most_points
-        self._most_total = most_total
-        self._columns: dict[tuple[str, int], Column] = {}
-        self._total = 0
+    def __init__(
+        self, most_points: int = MAX_POINTS, most_total: int = MAX_TOTAL, most_series: int = MAX_SERIES
+    ) -> None:
+        self._most, self._most_total, self._most_series = most_points, most_total, most_series
+        self._series: dict[Key, ThinnedPoints] = {}
+        self._until_look = _LOOK_EVERY
 
-    def append(self, key: tuple[str, int], point: Value) -> None:
-        """Add a point to the series of this name and rank."""
-        column = self._columns.get(key)
-        if column is None:
-            if len(self._columns) >= MAX_SERIES:
+    def add(self, key: Key, value: Value) -> None:
+        """Add a value to the series of this key."""
+        points = self._series.get(key)
+        if points is None:
+            if len(self._series) >= self._most_series:
                 return
-            column = self._columns[key] = Column()
-        column.append(point)
-        self._total += 1
-        if len(column) >= self._limit:
-            self._thin(column)
-        if self._total >= self._most_total and self._limit > _LEAST:
-            self._limit //= 2
-            self._thin_all()
+            points = self._series[key] = ThinnedPoints(self._most)
+        points.add(value)
+        self._until_look -= 1
+        if self._until_look <= 0:
+            self._until_look = _LOOK_EVERY
+            self._shrink()
 
-    def _thin(self, column: Column) -> None:
-        before = len(column)
-        column.thin()
-        self._total += len(column) - before
+    def _shrink(self) -> None:
+        """Keep less of each series while there is too much of all together."""
+        while sum(map(len, self._series.values())) > self._most_total and self._most > _LEAST:
+            self._most //= 2
+            for points in self._series.values():
+                points.keep_at_most(self._most)
 
-    def _thin_all(self) -> None:
-        for column in self._columns.values():
-            while len(column) > self._limit // 2:
-                self._thin(column)
+    def keys(self) -> set[Key]:
+        return set(self._series)
 
-    def names(self) -> set[str]:
-        return {name for name, _ in self._columns}
-
-    def items(self) -> Iterator[tuple[tuple[str, int], Column]]:
-        yield from self._columns.items()
+    def items(self) -> Iterator[tuple[Key, list[Value]]]:
+        """The values of each."""
+        self._shrink()
+        for key, points in self._series.items():
+            yield key, points.values()

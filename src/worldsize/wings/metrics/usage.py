@@ -81,6 +81,8 @@ def _totals(node: NodeSamples) -> tuple[float | None, int | None, int | None, in
         return use.cpu, use.memory, use.received, use.sent
     if not samples:
         return None, None, None, None
+    if not samples[-1].ranks:
+        return None, None, samples[-1].received, samples[-1].sent
     memory = max(sum(rank.memory for rank in sample.ranks) for sample in samples)
     return sum(rank.cpu for rank in samples[-1].ranks), memory, samples[-1].received, samples[-1].sent
 

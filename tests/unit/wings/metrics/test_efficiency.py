@@ -95,6 +95,15 @@ def test_gpus_that_a_scheduler_did_not_give_are_left_out() -> None:
     assert said(Held(1, 1), node(gpus=(EMPTY, BUSY))) == [CPUS]
 
 
+def test_of_ranks_that_no_agent_found_only_gpus_and_the_start_are_told() -> None:
+    """Slurm starts the ranks of `launcher: srun`, below no agent."""
+    unknown: dict[str, Any] = {"cpu": None, "memory": None}
+    assert said(Held(2), *(node(rank, **unknown) for rank in range(2))) == []
+    assert said(Held(2), node(0), node(1, **unknown)) == []
+    gpus = (BUSY, EMPTY)
+    assert said(Held(1, 2), node(gpus=gpus, **unknown)) == ["1 of 2 GPUs unused; the other 61 % busy, 212 W"]
+
+
 def test_gpus_of_several_nodes() -> None:
     pair = [node(rank, (BUSY, BUSY, EMPTY, EMPTY)) for rank in range(2)]
     assert said(Held(2, 4), *pair) == ["4 of 8 GPUs unused (2 on each node); the others 61 % busy, 212 W each"]

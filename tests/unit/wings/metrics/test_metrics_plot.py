@@ -70,6 +70,6 @@ def test_the_file_and_what_has_no_place_in_it(run: RunPaths, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("name", ["picture", "picture.pdf", ".png"])
-def test_a_file_that_is_called_like_no_picture(name: str) -> None:
+def test_a_name_that_ends_with_neither_png_nor_svg(name: str) -> None:
     with pytest.raises(UsageError):
         picture_format(name)

@@ -148,7 +148,7 @@ def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--plot picture.gif", ".png or .svg"),
+        ("--plot picture.gif", "must end with .png or .svg"),
         ("--csv -o json", "do not go together"),
         ("--plot a.png -o json", "do not go together"),
         ("--csv --used", "not allowed with"),

@@ -24,6 +24,7 @@ from worldsize.wings.metrics.agent.records import (
     SamplesHeader,
 )
 from worldsize.wings.metrics.samples import read_node_samples
+from worldsize.wings.metrics.tables import used_tables
 from worldsize.wings.metrics.usage import node_figures, run_figures
 
 GB = 10**9
@@ -144,6 +145,19 @@ def test_figures_of_a_node_that_has_ended_are_what_its_agent_has_reckoned(tmp_pa
     (node,) = run_figures(paths)
     assert (node.cpus, node.memory, node.received, node.sent) == (3.0, 5 * GB, 200.0, 400.0)
     assert node.gpus == ((0, "NVIDIA H100", 0.75, 70 * GB, 80 * GB, 300.0),)
+
+
+def test_ranks_that_no_agent_found_have_no_figures(tmp_path: Path) -> None:
+    paths = recorded_run(tmp_path)
+    record(paths, sample(5.0)._replace(ranks=()), sample(10.0)._replace(ranks=()))
+    (node,) = run_figures(paths)
+    assert (node.cpus, node.memory, node.ranks) == (None, None, ())
+    assert node.received is not None
+    lines = used_tables([node])
+    assert "RANK" not in "".join(lines)
+    write_lines(paths.samples(0), line("use", USE._replace(cpu=None, memory=None)))
+    (node,) = run_figures(paths)
+    assert (node.cpus, node.memory) == (None, None)
 
 
 def test_a_node_without_samples_has_no_figures() -> None:

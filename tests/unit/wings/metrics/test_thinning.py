@@ -8,61 +8,88 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldsize.wings.metrics import thinning
-from worldsize.wings.metrics.series import Point
-from worldsize.wings.metrics.thinning import Column, Columns
+from worldsize.wings.metrics.thinning import ThinnedPoints, ThinnedSeries, Value, extremes
 from worldsize.wings.metrics.words import age_text, sparkline, value_text
 
 
-def column(values: list[float]) -> Column:
-    made = Column()
+def thinned(values: list[float], most: int) -> list[Value]:
+    points = ThinnedPoints(most)
     for step, value in enumerate(values):
-        made.append((step, float(step), value, 1))
-    return made
+        points.add((step, float(step), value, 0))
+    return points.values()
 
 
-@given(st.lists(st.floats(width=32), min_size=1, max_size=200))
-def test_first_newest_lowest_highest_and_nan_stay(values: list[float]) -> None:
-    thinned = column(values)
-    thinned.thin()
-    points = thinned.points()
-    steps = [point.step for point in points if point.step is not None]
-    assert steps == sorted(set(steps)) and (steps[0], steps[-1]) == (0, len(values) - 1)
-    assert len(points) <= 2 + 4 * -(-len(values) // 16)
-    assert all(
-        point.value == values[step] or math.isnan(values[step]) for point, step in zip(points, steps, strict=True)
-    )
+def steps_of(values: list[Value]) -> list[int]:
+    return [step for step, *_ in values if step is not None]
+
+
+def test_few_values_are_all_kept() -> None:
+    assert [value for _, _, value, _ in thinned([3.0, 1.0, 2.0], 8)] == [3.0, 1.0, 2.0]
+    assert ThinnedPoints(8).values() == []
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=300), st.integers(8, 40))
+def test_of_many_the_first_the_last_and_the_extremes_are_kept(values: list[float], most: int) -> None:
+    kept = thinned(values, most)
+    steps = steps_of(kept)
+    assert len(kept) <= 1.5 * most + 70 and steps == sorted(set(steps)) and steps[0] == 0
+    assert steps[-1] == len(values) - 1
+    assert all(repr(values[step]) == repr(value) for step, _, value, _ in kept if step is not None)
     numbers = [value for value in values if value == value]
-    kept = [point.value for point in points if point.value == point.value]
-    assert (min(kept, default=0), max(kept, default=0)) == (min(numbers, default=0), max(numbers, default=0))
-    assert (len(kept) < len(points)) == (len(numbers) < len(values))
+    found = [value for _, _, value, _ in kept if value == value]
+    assert (min(found, default=0), max(found, default=0)) == (min(numbers, default=0), max(numbers, default=0))
+    first_nan = next((step for step, value in enumerate(values) if value != value), None)
+    assert next((step for step, _, value, _ in kept if value != value), None) == first_nan
 
 
-def test_a_column_gives_back_what_it_was_given() -> None:
-    made = Column()
-    made.append((None, 1.5, -math.inf, 2))
-    made.append((1 << 52, 2.5, 0.5, 3))
-    assert made.points() == (Point(None, 1.5, -math.inf, 2), Point(1 << 52, 2.5, 0.5, 3))
+def test_a_peak_is_never_lost() -> None:
+    values = [1.0] * 10_000
+    values[7777] = 99.0
+    values[3333] = -1.0
+    assert {7777, 3333} <= set(steps_of(thinned(values, 100)))
+
+
+@pytest.mark.parametrize("count", [5_000, 50_000])
+def test_all_parts_of_a_series_are_kept_equally_densely(count: int) -> None:
+    series: ThinnedSeries[str] = ThinnedSeries(most_points=200)
+    for step in range(count):
+        series.add("loss", (step, float(step), math.sin(step), 0))
+    [(_, values)] = series.items()
+    tenths = [sum(10 * step // count == tenth for step in steps_of(values)) for tenth in range(10)]
+    assert max(tenths) < 2 * min(tenths), tenths
+
+
+@pytest.mark.parametrize("most", [0, 8, 9])
+def test_less_can_be_kept_later(most: int) -> None:
+    points = ThinnedPoints(10_000)
+    for step in range(5000):
+        points.add((step, float(step), float(step % 7), 0))
+    points.keep_at_most(most)
+    assert len(points) <= 12
+    for step in range(5000, 9000):
+        points.add((step, float(step), float(step % 7), 0))
+    assert points.values()[-1][0] == 8999 and len(points.values()) < 90
+
+
+def test_extremes_of_equal_values() -> None:
+    assert steps_of(extremes([(step, 0.0, 1.0, 0) for step in range(9)])) == [0, 8]
 
 
 def test_the_number_of_points_is_bounded() -> None:
-    columns = Columns(most_points=200, most_total=1000)
+    series: ThinnedSeries[tuple[str, int]] = ThinnedSeries(most_points=200, most_total=1000)
     for step in range(3000):
         for rank in range(10):
-            columns.append(("loss", rank), (step, 1.0, float(-step), 0))
-    found = dict(columns.items())
-    assert len(found) == 10 and sum(map(len, found.values())) <= 1000
-    for each in found.values():
-        points = each.points()
-        assert (points[0].step, points[-1].step) == (0, 2999)
+            series.add(("loss", rank), (step, 1.0, float(-step), 0))
+    found = dict(series.items())
+    assert len(found) == 10 and sum(map(len, found.values())) <= 1000 + 2 * len(found)
+    assert all((values[0][0], values[-1][0]) == (0, 2999) for values in found.values())
 
 
-def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thinning, "MAX_SERIES", 3)
-    columns = Columns()
-    for number in range(10):
-        columns.append((str(number), 0), (0, 1.0, 1.0, 0))
-    assert [key for key, _ in columns.items()] == [("0", 0), ("1", 0), ("2", 0)]
+def test_the_number_of_series_is_bounded() -> None:
+    series: ThinnedSeries[str] = ThinnedSeries(most_series=3)
+    for name in "abcdea":
+        series.add(name, (0, 1.0, 1.0, 0))
+    assert [(key, len(values)) for key, values in series.items()] == [("a", 2), ("b", 1), ("c", 1)]
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,16 @@ _RECEIVED, _SENT = 0, 8
 
 
 class NodeTraffic:
-    """Bytes since the first reading, of the interfaces and fabric ports that the node had when this was made."""
+    """Bytes since the first reading, of the interfaces and fabric ports that the node had when this was made; None of
+    nodes that are one machine: what its interfaces count is not one node's, and leaves out what nodes send each
+    other."""
 
-    def __init__(self, root: str = "/") -> None:
+    def __init__(self, root: str = "/", is_shared: bool = False) -> None:
         self._root = root
-        counted = fabric_places(root)
+        counted = [] if is_shared else fabric_places(root)
         ports = fabric_bytes(counted, SENT, root)
         self._places = [(device, port) for device, port in counted if f"{device}/{port}" in ports]
-        self.interfaces = counted_interfaces(root, bool(self._places))
+        self.interfaces = () if is_shared else counted_interfaces(root, bool(self._places))
         self._received: dict[str, Growth] = {}
         self._sent: dict[str, Growth] = {}
 

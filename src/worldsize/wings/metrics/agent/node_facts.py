@@ -1,4 +1,4 @@
-"""What a node has, of which its ranks may use a part: CPUs and memory.
+"""What a node has, of which its ranks may use a part: CPUs and memory; and how it numbers processes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,6 +12,18 @@ from worldsize.agent.machine.control_groups import memory_limit
 from worldsize.agent.machine.cores import read_cores
 from worldsize.agent.machine.node_files import text_of
 from worldsize.common.numbers import parse_digits
+
+_FIRST_NAMESPACE = 0xEFFFFFFC
+"""PROC_PID_INIT_INO of Linux, include/linux/proc_ns.h."""
+
+
+def has_kernels_pids(root: str = "/") -> bool:
+    """Whether this process knows processes by the numbers that drivers know them by: it is in no container that numbers
+    them itself."""
+    try:
+        return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def usable_cores(root: str = "/") -> int:

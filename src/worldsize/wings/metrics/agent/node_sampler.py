@@ -30,6 +30,7 @@ class NodeSampler:
     def __init__(
         self, ranks: Collection[int], traffic: NodeTraffic, trees: RankTrees | None = None, hertz: int = 0
     ) -> None:
+        """`ranks`: those that the agent can find; none where it can find none of them."""
         self.trees: dict[int, Sequence[int]] = {}
         self._totals = {rank: _RankTotals(hertz or os.sysconf("SC_CLK_TCK")) for rank in sorted(ranks)}
         self._traffic = traffic
@@ -37,7 +38,7 @@ class NodeSampler:
 
     def take(self, ranks: SampledRanks, time: float, gpus: tuple[GpuSample, ...]) -> NodeSample:
         """Take a sample at `time` (Unix seconds), with this reading of the GPUs."""
-        found = self._finder.look(dict(ranks.running()), frozenset(ranks.spared))
+        found = self._finder.look(dict(ranks.running()), frozenset(ranks.spared)) if self._totals else {}
         self.trees = {rank: tuple(uses) for rank, uses in found.items()}
         rows = tuple(totals.sample(rank, found.get(rank, {})) for rank, totals in self._totals.items())
         return NodeSample(round(time, 3), rows, *self._traffic.read(), gpus)

@@ -40,23 +40,24 @@ class _GpuTotals:
         if sample.memory is not None:
             self._memory = max(sample.memory, self._memory or 0)
 
-    def use(self, gpu: int) -> GpuUse:
+    def use(self, gpu: int, is_own: bool) -> GpuUse:
         busy, power = self._busy.value, self._power.value
-        return GpuUse(gpu, _rounded(busy, 4), self._memory, _rounded(power, 1))
+        return GpuUse(gpu, _rounded(busy, 4), self._memory, _rounded(power, 1), is_own or None)
 
 
 class UseTotals:
-    """The totals of one node."""
+    """The totals of one node. `own`: the GPUs on which a process of a rank was seen."""
 
     def __init__(self, memory: int | None) -> None:
         """`memory`: all that the node's ranks may use; they never had more, even where a page counts for several
         processes."""
+        self.own: set[int] = set()
         self._limit = memory
         self._gpus: dict[int, _GpuTotals] = {}
         self._samples = self._highest = 0
         self._before = 0.0
         self._first_busy: float | None = None
-        self._last: NodeSample | None = None
+        self._last = NodeSample(0.0, ())
 
     def add(self, sample: NodeSample, elapsed: float) -> None:
         """Take in a sample. `elapsed`: seconds since the ranks' start."""
@@ -75,12 +76,13 @@ class UseTotals:
     def use(self, seconds: float, cpu: float) -> NodeUse:
         """What the node used in all. `cpu`: seconds that its processes took, as the kernel told when they ended."""
         last = self._last
-        sampled = sum(rank.cpu for rank in last.ranks) if last is not None else 0.0
-        highest = self._highest if self._limit is None else min(self._highest, self._limit)
-        received, sent = (last.received, last.sent) if last is not None else (None, None)
-        gpus = tuple(totals.use(gpu) for gpu, totals in sorted(self._gpus.items()))
-        cpu = round(max(cpu, sampled), 2)
-        return NodeUse(round(seconds, 2), self._samples, cpu, highest, received, sent, gpus, self._first_busy)
+        used: tuple[float | None, int | None] = (None, None)
+        if last.ranks:
+            sampled = sum(rank.cpu for rank in last.ranks)
+            highest = self._highest if self._limit is None else min(self._highest, self._limit)
+            used = round(max(cpu, sampled), 2), highest
+        gpus = tuple(totals.use(gpu, gpu in self.own) for gpu, totals in sorted(self._gpus.items()))
+        return NodeUse(round(seconds, 2), self._samples, *used, last.received, last.sent, gpus, self._first_busy)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -74,8 +74,11 @@ class RankSample(NamedTuple):
 
 
 class NodeSample(NamedTuple):
-    """received, sent  of all interfaces but loopback, with the ports of an InfiniBand fabric. An interface that others
-    make up, such as a bond, does not count beside them."""
+    """ranks       none where a service of the machine starts them, as Slurm's does for srun: no agent finds these
+    received, sent  of all interfaces but loopback, with the ports of an InfiniBand fabric, whoever has caused it; None
+                    on nodes that are one machine. An interface that others make up, such as a bond, does not count
+                    beside them
+    """
 
     time: float
     ranks: tuple[RankSample, ...]
@@ -86,7 +89,7 @@ class NodeSample(NamedTuple):
 
 class GpuUse(NamedTuple):
     """A GPU over the whole attempt. `busy` is the mean; `memory` and `power` are the highest and the mean. `own`:
-    whether a process of the node's ranks was seen on it; None where that cannot be told."""
+    True where a process of the node's ranks was seen on it; else None."""
 
     gpu: int
     busy: float | None
@@ -100,14 +103,14 @@ class NodeUse(NamedTuple):
 
     samples  how many were taken; one of them is taken at the end
     cpu     seconds of CPU that the ranks took, all together, to their end: more than the last sample may know of
-    memory  the highest of all ranks together
+    memory  the highest of all ranks together; as `cpu` None where samples have no ranks
     first_busy  seconds from the ranks' start until a GPU was busy for the first time; None: none was, or there is none
     """
 
     seconds: float
     samples: int
-    cpu: float
-    memory: int
+    cpu: float | None
+    memory: int | None
     received: int | None
     sent: int | None
     gpus: tuple[GpuUse, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Event, Thread
 
 from worldsize.common.named_tuple import Any
@@ -79,7 +79,8 @@ class Sampler:
         from worldsize.wings.metrics.agent.intervals import next_pause
 
         elapsed = time.monotonic() - self._began
-        writing = _Writing(self._plan, self._paths, self._node, self._ranks, time.time() - elapsed)
+        started = time.time() - elapsed
+        writing = _Writing(self._plan, self._paths, self._node, self._ranks, self._agents, started)
         self._start_helper()
         spent = time.thread_time()  # the start, which comes once, makes no pause longer
         while True:
@@ -87,6 +88,8 @@ class Sampler:
             elapsed = time.monotonic() - self._began
             gpus, cost = self._read_gpus(ended, elapsed, writing)
             writing.sample(gpus, elapsed, ended)
+            if self._helper is not None:
+                writing.mark_own(self._helper.computing)
             if ended:
                 return writing.conclude()
             spent, before = time.thread_time(), spent
@@ -124,21 +127,26 @@ def _gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str
 class _Writing:
     """The lines of one node's samples, and of the files that its ranks have open for TensorBoard."""
 
-    def __init__(self, plan: Plan, paths: RunPaths, node: NodePlan, ranks: RankProcesses, started: float) -> None:
+    def __init__(
+        self, plan: Plan, paths: RunPaths, node: NodePlan, ranks: RankProcesses, agents: int, started: float
+    ) -> None:
         """`started`: when the ranks were, in Unix seconds."""
+        from worldsize.plan.launchers import launcher_facts
         from worldsize.registry import find_module
         from worldsize.wings.metrics.agent.line_file import LineFile
         from worldsize.wings.metrics.agent.network import NodeTraffic
-        from worldsize.wings.metrics.agent.node_facts import usable_memory
+        from worldsize.wings.metrics.agent.node_facts import has_kernels_pids, usable_memory
         from worldsize.wings.metrics.agent.node_sampler import NodeSampler
         from worldsize.wings.metrics.agent.node_use import UseTotals
 
         self._node = node
         self._ranks = ranks
         self._started = started
-        self._traffic = NodeTraffic()
+        self._traffic = NodeTraffic(is_shared=agents > 1)
         self._memory = usable_memory()
-        self._sampler: NodeSampler = NodeSampler([each.rank for each in node.ranks], self._traffic)
+        found = [] if launcher_facts(plan.launcher).step_program else [each.rank for each in node.ranks]
+        self._sampler: NodeSampler = NodeSampler(found, self._traffic)
+        self._has_kernels_pids = has_kernels_pids()
         self._totals: UseTotals = UseTotals(self._memory)
         self._file = LineFile(paths.samples(node.node_rank))
         self._held = b""
@@ -179,6 +187,13 @@ class _Writing:
             self._held += line
         if self._events is not None and not ended:
             self._append_event_files()
+
+    def mark_own(self, computing: Iterable[tuple[int, int]]) -> None:
+        """Take in which processes compute on which GPUs: which of these are of a rank, as the last sample has found
+        them."""
+        if self._has_kernels_pids:
+            pids = {pid for tree in self._sampler.trees.values() for pid in tree}
+            self._totals.own.update(gpu for gpu, pid in computing if pid in pids)
 
     def _append_event_files(self) -> None:
         import json

@@ -17,12 +17,8 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.metrics.series import Point, Series
 from worldsize.wings.metrics.tensorboard.event_records import CHECKED, DamagedFile, EventRecords
 from worldsize.wings.metrics.tensorboard.events import PARSE_ERRORS, parse_event
-from worldsize.wings.metrics.tensorboard.thinned_points import ThinnedPoints
+from worldsize.wings.metrics.thinning import MAX_POINTS, MAX_TOTAL, ThinnedSeries
 
-MOST_POINTS = 20_000
-"""Of one name in one attempt; of more, a selection is kept (`ThinnedPoints`)."""
-
-MOST_POINTS_OF_ALL = 500_000
 MOST_SERIES = 1000
 _MOST_TAGS = 20_000
 """Names of values, each counted once a file."""
@@ -37,7 +33,6 @@ MOST_SECONDS = 60.0
 
 _LONGEST_NAME = 300
 _LONGEST_TAG = 4 * _LONGEST_NAME
-_LOOK_EVERY = 1 << 15
 
 
 class EventFile(NamedTuple):
@@ -63,13 +58,11 @@ class ScalarReader:
 
     def __init__(
         self,
-        most_points: int = MOST_POINTS,
-        most_of_all: int = MOST_POINTS_OF_ALL,
+        most_points: int = MAX_POINTS,
+        most_of_all: int = MAX_TOTAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._points: dict[_Key, ThinnedPoints] = {}
-        self._most = most_points
-        self._most_of_all = most_of_all
+        self._series: ThinnedSeries[_Key] = ThinnedSeries(most_points, most_of_all, _MOST_TAGS)
         self._clock = clock
         self._deadline = clock() + MOST_SECONDS
         self._values_left = MOST_VALUES
@@ -95,7 +88,7 @@ class ScalarReader:
 
     def _read(self, file: EventFile, records: EventRecords) -> None:
         declared: set[bytes] = set()
-        count, next_look = 0, _LOOK_EVERY
+        count = 0
         try:
             for record in records:
                 found = self._add(record, file, declared)
@@ -104,9 +97,6 @@ class ScalarReader:
                 if self._is_over(records.bytes_read):
                     self.left_out += 1
                     break
-                if count > next_look:
-                    next_look = count + _LOOK_EVERY
-                    self._shrink()
         except (DamagedFile, *PARSE_ERRORS):
             self.damaged[file.path] = count
         self._bytes_left -= records.bytes_read
@@ -127,32 +117,14 @@ class ScalarReader:
             elif not is_scalar and name not in declared:
                 continue
             rank = -1 if file.rank is None else file.rank
-            points = self._points_of((file.attempt, self._number, name, file.place, rank))
-            if points is not None:
-                points.add((step, time, number))
+            self._series.add((file.attempt, self._number, name, file.place, rank), (step, time, number, file.attempt))
         return len(values)
-
-    def _points_of(self, key: _Key) -> ThinnedPoints | None:
-        points = self._points.get(key)
-        if points is None and len(self._points) < _MOST_TAGS:
-            points = self._points[key] = ThinnedPoints(self._most)
-        return points
-
-    def _shrink(self) -> None:
-        """Keep less of every name while there is too much of all together."""
-        while sum(map(len, self._points.values())) > self._most_of_all and self._most > 16:
-            self._most //= 2
-            for points in self._points.values():
-                points.keep_at_most(self._most)
 
     def series(self) -> list[Series]:
         """The series, sorted by name and place, the points of each in the order of attempts and then of time."""
-        self._shrink()
         found: dict[tuple[str, str, int], list[Point]] = {}
-        for attempt, number, tag, place, rank in sorted(self._points):
-            values = self._points[attempt, number, tag, place, rank].values()
-            points = found.setdefault((_name(tag), place, rank), [])
-            points += (Point(step, time, value, attempt) for step, time, value in values)
+        for (_, _, tag, place, rank), values in sorted(self._series.items(), key=lambda item: item[0]):
+            found.setdefault((_name(tag), place, rank), []).extend(Point(*value) for value in values)
         return [
             Series(name, "tensorboard", None if rank < 0 else rank, tuple(sorted(points, key=_moment)), place)
             for (name, place, rank), points in sorted(found.items(), key=lambda item: item[0])[:MOST_SERIES]

@@ -56,6 +56,17 @@ def test_gpus_are_found_and_read(start: Start) -> None:
     assert helper.read(SOON) == ((), 0.0)
 
 
+def test_processes_on_gpus_are_those_of_the_last_reading(start: Start) -> None:
+    first, second = ('{"gpus":[],"processes":%s}\n' % rows for rows in ('[[0,7],[1,8],[1],7,["0",7],[0,true]]', '"x"'))
+    helper = start("say(%r)\nhear(); say(%r)\nhear(); say(%r)\nhear()" % (FACTS, first, second))
+    assert helper.find(SOON)
+    assert helper.computing == []
+    helper.read(SOON)
+    assert helper.computing == [(0, 7), (1, 8)]
+    helper.read(SOON)
+    assert helper.computing == []
+
+
 def test_one_that_says_nothing_is_not_waited_for(start: Start) -> None:
     helper = start("time.sleep(1000)")
     assert helper.find(0.0) is None

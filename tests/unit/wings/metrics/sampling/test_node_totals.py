@@ -68,5 +68,17 @@ def test_what_counts_for_several_processes_is_no_more_than_the_node_has() -> Non
     assert totals.use(1.0, 0.0).memory == 150
 
 
-def test_a_node_without_samples() -> None:
-    assert UseTotals(None).use(1.0, 2.0) == NodeUse(1.0, 0, 2.0, 0, None, None)
+def test_a_gpu_on_which_a_rank_was_seen_is_its_own() -> None:
+    totals = UseTotals(None)
+    totals.add(sample(0, GpuSample(0, 1.0, 1, 1.0), GpuSample(1, 1.0, 1, 1.0)), 1.0)
+    totals.own.add(1)
+    assert [gpu.own for gpu in totals.use(1.0, 0.0).gpus] == [None, True]
+
+
+def test_of_ranks_that_the_agent_cannot_find_nothing_is_said() -> None:
+    traffic: Any = SimpleNamespace(read=lambda: (5, 6))
+    taken = NodeSampler([], traffic, hertz=100).take(Ranks(0), 1.0, (GpuSample(0, 1.0, 50, 400.0),))
+    assert taken == NodeSample(1.0, (), 5, 6, (GpuSample(0, 1.0, 50, 400.0),))
+    totals = UseTotals(150)
+    totals.add(taken, 1.0)
+    assert totals.use(2.0, 0.5) == NodeUse(2.0, 1, None, None, 5, 6, (GpuUse(0, 1.0, 50, 400.0),), 1.0)

@@ -43,6 +43,14 @@ def test_bytes_count_from_the_first_reading_on(tmp_path: Path) -> None:
     assert traffic.read() == (501, 14)
 
 
+def test_nodes_that_are_one_machine_have_no_traffic_of_their_own(tmp_path: Path) -> None:
+    interfaces(tmp_path, eth0=(1000, 100))
+    port(tmp_path, "mlx5_0", "10\n", "20\n")
+    traffic = NodeTraffic(str(tmp_path), is_shared=True)
+    assert traffic.interfaces == ()
+    assert traffic.read() == (None, None)
+
+
 def test_ports_of_a_fabric_count_words_of_four_bytes(tmp_path: Path) -> None:
     interfaces(tmp_path, eth0=(0, 0), ib0=(0, 0))
     write(tmp_path, "sys/class/net/ib0/type", "32\n")

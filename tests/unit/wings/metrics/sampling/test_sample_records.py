@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.wings.metrics.agent.records import (
@@ -34,8 +34,8 @@ SAMPLE = NodeSample(
 USE = NodeUse(61.5, 14, 58.0, 2 << 30, 5, None, (GpuUse(0, 0.9, 5 << 30, 300.0),), 4.0)
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.just("n1"),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.sampled_from(NodeUse._fields), inner, max_size=8),
     max_leaves=12,
 )
 
@@ -104,6 +104,7 @@ def test_what_a_newer_release_adds_is_left_out() -> None:
     assert from_line(json.dumps(value).encode()) == USE
 
 
+@settings(max_examples=50)
 @given(st.sampled_from(["header", "sample", "use"]), VALUES)
 def test_no_value_is_an_error(name: str, value: Any) -> None:
     from_line(json.dumps({name: value}).encode())

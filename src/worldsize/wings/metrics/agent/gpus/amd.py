@@ -34,6 +34,10 @@ class AmdGpu:
             self._power(),
         )
 
+    def processes(self) -> list[int]:
+        """None is known: the driver tells of its processes as root alone."""
+        return []
+
     def _power(self) -> float | None:
         """hwmon counts microwatts; older drivers have an average, newer ones what it is now."""
         at = os.path.join(self._directory, "hwmon")

@@ -28,14 +28,17 @@ _LONGEST = 1 << 17
 class GpuHelper:
     """The process, running.
 
-    pid    its number
-    gpus   what it has found; None until it has said so
+    pid        its number
+    gpus       what it has found; None until it has said so
+    computing  the processes that the last reading has seen on GPUs: GPU and process, as the first namespace of
+               processes numbers them
     """
 
     def __init__(self, environ: Mapping[str, str], program: str = sys.executable) -> None:
         """Start it. Raises OSError."""
         self._socket, other = socket.socketpair()
         self.gpus: tuple[GpuFacts, ...] | None = None
+        self.computing: list[tuple[int, int]] = []
         self._said = bytearray()
         self._asked = self._ended = False
         self._cpu = 0.0
@@ -67,6 +70,7 @@ class GpuHelper:
         if value is None:
             return (), 0.0
         samples = tuple(sample for sample in (_checked(GpuSample, row) for row in _rows(value)) if sample)
+        self.computing = [(row[0], row[1]) for row in _rows(value, "processes") if _is_pair(row)]
         taken: Any = value.get("cpu")
         before, self._cpu = self._cpu, float(taken) if is_number(taken) else self._cpu
         return samples, max(0.0, self._cpu - before) if before else 0.0  # the start is not a reading's
@@ -106,9 +110,13 @@ class GpuHelper:
             processes.signal_process(self.pid, signal.SIGKILL)
 
 
-def _rows(value: Mapping[str, Any]) -> list[Any]:
-    rows = value.get("gpus")
+def _rows(value: Mapping[str, Any], name: str = "gpus") -> list[Any]:
+    rows = value.get(name)
     return rows if isinstance(rows, list) else []
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 2 and all(type(each) is int for each in row)
 
 
 def _checked(kind: Any, row: Any) -> Any:

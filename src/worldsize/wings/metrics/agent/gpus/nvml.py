@@ -14,7 +14,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 _LIBRARIES = ("libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
 _UTILIZATION_SAMPLES = 1
-_MOST_GPUS, _MOST_SAMPLES, _TEXT = 64, 4096, 96
+_MOST_GPUS, _MOST_SAMPLES, _MOST_PROCESSES, _TEXT = 64, 4096, 128, 96
 
 
 class _Memory(ctypes.Structure):
@@ -38,6 +38,15 @@ class _Sample(ctypes.Structure):
     """The value is a union of 8 bytes; utilisation is an unsigned int in it. The time is in microseconds."""
 
     _fields_ = [("time", ctypes.c_ulonglong), ("value", ctypes.c_uint), ("rest", ctypes.c_uint)]
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
 
 
 class Facts(NamedTuple):
@@ -110,6 +119,14 @@ class Device:
             milliwatts = ctypes.c_uint()
             power = milliwatts.value / 1000 if self._ask("nvmlDeviceGetPowerUsage", milliwatts) else None
         return Reading(None if busy is None else min(1.0, busy), memory and memory[1], power)
+
+    def processes(self) -> list[int]:
+        """The processes that compute on the GPU, as the first namespace of processes numbers them; none where the
+        driver cannot tell."""
+        count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
+        if not self._ask("nvmlDeviceGetComputeRunningProcesses_v3", count, found):
+            return []
+        return [each.pid for each in found[: count.value]]
 
     def _ask(self, name: str, *values: Any) -> bool:
         return bool(self._call(name, self._handle, *map(ctypes.byref, values)))

@@ -5,10 +5,10 @@ It ends with the socket, and with the agent's thread that has started it.
 
     <- {"gpus":[[0,"GPU-…","NVIDIA H100 80GB HBM3",85899345920]]}
     -> (an empty line)
-    <- {"gpus":[[0,0.97,4000000000,312.0]],"cpu":0.08}
+    <- {"gpus":[[0,0.97,4000000000,312.0]],"processes":[[0,4711]],"cpu":0.08}
 
-`cpu`: the seconds of CPU that the process has taken so far. Standard library only: travels inside agent.pyz (Python >=
-3.8).
+`processes`: those that compute, each with its GPU; `cpu`: the seconds of CPU that this one has taken so far.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SOCKET = 0
 
 
 class Found(NamedTuple):
-    """A GPU by its number on the node; `device` has `read()`."""
+    """A GPU by its number on the node; `device` has `read()` and `processes()`."""
 
     number: int
     facts: Facts
@@ -58,7 +58,8 @@ def main() -> None:
     _say({"gpus": [(gpu.number, gpu.uuid, gpu.facts.model, gpu.facts.memory) for gpu in gpus]})
     while gpus and os.read(_SOCKET, 4096):
         readings = [(gpu.number, *gpu.device.read()) for gpu in gpus]
-        _say({"gpus": readings, "cpu": time.process_time()})
+        computing = [(gpu.number, pid) for gpu in gpus for pid in gpu.device.processes()]
+        _say({"gpus": readings, "processes": computing, "cpu": time.process_time()})
 
 
 def find_gpus(environ: Mapping[str, str]) -> list[Found]:
