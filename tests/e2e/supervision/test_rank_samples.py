@@ -18,7 +18,7 @@ from nvml_library import compile_nvml
 
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision import rank_processes
-from worldsize.wings.metrics.agent import intervals, line_file, node_facts
+from worldsize.wings.metrics.agent import intervals, line_file, sample_writer
 from worldsize.wings.metrics.agent.gpus import devices, helper
 from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
 
@@ -200,7 +200,7 @@ def test_a_program_that_asks_gpus_ends_with_the_run_and_with_the_agent(
 def test_gpus_are_sampled(start: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
     compile_nvml(tmp_path, "-DNEW")
-    monkeypatch.setattr(node_facts, "has_kernels_pids", lambda: True)
+    monkeypatch.setattr(sample_writer, "has_kernels_pids", lambda: True)
     pids = tmp_path / "pids"
     environ = {"LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1", "NVML_PIDS": str(pids)}
     run = start.python(WORKS, metrics=True, environ=environ)
