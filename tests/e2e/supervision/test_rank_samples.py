@@ -18,7 +18,7 @@ from nvml_library import compile_nvml
 
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision import rank_processes
-from worldsize.wings.metrics.agent import intervals, line_file, node_facts
+from worldsize.wings.metrics.agent import intervals, line_file, sample_writer
 from worldsize.wings.metrics.agent.gpus import devices, helper
 from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
 
@@ -118,6 +118,7 @@ def test_without_metrics_nothing_is_sampled(start: LocalRuns) -> None:
     assert not os.path.exists(run.paths.samples_dir)
 
 
+@pytest.mark.exhaustive(unless=["link"])
 @pytest.mark.parametrize("what", ["link", "file", "directory of another"])
 def test_where_samples_cannot_be_written_the_run_goes_on(start: LocalRuns, tmp_path: Path, what: str) -> None:
     run = start.sh("echo ready; while [ ! -e begin ]; do sleep 0.02; done; sleep 0.3", metrics=True)
@@ -200,7 +201,7 @@ def test_a_program_that_asks_gpus_ends_with_the_run_and_with_the_agent(
 def test_gpus_are_sampled(start: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_gpus", lambda environ: True)
     compile_nvml(tmp_path, "-DNEW")
-    monkeypatch.setattr(node_facts, "has_kernels_pids", lambda: True)
+    monkeypatch.setattr(sample_writer, "has_kernels_pids", lambda: True)
     pids = tmp_path / "pids"
     environ = {"LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1", "NVML_PIDS": str(pids)}
     run = start.python(WORKS, metrics=True, environ=environ)

@@ -30,12 +30,6 @@ class LineFile:
         write_all(self._file, lines)
         self.written += len(lines)
 
-    def close(self) -> None:
-        """Close it; it is not opened again by this."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
 
 def _open(path: str) -> int:
     """The directory is made with the mode of the one that it lies in, which must be there."""
@@ -44,4 +38,5 @@ def _open(path: str) -> int:
         os.mkdir(directory, os.stat(os.path.dirname(directory)).st_mode & 0o777)
     except FileExistsError:
         pass  # another agent, or a rank, has made it
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is refused
+    return os.open(path, flags, 0o600)

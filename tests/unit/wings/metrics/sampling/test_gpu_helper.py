@@ -12,11 +12,10 @@ import pytest
 
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
-from worldsize.wings.metrics.agent.gpus.devices import VISIBLE, has_gpus
+from worldsize.wings.metrics.agent.gpus.devices import VISIBLE, gpu_environment, has_gpus
 from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
 from worldsize.wings.metrics.agent.gpus.nvml import Facts, Reading
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
-from worldsize.wings.metrics.agent.sampler import _gpu_environment
 
 FACTS = '{"gpus":[[0,"GPU-1","NVIDIA H100",85899345920],["x"],[1,"GPU-2","",null]]}\n'
 READING = '{"gpus":[[0,0.5,1000,300.0],[1,null,null,null],[2]],"cpu":%g}\n'
@@ -169,4 +168,4 @@ def test_the_gpus_that_are_a_nodes_own(
 ) -> None:
     plan = Plan("r", "t", "local", 1.0, 0, node_major_layout(1, 1), ("true",), {}, gpus=gpus)
     plan = plan._replace(visible_devices=visible_devices)
-    assert _gpu_environment(plan, environ).get(VISIBLE) == variable
+    assert gpu_environment(plan, environ).get(VISIBLE) == variable

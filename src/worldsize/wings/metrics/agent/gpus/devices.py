@@ -1,4 +1,4 @@
-"""Whether a node has GPUs, by its device files.
+"""Whether a node has GPUs, by its device files, and which of them are its ranks'.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.common.numbers import parse_digits
+from worldsize.plan.plan import Plan
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
@@ -22,6 +23,14 @@ def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
     except OSError:
         return False
     return any(name in ("kfd", "dxg") or _is_nvidia(name) for name in names)
+
+
+def gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the first,
+    these are the ones."""
+    if plan.gpus and plan.visible_devices and VISIBLE not in environ:
+        return {**environ, VISIBLE: ",".join(map(str, range(plan.gpus)))}
+    return environ
 
 
 def _is_nvidia(name: str) -> bool:
