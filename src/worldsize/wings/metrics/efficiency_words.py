@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import size_text
 from worldsize.wings.metrics.efficiency import CpuFigures, Efficiency, GpuFigures, MemoryFigures, Starting
 
 _UNTIL = {
@@ -82,17 +83,9 @@ def _cpu_text(cpu: CpuFigures) -> str:
 
 
 def _memory_text(memory: MemoryFigures, nodes: int) -> str:
-    limit = f" of {_size(memory.of)}" if memory.of else ""
-    return f"highest memory {_size(memory.highest)}{limit}" + (f" on node {memory.node}" if nodes > 1 else "")
+    limit = f" of {size_text(memory.of)}" if memory.of else ""
+    return f"highest memory {size_text(memory.highest)}{limit}" + (f" on node {memory.node}" if nodes > 1 else "")
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

@@ -5,16 +5,14 @@ Lines that are cut off, or no samples, are left out; so is a sample that is not 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.metrics.agent.records import SAMPLES_VERSION, NodeSample, NodeUse, SamplesHeader
+from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
 from worldsize.wings.metrics.run_files import whole_lines
 
 MAX_BYTES = 256 << 20
@@ -58,21 +56,19 @@ def read_node_samples(paths: RunPaths, node_rank: int, most: int = MAX_SAMPLES) 
     for piece in whole_lines(paths.samples(node_rank), MAX_BYTES):
         for line in piece.splitlines():
             if header is None:
-                header = _record(SamplesHeader, line, "header")
+                header = _record(SamplesHeader, line)
             elif line.startswith(b'{"use"'):
-                use = _record(NodeUse, line, "use") or use
+                use = _record(NodeUse, line) or use
             elif len(lines) < _MAX_LINES:
                 lines.append(line)
-    if header is None or header.version > SAMPLES_VERSION:
+    if header is None:
         return None
     return NodeSamples(header, _in_order(_chosen(lines, most)), use)
 
 
-def _record(kind: type[Record], line: bytes, key: str) -> Record | None:
-    try:
-        return check_fields(tuple_of(kind, json.loads(line)[key]))
-    except PARSE_ERRORS:
-        return None
+def _record(kind: type[Record], line: bytes) -> Record | None:
+    found = from_line(line)
+    return found if isinstance(found, kind) else None
 
 
 def _chosen(lines: Sequence[bytes], most: int) -> list[NodeSample]:
@@ -90,7 +86,7 @@ def _sample(line: bytes) -> NodeSample | None:
             return _DECODER.decode(line).sample
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass  # an object, or with values that a newer release has added
-    return _record(NodeSample, line, "sample")
+    return _record(NodeSample, line)
 
 
 def _in_order(samples: Sequence[NodeSample]) -> tuple[NodeSample, ...]:

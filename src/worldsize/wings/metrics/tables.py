@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from worldsize.cli.console import duration_text, table
 from worldsize.cli.runs.array import values_text
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import bytes_text, size_text
 from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text
 from worldsize.wings.metrics.series import Point
 from worldsize.wings.metrics.usage import NodeFigures
@@ -137,7 +137,7 @@ def _number(value: float | None) -> str:
 
 
 def _bytes(value: float | None) -> str:
-    return _UNKNOWN if value is None else bytes_text(value)
+    return _UNKNOWN if value is None else size_text(value)
 
 
 def _speed(value: float | None) -> str:

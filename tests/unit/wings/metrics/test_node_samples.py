@@ -150,3 +150,12 @@ def test_a_node_without_samples_has_no_figures() -> None:
     node = node_figures(0, samples.NodeSamples(HEADER, (), None))
     assert (node.seconds, node.cpus, node.memory, node.received, node.ranks) == (0.0, None, None, None, ())
     assert node.gpus[0].busy is None
+
+
+def test_a_sample_of_a_run_that_goes_on_counts_for_the_time_before_it(tmp_path: Path) -> None:
+    """Agents sample densely at first, when a run is still starting."""
+    paths = recorded_run(tmp_path)
+    shares = ((1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 0.0), (100.0, 1.0))
+    record(paths, *(sample(at)._replace(gpus=(GpuSample(0, busy, GB, 100.0),)) for at, busy in shares))
+    (node,) = run_figures(paths)
+    assert node.gpus[0].busy == 0.96
