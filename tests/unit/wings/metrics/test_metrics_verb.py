@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -170,3 +171,11 @@ def test_values_of_a_damaged_run(cli: InProcess, run: RunPaths) -> None:
     assert cli.ok("metrics", run.root).lines[1].split()[1] == "0.1"
     assert math.isclose(cli.json("metrics", run.root)[0]["last"]["value"], 0.1)
     assert "Traceback" not in cli("metrics", run.root, "--rank", "0").err
+
+
+def test_two_directories_of_one_name_are_two_runs(cli: InProcess, run: RunPaths, tmp_path: Path) -> None:
+    """A copy of a run beside the run itself."""
+    write_lines(run.samples(0), '{"header":[1,1000.0,"n1",0,8,null]}\n', '{"sample":[1010.0,[]]}\n')
+    copy = shutil.copytree(run.root, tmp_path / "copies" / run.run_id)
+    shown = cli.ok("metrics", run.root, str(copy), "--used").out
+    assert shown.count(f"{run.run_id}:") == 2 == len(cli.json("metrics", run.root, str(copy), "--used"))
