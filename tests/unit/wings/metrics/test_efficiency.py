@@ -270,7 +270,7 @@ times_of = st.just(Times(0.0, 120.0, 10.0, (30.0, 31.0))) | st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.builds(Held, st.integers(0, 4), st.none() | st.integers(0, 4), st.booleans()),
     times_of,

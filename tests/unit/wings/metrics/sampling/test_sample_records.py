@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.wings.metrics.agent.records import (
@@ -104,6 +104,7 @@ def test_what_a_newer_release_adds_is_left_out() -> None:
     assert from_line(json.dumps(value).encode()) == USE
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(["header", "sample", "use"]), VALUES)
 def test_no_value_is_an_error(name: str, value: Any) -> None:
     from_line(json.dumps({name: value}).encode())
