@@ -40,3 +40,12 @@ def bytes_text(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+def size_text(count: float) -> str:
+    """The size of a memory or of a file in words such as `64 MiB`, `1.5 GiB`: powers of 1024, three digits."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} TiB" if count < 999.5 else f"{count:.0f} TiB"

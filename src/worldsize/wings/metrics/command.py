@@ -134,19 +134,19 @@ def _nothing_lines(values: Sequence[RunValues], wanted: Wanted) -> list[str]:
     """Why nothing is shown, and what to do."""
     from worldsize.logs.text import format_ranges
     from worldsize.wings.metrics.run_files import sampled_nodes
+    from worldsize.wings.metrics.words import shortened
 
     names = sorted({name for each in values for name in each.names})
     ranks = sorted({rank for each in values for rank in each.ranks})
     who = values[0].chosen.id if len(values) == 1 else f"{len(values)} runs"
     if names and wanted.names:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-        return [
-            f"no value of {who} is called {' or '.join(wanted.names)}; there are: {', '.join(names[:_NAMES])}{more}"
-        ]
+        there = ", ".join(map(shortened, names[:_NAMES])) + more
+        return [f"no value of {who} is called {' or '.join(wanted.names)}; there are: {there}"]
     if wanted.ranks is not None and ranks:
         return [f"{who}: rank {wanted.ranks} has logged no values; these have: {format_ranges(ranks)}"]
     lines = [
-        f"{who}: no values logged yet",
+        f"{who}: no values logged",
         "  → worldsize.log(step=step, loss=loss) in the script; what it logs with TensorBoard or MLflow is read too",
     ]
     if any(sampled_nodes(each.chosen.run.paths) for each in values):
@@ -159,11 +159,11 @@ def _show_used(runs: Sequence[ChosenRun], as_json: bool) -> None:
     from worldsize.wings.metrics.tables import used_tables
     from worldsize.wings.metrics.usage import run_figures
 
-    found = {run.id: run_figures(run.run.paths) for run in runs}
+    found = [(run.id, run_figures(run.run.paths)) for run in runs]
     if as_json:
-        show_json([row for run, nodes in found.items() for row in used_data(run, nodes)])
+        show_json([row for run, nodes in found for row in used_data(run, nodes)])
         return
-    for run, nodes in found.items():
+    for run, nodes in found:
         if not nodes:
             why = "it ended, or began, within seconds; or its compute has `metrics = false`"
             report(f"{run}: nothing sampled: {why}")

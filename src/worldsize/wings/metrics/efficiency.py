@@ -64,6 +64,7 @@ class GpuFigures(NamedTuple):
     unused_on_each  how many these are on each of several nodes, where it is the same number
     busy         the mean share of time of the others
     power        their mean, in watts
+    least, most  the lowest and the highest share of one of them
     """
 
     gpus: int
@@ -71,6 +72,8 @@ class GpuFigures(NamedTuple):
     unused_on_each: int | None = None
     busy: float | None = None
     power: float | None = None
+    least: float | None = None
+    most: float | None = None
 
 
 class CpuFigures(NamedTuple):
@@ -164,9 +167,12 @@ def _gpu_figures(held: Held, known: Sequence[NodeRecord]) -> GpuFigures | None:
     counts = {(len(node), sum(unused[uuid] is True for uuid, _ in node)) for node in nodes}
     on_each = None if shared or len(known) == 1 or len(counts) != 1 else next(iter(counts))[1]
     certain = given or all(any(use is not None and use.own for use in uses) for uses in used)
-    busy = _mean([use.busy for uses in used for use in uses if use]) if certain else None
-    power = _mean([use.power for uses in used for use in uses if use]) if certain else None
-    return GpuFigures(len(found), len(found) - len(used), on_each, busy, power)
+    counts_of_all = len(found), len(found) - len(used), on_each
+    shares = [use.busy for uses in used for use in uses if use and use.busy is not None]
+    if not certain or not shares:
+        return GpuFigures(*counts_of_all)
+    power = _mean([use.power for uses in used for use in uses if use])
+    return GpuFigures(*counts_of_all, _mean(shares), power, min(shares), max(shares))
 
 
 def _use_of(use: NodeUse, number: int) -> GpuUse | None:

@@ -4,9 +4,7 @@ events one, of what ranks have logged the first lines. How large the files are d
 from __future__ import annotations
 
 import json
-import os
 
-from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.json_values import PARSE_ERRORS, is_number
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
@@ -15,6 +13,7 @@ from worldsize.state.exit_records import ranks_start_time
 from worldsize.state.records import Status
 from worldsize.wings.metrics.agent.records import NodeUse, SamplesHeader, from_line
 from worldsize.wings.metrics.efficiency import Efficiency, Held, NodeRecord, Times, measure_efficiency
+from worldsize.wings.metrics.run_files import rank_files, read_ends
 
 _END = 16 << 10
 """Bytes at each end of a file of samples that are read: a line about 64 GPUs has room."""
@@ -34,39 +33,21 @@ def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool)
 
 
 def _read_node(path: str, node_rank: int) -> NodeRecord | None:
-    """None where the node's agent could not write both ends."""
-    try:
-        first, last = _read_ends(path)
-    except (OSError, ValueError):
+    """None where the node's agent could not write both ends, or one is too long."""
+    head, tail = read_ends(path, _END)
+    first, end, _ = head.partition(b"\n")
+    if not end or not tail.endswith(b"\n"):
         return None
-    header, use = from_line(first), from_line(last)
-    if isinstance(header, SamplesHeader) and header.node_rank == node_rank and isinstance(use, NodeUse):
+    header, use = from_line(first), from_line(tail[:-1].rpartition(b"\n")[2])
+    if isinstance(header, SamplesHeader) and isinstance(use, NodeUse) and header.node_rank == node_rank:
         return NodeRecord(header, use)
     return None
 
 
-def _read_ends(path: str) -> tuple[bytes, bytes]:
-    """The first line and the last; ValueError where that one is cut, or one is too long."""
-    with open(open_regular_file(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(_END)
-        if size > _END:
-            file.seek(size - _END)
-        tail = file.read(_END) if size > _END else head
-    first, end, _ = head.partition(b"\n")
-    if not end or not tail.endswith(b"\n"):
-        raise ValueError("a line is cut")
-    return first, tail[:-1].rpartition(b"\n")[2]
-
-
 def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
     """When the lowest rank that has logged did so at its first step, and at another one; None without two."""
-    try:
-        names = sorted(name for name in os.listdir(paths.metrics_dir) if name.startswith("rank-"))
-        with open(open_regular_file(os.path.join(paths.metrics_dir, names[0])), "rb") as file:
-            lines = file.read(_LOGGED).split(b"\n")[:-1]
-    except (OSError, IndexError):
-        return None
+    files = next(iter(rank_files([paths]).values()), [])
+    lines = [line for _, path in files for line in read_ends(path, _LOGGED)[0].split(b"\n")[:-1]]
     steps = [step for step in map(_step, lines) if step is not None]
     later = [time for step, time in steps if step != steps[0][0]]
     return (steps[0][1], later[0]) if later else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import size_text
 from worldsize.wings.metrics.efficiency import CpuFigures, Efficiency, GpuFigures, MemoryFigures, Starting
 
 _UNTIL = {
@@ -12,6 +13,7 @@ _UNTIL = {
 }
 _MANY_CORES = 0.9
 _MUCH_MEMORY = 0.8
+_SPREAD = 0.1
 _SECONDS_BELOW = 600.0
 
 
@@ -26,8 +28,9 @@ def efficiency_text(found: Efficiency, attempt: int) -> list[str]:
 
 
 def efficiency_values(found: Efficiency, attempt: int) -> dict[str, Any]:
-    """{attempt, seconds, nodes, known, starting: {seconds, until}, gpus: {gpus, unused, unused_on_each, busy, power},
-    cpu: {used, cores}, memory: {highest, of, node}, text}, each of the objects None where nothing is certain."""
+    """{attempt, seconds, nodes, known, starting: {seconds, until}, gpus: {gpus, unused, unused_on_each, busy, power,
+    least, most}, cpu: {used, cores}, memory: {highest, of, node}, text}, each of the objects None where nothing is
+    certain."""
     parts = {"starting": found.starting, "gpus": found.gpus, "cpu": found.cpu, "memory": found.memory}
     data = {name: part._asdict() if part else None for name, part in parts.items()}
     return {"attempt": attempt, **found._asdict(), **data, "text": efficiency_text(found, attempt)}
@@ -44,8 +47,8 @@ def _gpu_text(gpus: GpuFigures | None) -> str:
     used = gpus.gpus - gpus.unused
     if gpus.busy is None:
         return _unused_text(gpus) if gpus.unused else ""
-    each = "" if used == 1 else " each"
-    measured = _share(gpus.busy) + (f", {gpus.power:.0f} W{each}" if gpus.power is not None else "")
+    mean = "" if used == 1 else " on average"
+    measured = _share(gpus.busy) + _spread(gpus) + (f", {gpus.power:.0f} W{mean}" if gpus.power is not None else "")
     if not gpus.unused:
         return f"{_count(used, 'GPU')} {measured}"
     return f"{_unused_text(gpus)}; the {'other' if used == 1 else 'others'} {measured}"
@@ -53,6 +56,13 @@ def _gpu_text(gpus: GpuFigures | None) -> str:
 
 def _share(busy: float) -> str:
     return f"{100 * busy:.{1 if 0.0 < busy < 0.01 else 0}f} % busy"
+
+
+def _spread(gpus: GpuFigures) -> str:
+    """Behind a mean that hides that one GPU waits for another."""
+    if gpus.least is None or gpus.most is None or gpus.most - gpus.least < _SPREAD:
+        return ""
+    return f" ({100 * gpus.least:.0f} to {100 * gpus.most:.0f} %)"
 
 
 def _unused_text(gpus: GpuFigures) -> str:
@@ -82,17 +92,9 @@ def _cpu_text(cpu: CpuFigures) -> str:
 
 
 def _memory_text(memory: MemoryFigures, nodes: int) -> str:
-    limit = f" of {_size(memory.of)}" if memory.of else ""
-    return f"highest memory {_size(memory.highest)}{limit}" + (f" on node {memory.node}" if nodes > 1 else "")
+    limit = f" of {size_text(memory.of)}" if memory.of else ""
+    return f"highest memory {size_text(memory.highest)}{limit}" + (f" on node {memory.node}" if nodes > 1 else "")
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

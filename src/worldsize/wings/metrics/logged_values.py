@@ -71,12 +71,11 @@ def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, ev
     series: ThinnedSeries[tuple[str, int]] = ThinnedSeries()
     budget = _Budget()
     for rank, files in _files(paths, ranks):
-        if every_rank or not _names_at_ends(files) <= {name for name, _ in series.keys()}:
+        if every_rank or not _names_at_ends(files) <= {name for name, _ in series.known_keys()}:
             for name, value in _values(files, budget):
                 series.add((name, rank), value)
     return [
-        Series(name, "log", rank, tuple([Point(*value) for value in values]))
-        for (name, rank), values in series.items()
+        Series(name, "log", rank, tuple([Point(*value) for value in values])) for (name, rank), values in series.items()
     ]
 
 
@@ -106,7 +105,7 @@ def _values(files: Sequence[tuple[int, str]], budget: _Budget) -> Iterator[tuple
 
 
 def _names_at_ends(files: Sequence[tuple[int, str]]) -> set[str]:
-    lines = (line for _, path in files for line in _parse_lines(read_ends(path, _END)))
+    lines = (line for _, path in files for line in _parse_lines(b"\n".join(read_ends(path, _END))))
     return {name for line in lines for name, _ in line.numbers()}
 
 

@@ -10,16 +10,16 @@ import itertools
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from worldsize.common.atomic_files import read_if_possible, read_tail
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics.run_files import all_attempts
 from worldsize.wings.metrics.series import Point, Series
 
-MOST_EXPERIMENTS, MOST_RUNS, MOST_FILES, MOST_ATTEMPTS = 100, 1000, 5000, 1000
-"""Of a store; of all its experiments; metrics, and parameters, of all its runs; attempts of the run."""
+MOST_EXPERIMENTS, MOST_RUNS, MOST_FILES = 100, 1000, 5000
+"""Of a store; of all its experiments; metrics, and parameters, of all its runs."""
 
 MOST_BYTES = 2 << 20
 """Of one metric's file, its end: about 60,000 points, the newest."""
@@ -169,20 +169,13 @@ def _attempt_at(time: float, starts: list[tuple[float, int]]) -> int:
 def _attempt_starts(paths: RunPaths, run_id: str) -> list[tuple[float, int]]:
     """When each attempt has opened this MLflow run, by time; a rank writes that down (`inrank/mlflow_store.py`)."""
     starts = []
-    for attempt in _attempts(paths):
-        folder = RunPaths(paths.root, attempt).metrics_dir
-        for name in (f"{_CLAIM}{run_id}-{attempt}", f"{_CLAIM}{run_id}-0"):
-            time = _time(os.path.join(folder, name))
+    for each in all_attempts(paths):
+        for name in (f"{_CLAIM}{run_id}-{each.attempt}", f"{_CLAIM}{run_id}-0"):
+            time = _time(os.path.join(each.metrics_dir, name))
             if time is not None:
-                starts.append((time, attempt))
+                starts.append((time, each.attempt))
                 break
     return sorted(starts)
-
-
-def _attempts(paths: RunPaths) -> list[int]:
-    names: Mapping[str, None] = dict.fromkeys(entry.name for entry in _entries(paths.root, 10 * MOST_ATTEMPTS))
-    numbers = [parse_digits(name[8:]) for name in names if name.startswith("attempt-")]
-    return sorted(number for number in numbers if number is not None)[-MOST_ATTEMPTS:]
 
 
 def _time(path: str) -> float | None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from worldsize.common.atomic_files import open_regular_file, read_tail
+from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 
@@ -57,13 +57,15 @@ def _has_ends(name: str, before: str, after: str) -> bool:
     return name.startswith(before) and name.endswith(after)
 
 
-def read_ends(path: str, most: int) -> bytes:
-    """The first `most` bytes and the last ones, with a newline between; nothing where the file cannot be read."""
+def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
+    """The first `most` bytes and the last ones; nothing where the file cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
-            return file.read(most) + b"\n" + read_tail(path, most)
+            head = file.read(most)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return head, file.read(most)
     except OSError:
-        return b""  # removed meanwhile, or not readable for this user
+        return b"", b""  # removed meanwhile, or not readable for this user
 
 
 def whole_lines(path: str, most: int) -> Iterator[bytes]:

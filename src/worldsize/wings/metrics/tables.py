@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from worldsize.cli.console import duration_text, table
 from worldsize.cli.runs.array import values_text
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import bytes_text, size_text
 from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text, summarize_series
 from worldsize.wings.metrics.series import Point, Series
 from worldsize.wings.metrics.usage import NodeFigures
-from worldsize.wings.metrics.words import age_text, sparkline, value_text
+from worldsize.wings.metrics.words import age_text, shortened, sparkline, value_text
 
-_LONGEST = 48
 _COLUMNS = 8
 _RUNS_ACROSS = 4
 _UNKNOWN = "-"
@@ -39,7 +38,7 @@ def series_row(series: Series) -> tuple[list[str], str]:
 def _nan_line(summary: Summary) -> str:
     """ "loss of rank 0 was nan for the first time at step 50"."""
     series, first = summary.series, summary.first_nan
-    who = _shortened(series.name) + ("" if series.rank is None else f" of rank {series.rank}")
+    who = shortened(series.name) + ("" if series.rank is None else f" of rank {series.rank}")
     step = "" if first is None or first.step is None else f" at step {first.step}"
     return f"{who} was nan for the first time{step}"
 
@@ -52,14 +51,10 @@ def _cells(summary: Summary, ranks: Sequence[int], now: float) -> list[str]:
     series, last = summary.series, summary.last
     rank = _UNKNOWN if series.rank is None else str(series.rank)
     return [
-        _shortened(series.name), value_text(last.value), _UNKNOWN if last.step is None else str(last.step),
-        _point_text(summary.lowest), _point_text(summary.highest), rank, _shortened(source_text(series)),
+        shortened(series.name), value_text(last.value), _UNKNOWN if last.step is None else str(last.step),
+        _point_text(summary.lowest), _point_text(summary.highest), rank, shortened(source_text(series)),
         age_text(now - last.time),
     ]  # fmt: skip
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _point_text(point: Point | None) -> str:
@@ -74,11 +69,11 @@ def runs_table(runs: Sequence[RunValues], which: str) -> list[str]:
     shown = [{names[series_key(each.series)]: _chosen_text(each, which) for each in run.summaries} for run in runs]
     across = len(runs) <= _RUNS_ACROSS and not any(run.chosen.array for run in runs)
     if across:
-        rows = [[_shortened(name), *(values.get(name, "") for values in shown)] for name in columns]
+        rows = [[shortened(name), *(values.get(name, "") for values in shown)] for name in columns]
         return table(rows, ["NAME", *(run.chosen.id for run in runs)])
     inputs = any(run.chosen.inputs for run in runs)
     rows = [
-        [run.chosen.id, *([_shortened(values_text(run.chosen.inputs))] if inputs else []),
+        [run.chosen.id, *([shortened(values_text(run.chosen.inputs))] if inputs else []),
          *(values.get(name, "") for name in columns[:_COLUMNS])]
         for run, values in zip(runs, shown, strict=True)
     ]  # fmt: skip
@@ -90,7 +85,7 @@ def runs_table(runs: Sequence[RunValues], which: str) -> list[str]:
 def _header(name: str) -> str:
     from worldsize.logs.text import escape
 
-    return escape(_shortened(name)).replace("\t", "\\t")
+    return escape(shortened(name)).replace("\t", "\\t")
 
 
 def _chosen_text(summary: Summary, which: str) -> str:
@@ -113,7 +108,7 @@ def used_tables(nodes: Sequence[NodeFigures]) -> list[str]:
 
 def _node_cells(node: NodeFigures) -> list[str]:
     return [
-        str(node.node_rank), _shortened(node.host), _of(_number(node.cpus), str(node.cores)),
+        str(node.node_rank), shortened(node.host), _of(_number(node.cpus), str(node.cores)),
         _of(_bytes(node.memory), _bytes(node.memory_size)), _speed(node.received), _speed(node.sent),
         duration_text(node.seconds),
     ]  # fmt: skip
@@ -123,7 +118,7 @@ def _gpu_cells(node: NodeFigures, at: int) -> list[str]:
     gpu = node.gpus[at]
     busy = _UNKNOWN if gpu.busy is None else f"{100 * gpu.busy:.0f} %"
     power = _UNKNOWN if gpu.power is None else f"{gpu.power:.0f} W"
-    return [str(gpu.gpu), _shortened(gpu.model), busy, _of(_bytes(gpu.memory), _bytes(gpu.memory_size)), power]
+    return [str(gpu.gpu), shortened(gpu.model), busy, _of(_bytes(gpu.memory), _bytes(gpu.memory_size)), power]
 
 
 def _rank_cells(node: NodeFigures, at: int) -> list[str]:
@@ -143,7 +138,7 @@ def _number(value: float | None) -> str:
 
 
 def _bytes(value: float | None) -> str:
-    return _UNKNOWN if value is None else bytes_text(value)
+    return _UNKNOWN if value is None else size_text(value)
 
 
 def _speed(value: float | None) -> str:

@@ -52,19 +52,13 @@ class ThinnedPoints:
         self._last = value
         if self._first is None:
             self._first = value
-        if self._width == 1:
-            self._kept.append(value)
-        else:
-            self._add_to_stretch(value)
-        if len(self._kept) > self._most:
-            self._halve()
-
-    def _add_to_stretch(self, value: Value) -> None:
         self._stretch.append(value)
         self._count += 1
         if self._count >= self._width:
             self._kept += extremes(self._stretch)
             self._stretch, self._count = [], 0
+            if len(self._kept) > self._most:
+                self._halve()
         elif len(self._stretch) >= _LONGEST_STRETCH:
             self._stretch = extremes(self._stretch)
 
@@ -137,7 +131,7 @@ class ThinnedSeries(Generic[Key]):
             for points in self._series.values():
                 points.keep_at_most(self._most)
 
-    def keys(self) -> set[Key]:
+    def known_keys(self) -> set[Key]:
         return set(self._series)
 
     def items(self) -> Iterator[tuple[Key, list[Value]]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.metrics.agent.records import GpuSample, NodeSample, RankSample
+from worldsize.wings.metrics.agent.node_use import UseTotals
+from worldsize.wings.metrics.agent.records import GpuFacts, GpuUse, NodeSample, NodeUse, RankSample
 from worldsize.wings.metrics.run_files import sampled_nodes
 from worldsize.wings.metrics.samples import NodeSamples, read_node_samples
 
@@ -64,52 +65,35 @@ def run_figures(paths: RunPaths) -> list[NodeFigures]:
 
 def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
     """What the node's agent has reckoned at the end; before it, what its samples tell."""
-    header, use, samples = node.header, node.use, node.samples
-    seconds = use.seconds if use else samples[-1].time - header.time if samples else 0.0
+    header, samples = node.header, node.samples
+    use = node.use or _use_until_now(node)
     counted = samples[-1].time - samples[0].time if samples else 0.0
-    cpu, memory, received, sent = _totals(node)
     return NodeFigures(
-        node_rank, header.host, samples[-1].time if samples else header.time, max(seconds, 0.0),
-        _rate(cpu, seconds), header.cores, memory, header.memory, _rate(received, counted), _rate(sent, counted),
-        _gpu_figures(node), _rank_figures(samples, header.time),
+        node_rank, header.host, samples[-1].time if samples else header.time, max(use.seconds, 0.0),
+        _rate(use.cpu, use.seconds), header.cores, use.memory if use.samples else None, header.memory,
+        _rate(use.received, counted), _rate(use.sent, counted),
+        _gpu_figures(header.gpus, use), _rank_figures(samples, header.time),
     )  # fmt: skip
 
 
-def _totals(node: NodeSamples) -> tuple[float | None, int | None, int | None, int | None]:
-    use, samples = node.use, node.samples
-    if use:
-        return use.cpu, use.memory, use.received, use.sent
-    if not samples:
-        return None, None, None, None
-    if not samples[-1].ranks:
-        return None, None, samples[-1].received, samples[-1].sent
-    memory = max(sum(rank.memory for rank in sample.ranks) for sample in samples)
-    return sum(rank.cpu for rank in samples[-1].ranks), memory, samples[-1].received, samples[-1].sent
+def _use_until_now(node: NodeSamples) -> NodeUse:
+    """What the agent will write at the end, as far as its samples tell."""
+    totals, seconds = UseTotals(node.header.memory), 0.0
+    for sample in node.samples:
+        seconds = sample.time - node.header.time
+        totals.add(sample, seconds)
+    return totals.use(seconds, 0.0)
 
 
 def _rate(count: float | None, seconds: float) -> float | None:
     return None if count is None or seconds <= 0 else max(count, 0.0) / seconds
 
 
-def _gpu_figures(node: NodeSamples) -> tuple[GpuFigures, ...]:
-    used = {each.gpu: each for each in node.use.gpus} if node.use else {}
-    seen: dict[int, list[GpuSample]] = {}
-    for sample in node.samples:
-        for gpu in sample.gpus:
-            seen.setdefault(gpu.gpu, []).append(gpu)
-    figures = []
-    for facts in node.header.gpus:
-        use, samples = used.get(facts.gpu), seen.get(facts.gpu, [])
-        busy = use.busy if use else _mean([each.busy for each in samples])
-        memory = use.memory if use else max([each.memory for each in samples if each.memory is not None], default=None)
-        power = use.power if use else _mean([each.power for each in samples])
-        figures.append(GpuFigures(facts.gpu, facts.model, busy, memory, facts.memory, power))
-    return tuple(figures)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _gpu_figures(gpus: Sequence[GpuFacts], use: NodeUse) -> tuple[GpuFigures, ...]:
+    used = {each.gpu: each for each in use.gpus}
+    none = GpuUse(0, None, None, None)
+    found = ((facts, used.get(facts.gpu, none)) for facts in gpus)
+    return tuple(GpuFigures(gpu.gpu, gpu.model, of.busy, of.memory, gpu.memory, of.power) for gpu, of in found)
 
 
 def _rank_figures(samples: Sequence[NodeSample], begun: float) -> tuple[RankFigures, ...]:

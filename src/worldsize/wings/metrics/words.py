@@ -10,6 +10,7 @@ from worldsize.cli.console import duration_text
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WHOLE_BELOW = 1e9
 _EQUAL = 1e-9
+_LONGEST = 48
 
 
 def value_text(value: float) -> str:
@@ -17,6 +18,11 @@ def value_text(value: float) -> str:
     if math.isfinite(value) and value == int(value) and abs(value) < _WHOLE_BELOW:
         return str(int(value))
     return f"{value:.4g}"
+
+
+def shortened(text: str) -> str:
+    """A name in at most 48 characters."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def age_text(seconds: float) -> str:

@@ -8,7 +8,7 @@ import os
 from worldsize.cli.console import add_run_argument, current_directory, find_runs, parse_count
 from worldsize.cli.output import show, show_bytes
 from worldsize.common.atomic_files import read_if_possible, storage_error, write_bytes
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import size_text
 from worldsize.errors import UsageError
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
@@ -55,7 +55,7 @@ def report(options: argparse.Namespace) -> int:
         show_bytes(page)
         return 0
     write_page(path, page)
-    show(f"{path}: {bytes_text(len(page))}")
+    show(f"{path}: {size_text(len(page))}")
     return 0
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from worldsize.common.atomic_files import open_regular_file
 from worldsize.common.json_values import is_number
 from worldsize.common.named_tuple import Any
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import size_text
 from worldsize.state.exit_records import signal_name
 
 _CELL = 500
@@ -62,4 +62,4 @@ def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
     if size <= len(data):
         return mask(data.decode("utf-8", "replace"))
     whole = data[: data.rfind(b"\n") + 1]  # a secret that is cut does not look like one
-    return mask(whole.decode("utf-8", "replace")) + f"… ({bytes_text(size - len(whole))} more)"
+    return mask(whole.decode("utf-8", "replace")) + f"… ({size_text(size - len(whole))} more)"

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -131,16 +132,16 @@ def test_the_shell_completes_names(cli: InProcess, run: RunPaths, monkeypatch: p
 
 
 def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
-    header = [1, 1000.0, "n1\x1b", 0, 8, 16_000_000_000, [[0, "GPU-1", "H100", None]], []]
-    taken = [1010.0, [[0, 20.0, 1_500_000_000, None, 1000]], 5_000_000, 0, [[0, 0.61, 7_000_000_000, None]]]
+    header = [1, 1000.0, "n1\x1b", 0, 8, 16 << 30, [[0, "GPU-1", "H100", None]], []]
+    taken = [1010.0, [[0, 20.0, 3 << 29, None, 1024]], 5_000_000, 0, [[0, 0.61, 7 << 30, None]]]
     begun = [1000.0, [], 0, 0]
     lines = (json.dumps({key: value}) for key, value in (("header", header), ("sample", begun), ("sample", taken)))
     write_lines(run.samples(0), *(line + "\n" for line in lines))
     nodes, gpus, ranks = (part.splitlines() for part in cli.ok("metrics", run.root, "--used").out.split("\n\n"))
     cells = [cell.strip() for cell in nodes[1].split("  ") if cell.strip()]
-    assert cells == ["0", "n1\\x1b", "2 of 8", "1.5 GB of 16 GB", "500 kB/s", "0 B/s", "10 s"]
-    assert gpus[1].split() == ["0", "0", "H100", "61", "%", "7", "GB", "-"]
-    assert ranks[1].split() == ["0", "0", "2", "1.5", "GB", "-", "1", "kB"]
+    assert cells == ["0", "n1\\x1b", "2 of 8", "1.5 GiB of 16 GiB", "500 kB/s", "0 B/s", "10 s"]
+    assert gpus[1].split() == ["0", "0", "H100", "61", "%", "7", "GiB", "-"]
+    assert ranks[1].split() == ["0", "0", "2", "1.5", "GiB", "-", "1", "KiB"]
     row = cli.json("metrics", run.root, "--used")[0]
     assert (row["run"], row["cpus"], row["gpus"][0]["busy"], row["ranks"][0]["rank"]) == (run.run_id, 2.0, 0.61, 0)
 
@@ -170,3 +171,11 @@ def test_values_of_a_damaged_run(cli: InProcess, run: RunPaths) -> None:
     assert cli.ok("metrics", run.root).lines[1].split()[1] == "0.1"
     assert math.isclose(cli.json("metrics", run.root)[0]["last"]["value"], 0.1)
     assert "Traceback" not in cli("metrics", run.root, "--rank", "0").err
+
+
+def test_two_directories_of_one_name_are_two_runs(cli: InProcess, run: RunPaths, tmp_path: Path) -> None:
+    """A copy of a run beside the run itself."""
+    write_lines(run.samples(0), '{"header":[1,1000.0,"n1",0,8,null]}\n', '{"sample":[1010.0,[]]}\n')
+    copy = shutil.copytree(run.root, tmp_path / "copies" / run.run_id)
+    shown = cli.ok("metrics", run.root, str(copy), "--used").out
+    assert shown.count(f"{run.run_id}:") == 2 == len(cli.json("metrics", run.root, str(copy), "--used"))

@@ -94,7 +94,7 @@ def test_rubbish_and_samples_that_are_not_newer_are_left_out(tmp_path: Path, tex
     assert found.samples == ((sample(2.0), sample(4.0)) if text.endswith("\n") else (sample(2.0),))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.binary(max_size=80), st.just(line("sample", sample(2.0)).encode())), max_size=6))
 def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     paths = recorded_run(tmp_path_factory.mktemp("run"))
@@ -110,7 +110,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.sampled_from(["header", "sample", "use"]), JSON_VALUES)
 def test_values_of_any_type_are_read(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
     paths = recorded_run(tmp_path_factory.mktemp("run"))
@@ -164,3 +164,12 @@ def test_a_node_without_samples_has_no_figures() -> None:
     node = node_figures(0, samples.NodeSamples(HEADER, (), None))
     assert (node.seconds, node.cpus, node.memory, node.received, node.ranks) == (0.0, None, None, None, ())
     assert node.gpus[0].busy is None
+
+
+def test_a_sample_of_a_run_that_goes_on_counts_for_the_time_before_it(tmp_path: Path) -> None:
+    """Agents sample densely at first, when a run is still starting."""
+    paths = recorded_run(tmp_path)
+    shares = ((1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 0.0), (100.0, 1.0))
+    record(paths, *(sample(at)._replace(gpus=(GpuSample(0, busy, GB, 100.0),)) for at, busy in shares))
+    (node,) = run_figures(paths)
+    assert node.gpus[0].busy == 0.96

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worldsize.common.numbers import size_text
 from worldsize.wings.metrics.thinning import ThinnedPoints, ThinnedSeries, Value, extremes
 from worldsize.wings.metrics.words import age_text, sparkline, value_text
 
@@ -98,6 +99,21 @@ def test_the_number_of_series_is_bounded() -> None:
 )
 def test_a_value_in_words(value: float, text: str) -> None:
     assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "0.977 KiB"),
+        (3 << 29, "1.5 GiB"),
+        (256 << 30, "256 GiB"),
+        (1 << 50, "1024 TiB"),
+    ],
+)
+def test_a_size_in_words(count: int, text: str) -> None:
+    assert size_text(count) == text
 
 
 def test_an_age_in_words() -> None:

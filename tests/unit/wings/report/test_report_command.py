@@ -41,7 +41,7 @@ def test_the_page_is_named_by_the_run_and_replaced(cli: InProcess) -> None:
     page = os.path.join(cli.project, paths.run_id + ".html")
     for _ in range(2):
         result = cli("report")
-        assert result.code == 0 and result.out.startswith(f"{page}: ") and result.out.endswith(" kB\n"), result
+        assert result.code == 0 and result.out.startswith(f"{page}: ") and result.out.endswith(" KiB\n"), result
     assert "SUCCEEDED" in ReadPage(Path(page).read_bytes()).texts["run"]
     assert os.stat(page).st_mode & 0o777 == 0o600 and len(os.listdir(cli.project)) == 1
 

@@ -274,7 +274,7 @@ def test_files(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write(os.path.join(paths.outputs, "model\n.bin"), "x" * 10)
     os.symlink("/etc/passwd", os.path.join(paths.outputs, "link"))
     text = texts(facts_of(paths))["files"]
-    assert "outputs/link|link|" in text and "code/|3 files, 2.05 kB|" in text and "outputs/model\n.bin|10 B|" in text
+    assert "outputs/link|link|" in text and "code/|3 files, 2 KiB|" in text and "outputs/model\n.bin|10 B|" in text
     monkeypatch.setattr(files, "_ROWS", 2)
     monkeypatch.setattr(files, "_ENTRIES", 4)
     text = texts(facts_of(paths))["files"]

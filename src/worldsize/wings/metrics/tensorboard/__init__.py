@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from worldsize.common.path_mapping import Mapped
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics.series import Series
 from worldsize.wings.metrics.tensorboard import event_files
@@ -10,10 +9,9 @@ from worldsize.wings.metrics.tensorboard.event_files import UnreadableFile
 from worldsize.wings.metrics.tensorboard.scalars import ScalarReader, read_files
 
 
-def read_tensorboard(paths: RunPaths, mapped: Mapped = ()) -> list[Series]:
-    """The scalars of all attempts, sorted by name and place. `mapped`: the shared directories that have another name
-    on the nodes. Never raises for what is in the files."""
-    return open_tensorboard(paths, mapped).series()
+def read_tensorboard(paths: RunPaths) -> list[Series]:
+    """The scalars of all attempts, sorted by name and place. Never raises for what is in the files."""
+    return open_tensorboard(paths).series()
 
 
 def read_tensorboard_inside(paths: RunPaths) -> list[Series]:
@@ -21,11 +19,11 @@ def read_tensorboard_inside(paths: RunPaths) -> list[Series]:
     return open_tensorboard(paths, outside=False).series()
 
 
-def open_tensorboard(paths: RunPaths, mapped: Mapped = (), outside: bool = True) -> ScalarReader:
+def open_tensorboard(paths: RunPaths, outside: bool = True) -> ScalarReader:
     """As `read_tensorboard`; also tells which files are damaged, and how many were left out."""
-    return read_files(event_files.event_files(paths, mapped, outside))
+    return read_files(event_files.event_files(paths, outside))
 
 
-def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFile]:
+def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
     """What ranks write where it cannot be read from here; each is a sentence as text."""
-    return event_files.unreadable_files(paths, mapped)
+    return event_files.unreadable_files(paths)

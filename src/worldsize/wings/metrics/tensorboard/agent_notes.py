@@ -12,10 +12,10 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_events
+from worldsize.wings.metrics.run_files import all_attempts
 
 _MOST_BYTES = 4 << 20
 _MOST_NOTES = 10_000
-_MOST_ATTEMPTS = 1000
 _LONGEST_PATH = 4096
 
 
@@ -39,20 +39,13 @@ class Writers(NamedTuple):
     hosts: set[str]
 
 
-def attempts(paths: RunPaths) -> list[RunPaths]:
-    """The attempts of the run, the first one first."""
-    names = (name for name in _names(paths.root) if name.startswith("attempt-"))
-    numbers = sorted(number for number in map(_number, names) if number is not None)
-    return [RunPaths(paths.root, number) for number in numbers[:_MOST_ATTEMPTS]]
-
-
 def read_notes(paths: RunPaths) -> list[Note]:
     """The notes of all attempts; lines that cannot be understood are left out."""
     return list(_all_notes(paths))[:_MOST_NOTES]
 
 
 def _all_notes(paths: RunPaths) -> Iterator[Note]:
-    for each in attempts(paths):
+    for each in all_attempts(paths):
         for node_rank in _nodes(each.metrics_dir, "files-"):
             lines = read_if_possible(each.tensorboard_files(node_rank), _MOST_BYTES).split(b"\n")[:_MOST_NOTES]
             for line in lines:
@@ -76,7 +69,7 @@ def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
     """The ranks' processes as their agents say, until all `wanted` ones are found: there may be thousands of nodes."""
     missing = set(wanted)
     writers = Writers({}, {}, set())
-    for each in attempts(paths):
+    for each in all_attempts(paths):
         for node_rank in _nodes(each.events_dir, "node-"):
             if node_rank and not missing:
                 break

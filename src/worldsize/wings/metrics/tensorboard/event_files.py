@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.path_mapping import Mapped, to_client_path
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics.tensorboard.agent_notes import Note, Writers, host_of, read_notes, read_writers
 from worldsize.wings.metrics.tensorboard.directory_walk import MOST_FILES, find_event_files
@@ -36,33 +35,32 @@ class UnreadableFile(NamedTuple):
 
     def __str__(self) -> str:
         elsewhere = self.host and self.host != host_name()
-        where = f"on {self.host} only" if elsewhere else "in a container, or they were removed"
+        where = f"on {self.host}, which cannot be read here" if elsewhere else "in a container, or they were removed"
         return f"rank {self.rank} writes TensorBoard files {where}: {os.path.dirname(self.path)}"
 
 
-def event_files(paths: RunPaths, mapped: Mapped = (), outside: bool = True) -> list[EventFile]:
-    """The run's files, the latest attempt's first, and of each attempt the newest first, as their names say. `mapped`:
-    the shared directories that have another name on the nodes. Without `outside`, those in the run directory alone:
-    what another user's run names may be a file of this user's."""
+def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
+    """The run's files, the latest attempt's first, and of each attempt the newest first, as their names say. Without
+    `outside`, those in the run directory alone: what another user's run names may be a file of this user's."""
     root = os.path.realpath(paths.root)
-    notes = _readable_notes(paths, mapped)
+    notes = _readable_notes(paths)
     if not outside:
         notes = {path: note for path, note in notes.items() if path.startswith(root + "/")}
     found = [*notes, *(path for path in _files_inside(paths, root) if path not in notes)]
     writers = read_writers(paths, {_process(parse_name(path)) for path in found})
     if outside and not found:  # directories of other things are read to find these, and may be large
-        found = _files_outside(paths, mapped, root, writers)
+        found = _files_outside(paths, root, writers)
     files = [(parse_name(path).created, _event_file(path, root, notes.get(path), writers)) for path in found]
     files.sort(key=lambda each: (each[1].attempt, each[0], each[1].path), reverse=True)
     return [file for _, file in files[:MOST_FILES]]
 
 
-def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFile]:
+def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
     """The files that agents have seen and that cannot be read here, at most one of a rank and a directory."""
     found: dict[tuple[int, str], UnreadableFile] = {}
     for note in read_notes(paths):
         place = (note.rank, os.path.dirname(note.path))
-        path = _local_path(note.path, paths, mapped)
+        path = _local_path(note.path, paths)
         if place in found or len(found) >= _MOST_UNREADABLE or not is_event_file(path):
             continue
         if not os.path.isfile(path) or not os.access(path, os.R_OK):
@@ -70,21 +68,21 @@ def unreadable_files(paths: RunPaths, mapped: Mapped = ()) -> list[UnreadableFil
     return list(found.values())
 
 
-def _readable_notes(paths: RunPaths, mapped: Mapped) -> dict[str, Note]:
+def _readable_notes(paths: RunPaths) -> dict[str, Note]:
     """What agents have seen, by path without links."""
     found = {}
     for note in read_notes(paths):
-        path = _local_path(note.path, paths, mapped)
+        path = _local_path(note.path, paths)
         if is_event_file(path) and os.path.isfile(path):
             found[os.path.realpath(path)] = note
     return found
 
 
-def _local_path(path: str, paths: RunPaths, mapped: Mapped) -> str:
+def _local_path(path: str, paths: RunPaths) -> str:
     """What this machine calls a node's file: one in the run directory by its place there, however the node has reached
     that."""
     _, found, inside = path.partition(f"/{paths.run_id}/")
-    return os.path.join(paths.root, inside) if found else to_client_path(path, mapped)
+    return os.path.join(paths.root, inside) if found else path
 
 
 def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
@@ -98,12 +96,12 @@ def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
     return [path for path in found if not path.startswith(code) or path[len(code) :] not in old]
 
 
-def _files_outside(paths: RunPaths, mapped: Mapped, root: str, writers: Writers) -> list[str]:
+def _files_outside(paths: RunPaths, root: str, writers: Writers) -> list[str]:
     """The files in directories that the plan names. Where some are known to be those of this run's ranks, the others
     are not: runs share such directories."""
     found: list[str] = []
     begin, end = run_span(paths)
-    for directory in named_directories(paths, mapped, root):
+    for directory in named_directories(paths, root):
         for path in find_event_files(directory, entries=_OUTSIDE_ENTRIES):
             name = parse_name(path)
             if begin <= name.created <= end and _is_of_hosts(name, writers):

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from worldsize.common.atomic_files import read_object
 from worldsize.common.json_values import is_number
 from worldsize.common.named_tuple import Any
-from worldsize.common.path_mapping import Mapped, to_client_path
 from worldsize.plan.run_paths import RunPaths
 
 _MOST = 8
@@ -20,12 +19,12 @@ _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run",
 _CLOCK_SLACK = 60.0
 
 
-def named_directories(paths: RunPaths, mapped: Mapped, root: str) -> list[str]:
-    """The directories, as this machine calls them; at most eight, none inside the run and none of the system."""
+def named_directories(paths: RunPaths, root: str) -> list[str]:
+    """The directories that are here; at most eight, none inside the run and none of the system."""
     found: list[str] = []
     for text in _texts(read_object(paths.plan)):
         for path in _PATH.findall(text):
-            local = os.path.normpath(to_client_path(path, mapped))
+            local = os.path.normpath(path)
             if local in found or not _may_be_logs(local, root) or not os.path.isdir(local):
                 continue
             found.append(local)

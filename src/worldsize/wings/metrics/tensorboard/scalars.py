@@ -31,6 +31,9 @@ _MOST_CHECKED = 32 << 20
 MOST_SECONDS = 60.0
 """For all files together: bytes made for it can take a hundred times as long as what writers write."""
 
+_LOOK_EVERY = 32
+"""Records between two looks at the clock."""
+
 _LONGEST_NAME = 300
 _LONGEST_TAG = 4 * _LONGEST_NAME
 
@@ -42,10 +45,6 @@ class EventFile(NamedTuple):
     place: str
     rank: int | None = None
     attempt: int = 0
-
-
-_Key = tuple[int, int, bytes, str, int]
-"""Attempt, number of the file, tag, place, rank; -1: not known."""
 
 
 class ScalarReader:
@@ -62,7 +61,8 @@ class ScalarReader:
         most_of_all: int = MAX_TOTAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._series: ThinnedSeries[_Key] = ThinnedSeries(most_points, most_of_all, _MOST_TAGS)
+        self._series: ThinnedSeries[tuple[int, bytes]] = ThinnedSeries(most_points, most_of_all, _MOST_TAGS)
+        self._files: list[EventFile] = []
         self._clock = clock
         self._deadline = clock() + MOST_SECONDS
         self._values_left = MOST_VALUES
@@ -70,11 +70,10 @@ class ScalarReader:
         self._checks_left = _MOST_CHECKED
         self.damaged: dict[str, int] = {}
         self.left_out = 0
-        self._number = 0
 
     def read(self, file: EventFile) -> None:
         """Read the file's scalars; of one that cannot be read, none. Never raises for what is in it."""
-        self._number -= 1
+        self._files.append(file)
         if self._is_over(0):
             self.left_out += 1
             return
@@ -90,20 +89,20 @@ class ScalarReader:
         declared: set[bytes] = set()
         count = 0
         try:
-            for record in records:
+            for number, record in enumerate(records, 1):
                 found = self._add(record, file, declared)
                 count += found
                 self._values_left -= found or 1
-                if self._is_over(records.bytes_read):
+                if self._is_over(records.bytes_read, look=number % _LOOK_EVERY == 0):
                     self.left_out += 1
                     break
         except (DamagedFile, *PARSE_ERRORS):
             self.damaged[file.path] = count
         self._bytes_left -= records.bytes_read
 
-    def _is_over(self, read: int) -> bool:
-        """Whether a bound is reached, so many bytes of a file having been read."""
-        return self._values_left <= 0 or read >= self._bytes_left or self._clock() > self._deadline
+    def _is_over(self, read: int, look: bool = True) -> bool:
+        """Whether a bound is reached, so many bytes of a file having been read. `look`: at the clock, too."""
+        return self._values_left <= 0 or read >= self._bytes_left or (look and self._clock() > self._deadline)
 
     def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
         """Keep the scalars of one record; return how many it has."""
@@ -116,15 +115,16 @@ class ScalarReader:
                 declared.add(name)
             elif not is_scalar and name not in declared:
                 continue
-            rank = -1 if file.rank is None else file.rank
-            self._series.add((file.attempt, self._number, name, file.place, rank), (step, time, number, file.attempt))
+            self._series.add((len(self._files) - 1, name), (step, time, number, file.attempt))
         return len(values)
 
     def series(self) -> list[Series]:
         """The series, sorted by name and place, the points of each in the order of attempts and then of time."""
         found: dict[tuple[str, str, int], list[Point]] = {}
-        for (_, _, tag, place, rank), values in sorted(self._series.items(), key=lambda item: item[0]):
-            found.setdefault((_name(tag), place, rank), []).extend(Point(*value) for value in values)
+        for (number, tag), values in sorted(self._series.items(), key=lambda item: item[0], reverse=True):
+            file = self._files[number]
+            rank = -1 if file.rank is None else file.rank
+            found.setdefault((_name(tag), file.place, rank), []).extend(Point(*value) for value in values)
         return [
             Series(name, "tensorboard", None if rank < 0 else rank, tuple(sorted(points, key=_moment)), place)
             for (name, place, rank), points in sorted(found.items(), key=lambda item: item[0])[:MOST_SERIES]

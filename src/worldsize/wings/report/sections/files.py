@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from worldsize.cli.console import count_text
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import size_text
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import shorten
 
@@ -30,11 +30,11 @@ def files(facts: RunFacts) -> list[Child]:
     rows, left = list_files(facts.paths.root)
     if not rows:
         return []
-    shown = [[shorten(each.path), each.kind or bytes_text(each.size)] for each in rows[:_ROWS]]
+    shown = [[shorten(each.path), each.kind or size_text(each.size)] for each in rows[:_ROWS]]
     more = len(rows) - len(shown)
     remarks = [f"{count_text(more, 'more row')}."] if more else []
     remarks += ["There are more files than are counted here."] if left else []
-    total = f"{count_text(len(rows), 'row')}, {bytes_text(sum(each.size for each in rows))}"
+    total = f"{count_text(len(rows), 'row')}, {size_text(sum(each.size for each in rows))}"
     table = facts.pictures.table(("path", "size"), shown)
     return [facts.pictures.details(total, table, *(facts.pictures.element("p", text) for text in remarks))]
 
@@ -57,7 +57,7 @@ def list_files(root: str) -> tuple[list[Entry], bool]:
 
 def _sum_entries(sums: dict[str, list[int]]) -> list[Entry]:
     return [
-        Entry(name + "/", sum(sizes), f"{count_text(len(sizes), 'file')}, {bytes_text(sum(sizes))}")
+        Entry(name + "/", sum(sizes), f"{count_text(len(sizes), 'file')}, {size_text(sum(sizes))}")
         for name, sizes in sorted(sums.items())
     ]
 

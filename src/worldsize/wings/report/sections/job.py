@@ -11,7 +11,7 @@ from functools import partial
 from worldsize.cli.console import count_text, duration_text
 from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import Any
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import size_text
 from worldsize.logs.reader import file_size
 from worldsize.plan.array import array_of
 from worldsize.plan.plan import Plan
@@ -50,7 +50,7 @@ def _document(facts: RunFacts, path: str, most: int = _TEXT) -> list[Child]:
         text = read_text(path, most, facts.mask)
     except FileNotFoundError:
         return []
-    return [facts.pictures.details(f"{os.path.basename(path)}: {bytes_text(file_size(path))}", _pre(facts, text))]
+    return [facts.pictures.details(f"{os.path.basename(path)}: {size_text(file_size(path))}", _pre(facts, text))]
 
 
 def _pre(facts: RunFacts, text: str) -> Child:

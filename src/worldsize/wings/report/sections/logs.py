@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.common.numbers import bytes_text
+from worldsize.common.numbers import size_text
 from worldsize.errors import WorldsizeError
 from worldsize.logs.reader import file_size, read_at
 from worldsize.logs.tail import tail_offset
@@ -69,9 +69,9 @@ def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: 
         end = log_end(facts, path, most)
     except WorldsizeError as error:
         return element("p", f"{name}: {error.what}", class_="bad")
-    remark = [element("p", f"{bytes_text(end.left)} before these lines are left out.")] if end.left else []
+    remark = [element("p", f"{size_text(end.left)} before these lines are left out.")] if end.left else []
     body = element("pre", end.text or "(nothing)", **({"id": anchor} if anchor else {}))
-    return facts.pictures.details(f"{name}: {bytes_text(file_size(path))}", *remark, body, open=opened)
+    return facts.pictures.details(f"{name}: {size_text(file_size(path))}", *remark, body, open=opened)
 
 
 def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:

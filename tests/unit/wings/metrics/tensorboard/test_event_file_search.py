@@ -11,6 +11,7 @@ from event_file_bytes import losses, write_events
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.metrics import run_files
 from worldsize.wings.metrics.tensorboard import (
     directory_walk,
     read_tensorboard,
@@ -60,8 +61,8 @@ class RecordedRun:
     def events(self, relative: str) -> str:
         return write_events(self.root / relative, losses(2))
 
-    def files(self, mapped: tuple[tuple[str, str], ...] = ()) -> list[EventFile]:
-        return event_files(self.paths, mapped)
+    def files(self) -> list[EventFile]:
+        return event_files(self.paths)
 
 
 @pytest.fixture
@@ -119,15 +120,6 @@ def test_what_agents_have_seen_outside_of_the_run(run: RecordedRun, tmp_path: Pa
     assert unreadable_files(run.paths) == []
 
 
-def test_nodes_may_call_shared_directories_otherwise(run: RecordedRun, tmp_path: Path) -> None:
-    path = write_events(tmp_path / "share" / name(), losses(2))
-    run.note("/cluster/" + name(), rank=2)
-    mapped = ((str(tmp_path / "share"), "/cluster"),)
-    assert run.files(mapped) == [EventFile(path, str(tmp_path / "share"), 2, 0)]
-    assert unreadable_files(run.paths, mapped) == []
-    assert run.files() == [] and len(unreadable_files(run.paths)) == 1
-
-
 def test_nodes_may_reach_the_run_directory_by_another_path(run: RecordedRun) -> None:
     path = run.events("outputs/tb/" + name())
     run.note("/cluster/home/me/run/outputs/tb/" + name(), rank=2)
@@ -139,7 +131,7 @@ def test_files_on_the_disk_of_another_node_are_told(run: RecordedRun) -> None:
     run.attempt(0, CREATED - 3.0, {"0": 1}, "node3")
     run.note("/tmp/no-such-place/" + name())
     (found,) = unreadable_files(run.paths)
-    assert str(found) == "rank 0 writes TensorBoard files on node3 only: /tmp/no-such-place"
+    assert str(found) == "rank 0 writes TensorBoard files on node3, which cannot be read here: /tmp/no-such-place"
     run.attempt(0, CREATED - 3.0, {"0": 1}, host_name())
     assert "in a container, or they were removed: /tmp/no-such-place" in str(unreadable_files(run.paths)[0])
     assert run.files() == []
@@ -264,3 +256,13 @@ def test_times_of_runs_that_have_not_ended(run: RecordedRun, tmp_path: Path) -> 
     path = write_events(tmp_path / "scratch" / name(seconds=now), losses(1))
     run.plan([str(tmp_path / "scratch")])
     assert [file.path for file in run.files()] == [path]
+
+
+def test_of_very_many_attempts_the_newest_are_read(
+    run: RecordedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_files, "MAX_ATTEMPTS", 2)
+    for attempt in range(4):
+        run.attempt(attempt, CREATED + attempt, {"0": attempt + 1})
+        run.note(str(tmp_path / "gone" / str(attempt) / name()), rank=attempt, attempt=attempt)
+    assert [each.rank for each in unreadable_files(run.paths)] == [2, 3]

@@ -126,7 +126,8 @@ def test_no_damage_raises_or_invents(tmp_path_factory: pytest.TempPathFactory, d
         assert values == pytest.approx(expected[: len(values)])
 
 
-def test_time_is_bounded(tmp_path: Path) -> None:
+def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scalars, "_LOOK_EVERY", 1)
     times = iter([0.0, 1.0, 2.0, 100.0, 101.0])
     reader = ScalarReader(clock=lambda: next(times))
     reader.read(EventFile(write_events(tmp_path / "f", losses(5)), "x"))
