@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import threading
 from pathlib import Path
@@ -153,3 +154,13 @@ def test_the_files_mode_is_its_attempts(tmp_path: Path) -> None:
     finally:
         os.umask(former)
     assert [os.stat(path).st_mode & 0o777 for path in (os.path.dirname(file.path), file.path)] == [0o750, 0o640]
+
+
+def test_a_worker_that_multiprocessing_forks_writes_its_own(file: LogFile) -> None:
+    """Found by review: such a worker ends without what `atexit` has, and its last second was lost."""
+    file.add(call(1))
+    worker = multiprocessing.get_context("fork").Process(target=file.add, args=(call(2),))
+    worker.start()
+    worker.join()
+    file.close()
+    assert (worker.exitcode, [line["step"] for line in lines(file)]) == (0, [2, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -219,3 +220,12 @@ def test_the_next_id_is_one_threads_alone() -> None:
 
 def test_modules_for_ranks_import_nothing_of_mlflow() -> None:
     assert not any(name.partition(".")[0] == "mlflow" for name in sys.modules)
+
+
+def test_a_worker_that_multiprocessing_forks_writes_its_own(writer: MetricWriter, tmp_path: Path) -> None:
+    """Found by review: such a worker ends without what `atexit` has, and its last second was lost."""
+    context = multiprocessing.get_context("fork")
+    worker = context.Process(target=writer.add, args=(str(tmp_path / "loss"), "1\n"))
+    worker.start()
+    worker.join()
+    assert (worker.exitcode, (tmp_path / "loss").read_text()) == (0, "1\n")

@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import os
+import sys
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, List, Optional, Tuple
@@ -63,6 +64,9 @@ class LogFile:
             self._start()
 
     def _start(self) -> None:
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
         self._thread = threading.Thread(target=self._work, name="worldsize.log", daemon=True)
         try:
             self._thread.start()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections import deque
 
@@ -54,6 +55,9 @@ class MetricWriter:
             self._start()
 
     def _start(self) -> None:
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
         self._thread = threading.Thread(target=self._work, args=(self._wake,), name="worldsize.mlflow", daemon=True)
         try:
             self._thread.start()
