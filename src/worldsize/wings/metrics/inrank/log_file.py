@@ -78,6 +78,7 @@ class LogFile:
         while not self._is_closed:
             self._wake.wait(self._interval)
             self.write()
+        self.write()  # what was queued meanwhile
 
     def close(self) -> None:
         """Write what is queued, and end the thread: it gets PATIENCE seconds. A later call starts another."""
@@ -110,7 +111,7 @@ class LogFile:
         """Take the calls from the queue, as lines; and how many there are. Numbers that are missing between them were
         dropped."""
         calls = []
-        while self._queue:
+        for _ in range(len(self._queue)):  # others may add sooner than this takes
             number, call = self._queue.popleft()
             self._lost += number - self._next
             self._next = number + 1

@@ -92,7 +92,7 @@ class MetricWriter:
         """The lines of each file, no longer queued."""
         found: dict[str, list[str]] = {path: [line] for path, line in list(self._newest.items())}
         self._newest.clear()
-        while self._queue:
+        for _ in range(len(self._queue)):  # others may add sooner than this takes
             path, line = self._queue.popleft()
             found.setdefault(path, []).append(line)
         return found
