@@ -25,7 +25,7 @@ def sources() -> list[tuple[str, str]]:
     for package, allowed in {**OWN, **of_wings}.items():
         for folder, _, names in os.walk(os.path.join(SOURCE, package)):
             files = (os.path.relpath(os.path.join(folder, name), SOURCE) for name in names if name.endswith(".py"))
-            found += [(file, allowed) for file in sorted(files)]
+            found += [(file, allowed + " mlflow" * ("worldsize_mlflow" in file)) for file in sorted(files)]
     return found
 
 

@@ -17,24 +17,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401  in comments, since Python 2 knows no annotations
 
-_MAX_TEXT, _MAX_FRAMES, _MAX_CODE = 20000, 50, 500
-_CONSEQUENCE_SECONDS = 30
-_RANK_PYTHON = "WORLDSIZE_RANK_PYTHON"
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_MAX_TEXT, _MAX_FRAMES, _MAX_CODE, _CONSEQUENCE_SECONDS = 20000, 50, 500, 30
+_RANK_PYTHON, _RESTART, _CHILD_SUFFIX = "WORLDSIZE_RANK_PYTHON", "TORCHELASTIC_RESTART_COUNT", ".child"
 _RANK_VARIABLES = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
-_CHILD_SUFFIX = ".child"
-_RESTART = "TORCHELASTIC_RESTART_COUNT"
 _LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "colossalai", "composer"))
 _LAUNCHER_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
 
 
 def _run_next_sitecustomize():
     # type: () -> None
-    here = os.path.dirname(os.path.abspath(__file__))
-    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     try:
         from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
     except ImportError:
-        _run_next_with_imp(path)
+        imp = __import__("imp")  # type: Any
+        try:
+            file, place, description = imp.find_module("sitecustomize", path)
+            imp.load_module("sitecustomize", file, place, description)
+        except ImportError:
+            pass  # as Pythons without PathFinder do themselves
         return
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None and spec.origin != __file__:
@@ -42,20 +44,6 @@ def _run_next_sitecustomize():
 
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-
-
-def _run_next_with_imp(path):
-    # type: (Any) -> None
-    imp = __import__("imp")  # type: Any
-    try:
-        file, place, description = imp.find_module("sitecustomize", path)
-    except ImportError:
-        return
-    try:
-        imp.load_module("sitecustomize", file, place, description)
-    finally:
-        if file is not None:
-            file.close()
 
 
 def _write(kind, value, trace):
@@ -110,8 +98,7 @@ def _error_file():
 
 def _identity():
     # type: () -> str
-    """This process, and the rank that it belongs to. A Python that a rank's Python starts finds another process in the
-    variable _FIRST, and is a rank of its own only where mpirun or a batch script's srun has made it one."""
+    """This process, and the rank that it belongs to: what a rank starts is one where mpirun or srun made it."""
     return " ".join([str(os.getpid()), _error_file()] + [os.environ.get(name, "") for name in _RANK_VARIABLES])
 
 
@@ -135,10 +122,8 @@ def _digest(words):
 def _is_launcher(process):
     # type: (Any) -> bool
     """Whether this process starts ranks of its own: its exceptions tell less than theirs."""
-    for word in _command_line(process)[:5]:
-        if os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES):
-            return True
-    return False
+    words = _command_line(process)[:5]
+    return any(os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES) for word in words)
 
 
 def _is_failure_of_child(kind, value, path):
@@ -186,8 +171,7 @@ def _read(path):
 def _hook(kind, value, trace):
     # type: (Any, Any, Any) -> None
     try:
-        # Recording imports modules, which makes Python forget that an interrupted program is to end by SIGINT.
-        if not issubclass(kind, KeyboardInterrupt):
+        if not issubclass(kind, KeyboardInterrupt):  # importing makes Python forget that it is to end by SIGINT
             _write(kind, value, trace)
     except Exception:  # noqa: BLE001  neither a full disk nor anything else may hide the traceback, or keep ranks waiting
         pass
@@ -198,14 +182,10 @@ def _hook(kind, value, trace):
 
 def _abort_mpi():
     # type: () -> None
-    """Abort MPI's ranks: what mpi4py does as the interpreter ends waits for all ranks, which may wait for this one for
-    ever."""
+    """Abort MPI's ranks: what mpi4py does as the interpreter ends waits for all ranks, which may wait for this one."""
     mpi = sys.modules.get("mpi4py.MPI")  # type: Any
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
-        try:
-            sys.stdout.flush()
-        except (AttributeError, OSError, ValueError):
-            pass  # the stream is gone
+        _flush(sys.stdout)
         mpi.COMM_WORLD.Abort(1)
 
 
@@ -220,19 +200,24 @@ def _leave_jax():
 
 def _end():
     # type: () -> None
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, ValueError):
-            pass  # the stream is gone
+    _flush(sys.stdout)
+    _flush(sys.stderr)
     os._exit(1)
+
+
+def _flush(stream):
+    # type: (Any) -> None
+    try:
+        stream.flush()
+    except (AttributeError, OSError, ValueError):
+        pass  # the stream is gone
 
 
 def _leave_gloo():
     # type: () -> None
-    """Drop what keeps a process group that the script has destroyed, and with it gloo's threads, which live on into the
-    end of the process and abort it now and then: each DistributedDataParallel that is still there, and the defaults of
-    torch.distributed.nn.functional, which torch imports with the first of them. None means the group that there is."""
+    """Drop what keeps a process group that the script has destroyed, and with it gloo's threads, which may abort the
+    process at its end: each DistributedDataParallel, and the defaults of torch.distributed.nn.functional, which torch
+    imports with the first of them. None means the group that there is."""
     functional = sys.modules.get("torch.distributed.nn.functional")  # type: Any
     distributed = sys.modules.get("torch.distributed")  # type: Any
     if functional is None or distributed.is_initialized() or getattr(sys, "last_type", None) is not None:
@@ -251,8 +236,7 @@ def _leave_gloo():
 
 def _become_rank():
     # type: () -> None
-    """Take over a rank's variables and log, as the agent has written them down: the launcher that has started it knows
-    neither."""
+    """Take over a rank's variables and log, which the agent has written down, since its launcher knows neither."""
     import json
 
     place = "%s/rank-%s.json" % (os.environ.pop("WORLDSIZE_LAUNCH"), os.environ["RANK"])
@@ -279,6 +263,17 @@ def _forget_former_start():
             pass  # another rank of this torchrun was sooner
 
 
+class _MLflowFinder:
+    """Finds the modules that the entry points beside this file name, in the run's agent.pyz."""
+
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Any
+        if name == "worldsize_mlflow":
+            from _frozen_importlib_external import PathFinder
+
+            return PathFinder.find_spec(name, [os.path.dirname(_HERE) + "/agent.pyz/worldsize/wings/metrics/agent"])
+
+
 def _start():
     # type: () -> None
     if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
@@ -290,6 +285,8 @@ def _start():
             _forget_former_start()
         sys.excepthook = _hook
         atexit.register(_leave_gloo)
+    if os.environ.get("MLFLOW_TRACKING_URI", "").endswith("/mlruns"):
+        sys.meta_path.append(_MLflowFinder())
     if os.environ.get("WORLDSIZE_INRANK"):
         __import__("worldsize_inrank.import_hook").import_hook.load(os.environ["WORLDSIZE_INRANK"])
 

@@ -17,6 +17,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import MLFLOW_URI
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
+from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories
 
 _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
@@ -25,12 +26,11 @@ _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
 HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
 _LOADER = "import_hook.py"
-_MLFLOW_MODULES = ("mlflow_builders.py", "mlflow_metrics.py", "mlflow_place.py", "mlflow_store.py")
-_MLFLOW_PLUGIN = "inrank/worldsize_inrank-1.dist-info"
+_MLFLOW_PLUGIN = "inrank/worldsize_mlflow-1.dist-info"
 _MLFLOW_FILES = {
-    "METADATA": b"Metadata-Version: 2.1\nName: worldsize-inrank\nVersion: 1\n",
+    "METADATA": b"Metadata-Version: 2.1\nName: worldsize-mlflow\nVersion: 1\n",
     "entry_points.txt": b"".join(
-        b"[mlflow.%s]\nfile = worldsize_inrank.mlflow_builders:build_%s\n" % words
+        b"[mlflow.%s]\nfile = worldsize_mlflow.builders:build_%s\n" % words
         for words in (
             (b"tracking_store", b"tracking_store"),
             (b"model_registry_store", b"registry"),
@@ -38,7 +38,8 @@ _MLFLOW_FILES = {
         )
     ),
 }
-"""By this MLflow in a rank finds the store of its run, as it finds the plug-ins of any package."""
+"""By this MLflow in a rank finds the store of its run, as it finds the plug-ins of any package. MLflow 2.9 looks for
+the file itself, in directories alone; programs that list packages stumble where METADATA is missing."""
 
 PROGRAMS = "inrank/bin"
 """Where a run has worldsize's programs for its ranks."""
@@ -95,17 +96,18 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
         os.chmod(program, 0o700)
 
 
-def write_mlflow_plugin(plan: Plan, paths: RunPaths) -> None:
-    """Write what makes MLflow in the ranks keep its runs in this run: modules, and the entry points that name them.
-    Without them it keeps them as its own file store does. OSError."""
+def write_mlflow_plugin(plan: Plan, paths: RunPaths, cache: str) -> None:
+    """Write what makes MLflow in the ranks keep its runs in this run: the entry points that name modules of agent.pyz,
+    as links to files in `cache`. Without them it keeps them as its own file store does. OSError."""
     if not plan.metrics or MLFLOW_URI in plan.environment:
         return
-    sources = {name: read_file(source_file("wings", "metrics", "inrank", name)) for name in _MLFLOW_MODULES}
-    for folder, files in ((_PACKAGES_DIRECTORY, sources), (_MLFLOW_PLUGIN, _MLFLOW_FILES)):
-        path = os.path.join(paths.root, folder)
-        make_directories(path)
-        for name, data in files.items():
-            write_bytes(os.path.join(path, name), data)
+    folder = os.path.join(paths.root, _MLFLOW_PLUGIN)
+    make_directories(folder)
+    for name, data in _MLFLOW_FILES.items():
+        kept = os.path.join(cache, f"mlflow-{digest_of(data)[:16]}-{name}")
+        if not os.path.exists(kept):
+            write_bytes(kept, data)
+        link_or_copy(kept, os.path.join(folder, name))
 
 
 def _programs(packages: tuple[str, ...]) -> Iterator[str]:

@@ -136,7 +136,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, paths, progress)
     write_launchers(plan, paths)
-    write_mlflow_plugin(plan, paths)
+    write_mlflow_plugin(plan, paths, os.path.join(request.config.home, "cache"))
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
     hidden = [*plan_secret_values(plan), *secrets]

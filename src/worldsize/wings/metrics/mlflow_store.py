@@ -167,7 +167,7 @@ def _attempt_at(time: float, starts: list[tuple[float, int]]) -> int:
 
 
 def _attempt_starts(paths: RunPaths, run_id: str) -> list[tuple[float, int]]:
-    """When each attempt has opened this MLflow run, by time; a rank writes that down (`inrank/mlflow_store.py`)."""
+    """When each attempt has opened this MLflow run, by time; a rank writes that down (`claim` in its `place.py`)."""
     starts = []
     for each in all_attempts(paths):
         for name in (f"{_CLAIM}{run_id}-{each.attempt}", f"{_CLAIM}{run_id}-0"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import threading
 from pathlib import Path
@@ -153,3 +154,36 @@ def test_the_files_mode_is_its_attempts(tmp_path: Path) -> None:
     finally:
         os.umask(former)
     assert [os.stat(path).st_mode & 0o777 for path in (os.path.dirname(file.path), file.path)] == [0o750, 0o640]
+
+
+def test_a_worker_that_multiprocessing_forks_writes_its_own(file: LogFile) -> None:
+    """Found by review: such a worker ends without what `atexit` has, and its last second was lost."""
+    file.add(call(1))
+    worker = multiprocessing.get_context("fork").Process(target=file.add, args=(call(2),))
+    worker.start()
+    worker.join()
+    file.close()
+    assert (worker.exitcode, [line["step"] for line in lines(file)]) == (0, [2, 1])
+
+
+def test_what_is_logged_while_the_thread_writes_its_last_is_written_too(file: LogFile) -> None:
+    """Found by review: the last values of a script that logs much were lost."""
+    is_writing, may_go_on, append = threading.Event(), threading.Event(), file._append
+
+    def slow(data: bytes) -> bool:
+        is_writing.set()
+        assert may_go_on.wait(30)
+        return append(data)
+
+    file._append = slow  # type: ignore[method-assign]
+    file._interval = 0.001
+    file.add(call(1))
+    assert is_writing.wait(30)
+    file.add(call(2))
+    closing = threading.Thread(target=file.close)
+    closing.start()
+    while not file._is_closed:
+        pass
+    may_go_on.set()
+    closing.join()
+    assert [line["step"] for line in lines(file)] == [1, 2]

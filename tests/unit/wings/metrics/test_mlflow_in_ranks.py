@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from worldsize.plan.rank_environment import mlflow_place as mlflow_uri
 from worldsize.plan.rank_environment import rank_environment
 from worldsize.plan.rank_variables import Host, RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
+from worldsize.registry import source_file
 from worldsize.service.submission.rank_packages import write_mlflow_plugin
-from worldsize.wings.metrics.inrank import mlflow_builders, mlflow_metrics, mlflow_place, mlflow_store
-from worldsize.wings.metrics.inrank.mlflow_metrics import MetricWriter
+from worldsize.snapshot.agent_bundle import ensure_agent_bundle
+from worldsize.wings.metrics.agent.worldsize_mlflow import builders, metrics, place, store
+from worldsize.wings.metrics.agent.worldsize_mlflow.metrics import MetricWriter
 
 
 def plan_of(**fields: Any) -> Plan:
@@ -54,9 +58,9 @@ def test_a_place_is_quoted_as_a_uri() -> None:
     from urllib.parse import unquote
 
     path = "/a b/%41#?;é\udcff/~x.y_z-1"
-    place = mlflow_uri(path)
-    assert place == "file:///a%20b/%2541%23%3F%3B%C3%A9%FF/~x.y_z-1/mlruns"
-    assert unquote(place[7:], errors="surrogateescape") == path + "/mlruns"
+    uri = mlflow_uri(path)
+    assert uri == "file:///a%20b/%2541%23%3F%3B%C3%A9%FF/~x.y_z-1/mlruns"
+    assert unquote(uri[7:], errors="surrogateescape") == path + "/mlruns"
 
 
 def test_the_plugin_is_what_importlib_finds(tmp_path: Path) -> None:
@@ -64,17 +68,29 @@ def test_the_plugin_is_what_importlib_finds(tmp_path: Path) -> None:
 
     paths = RunPaths(str(tmp_path))
     for plan in (plan_of(), plan_of(metrics=True, environment={"MLFLOW_TRACKING_URI": "http://a"})):
-        write_mlflow_plugin(plan, paths)
+        write_mlflow_plugin(plan, paths, str(tmp_path))
         assert not os.path.exists(paths.inrank)
-    write_mlflow_plugin(plan_of(metrics=True), paths)
+    write_mlflow_plugin(plan_of(metrics=True), paths, str(tmp_path))
     (found,) = distributions(path=[paths.inrank])
-    assert found.metadata["Name"] == "worldsize-inrank"
+    assert found.metadata["Name"] == "worldsize-mlflow"
     points = {point.group: point for point in found.entry_points}
     assert sorted(points) == ["mlflow.artifact_repository", "mlflow.model_registry_store", "mlflow.tracking_store"]
     for point in points.values():
         module, _, function = point.value.partition(":")
-        assert (point.name, hasattr(mlflow_builders, function)) == ("file", True)
-        assert os.path.isfile(os.path.join(paths.inrank, *module.split(".")) + ".py")
+        assert (point.name, hasattr(builders, function)) == ("file", True)
+        assert module == "worldsize_mlflow.builders"
+
+
+def test_a_ranks_python_finds_the_modules_in_agent_pyz(tmp_path: Path) -> None:
+    hook = Path(source_file("inrank", "sitecustomize.py"))
+    (tmp_path / "inrank").mkdir()
+    (tmp_path / "inrank" / hook.name).write_text(hook.read_text())
+    os.link(ensure_agent_bundle(str(tmp_path)), tmp_path / "agent.pyz")
+    script = "import sys, worldsize_mlflow.builders as b; print(b.__file__, 'worldsize' in sys.modules)"
+    environ = {"PYTHONPATH": str(tmp_path / "inrank"), "MLFLOW_TRACKING_URI": mlflow_uri(str(tmp_path))}
+    found = subprocess.run([sys.executable, "-c", script], env=environ, stdout=subprocess.PIPE, check=True, text=True)
+    folder = "agent.pyz/worldsize/wings/metrics/agent/worldsize_mlflow/"
+    assert found.stdout.split() == [str(tmp_path / folder / "builders.pyc"), "False"]
 
 
 @pytest.mark.parametrize(
@@ -90,19 +106,19 @@ def test_the_plugin_is_what_importlib_finds(tmp_path: Path) -> None:
     ],
 )
 def test_which_rank_writes(environ: dict[str, str], is_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in mlflow_place._RANKS:
+    for name in place._RANKS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    assert mlflow_place.is_first_rank() is is_first
+    assert place.is_first_rank() is is_first
 
 
 def test_only_the_runs_own_place_is_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLDSIZE_RUN_DIR", "/runs/a b")
     uris = ["file:///runs/a%20b/mlruns", "file:///runs/a%20b/mlruns/", "file:///runs/x/mlruns", "./mlruns", "/mlruns"]
-    assert [mlflow_builders._is_of_run(uri) for uri in uris] == [True, True, False, False, False]
+    assert [builders._is_of_run(uri) for uri in uris] == [True, True, False, False, False]
     monkeypatch.delenv("WORLDSIZE_RUN_DIR")
-    assert not any(mlflow_builders._is_of_run(uri) for uri in [*uris, "", "file://"])
+    assert not any(builders._is_of_run(uri) for uri in [*uris, "", "file://"])
 
 
 def test_a_name_is_taken_once_in_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,13 +127,13 @@ def test_a_name_is_taken_once_in_an_attempt(tmp_path: Path, monkeypatch: pytest.
     for attempt in "01":
         monkeypatch.setenv("WORLDSIZE_ATTEMPT", attempt)
         (tmp_path / ("attempt-" + attempt)).mkdir(mode=0o700)
-        assert [mlflow_place.claim(run_id) for run_id in "aab"] == [True, False, True]
+        assert [place.claim(run_id) for run_id in "aab"] == [True, False, True]
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert mlflow_place.claim("a"), "torchrun has started the ranks again"
+    assert place.claim("a"), "torchrun has started the ranks again"
     assert float((tmp_path / "attempt-1/metrics/mlflow-a-0").read_text()) > 1e9
     assert (tmp_path / "attempt-1/metrics").stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("WORLDSIZE_ATTEMPT", "7")
-    assert mlflow_place.claim("a"), "a disk that refuses has it taken"
+    assert place.claim("a"), "a disk that refuses has it taken"
 
 
 @pytest.fixture
@@ -127,7 +143,7 @@ def failures() -> list[OSError]:
 
 @pytest.fixture
 def writer(failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> MetricWriter:
-    monkeypatch.setattr(mlflow_metrics, "INTERVAL", 3600)
+    monkeypatch.setattr(metrics, "INTERVAL", 3600)
     return MetricWriter(False, failures.append)
 
 
@@ -197,10 +213,19 @@ def test_a_forked_process_writes_nothing_of_its_parents(writer: MetricWriter, tm
 
 def test_the_next_id_is_one_threads_alone() -> None:
     run_id = "ab" * 16
-    mlflow_store._ids.next = run_id
-    assert [mlflow_store._ids.uuid4().hex == run_id for _ in range(2)] == [True, False]
-    assert mlflow_store._ids.UUID is __import__("uuid").UUID
+    store._ids.next = run_id
+    assert [store._ids.uuid4().hex == run_id for _ in range(2)] == [True, False]
+    assert store._ids.UUID is __import__("uuid").UUID
 
 
 def test_modules_for_ranks_import_nothing_of_mlflow() -> None:
     assert not any(name.partition(".")[0] == "mlflow" for name in sys.modules)
+
+
+def test_a_worker_that_multiprocessing_forks_writes_its_own(writer: MetricWriter, tmp_path: Path) -> None:
+    """Found by review: such a worker ends without what `atexit` has, and its last second was lost."""
+    context = multiprocessing.get_context("fork")
+    worker = context.Process(target=writer.add, args=(str(tmp_path / "loss"), "1\n"))
+    worker.start()
+    worker.join()
+    assert (worker.exitcode, (tmp_path / "loss").read_text()) == (0, "1\n")

@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import os
+import sys
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, List, Optional, Tuple
@@ -63,6 +64,9 @@ class LogFile:
             self._start()
 
     def _start(self) -> None:
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
         self._thread = threading.Thread(target=self._work, name="worldsize.log", daemon=True)
         try:
             self._thread.start()
@@ -74,6 +78,7 @@ class LogFile:
         while not self._is_closed:
             self._wake.wait(self._interval)
             self.write()
+        self.write()  # what was queued meanwhile
 
     def close(self) -> None:
         """Write what is queued, and end the thread: it gets PATIENCE seconds. A later call starts another."""
@@ -106,7 +111,7 @@ class LogFile:
         """Take the calls from the queue, as lines; and how many there are. Numbers that are missing between them were
         dropped."""
         calls = []
-        while self._queue:
+        for _ in range(len(self._queue)):  # others may add sooner than this takes
             number, call = self._queue.popleft()
             self._lost += number - self._next
             self._next = number + 1

@@ -7,10 +7,13 @@ In a run this lies in `worldsize_inrank/`, with what it imports. Standard librar
 from __future__ import annotations
 
 import os
-from typing import Any
 from urllib.parse import unquote
 
-from .mlflow_place import is_first_rank, private_root, tell
+from .place import is_first_rank, private_root, tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _SCHEME = "file://"
 
@@ -21,7 +24,7 @@ def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> 
 
     if not _is_of_run(store_uri):
         return FileStore(store_uri, store_uri)
-    from .mlflow_store import make_store
+    from .store import make_store
 
     root = _path_of(store_uri)
     if not is_first_rank():

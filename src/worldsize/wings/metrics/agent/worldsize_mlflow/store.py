@@ -14,10 +14,13 @@ import hashlib
 import os
 import threading
 import uuid
-from typing import Any, Dict, Set
 
-from .mlflow_metrics import MetricWriter
-from .mlflow_place import claim, private_root, tell
+from .metrics import MetricWriter
+from .place import claim, private_root, tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
 _MOST_RUNS = 10000
@@ -34,10 +37,10 @@ class RunStore:
         """`shared`: the run's `mlruns`, of which another root is this process's own."""
         self._shared = shared
         self._is_private = self.root_directory != shared
-        self._infos: Dict[str, Any] = {}
-        self._experiments: Dict[str, Any] = {}
-        self._named: Set[str] = set()
-        self._opened: Set[str] = set()
+        self._infos: dict[str, Any] = {}
+        self._experiments: dict[str, Any] = {}
+        self._named: set[str] = set()
+        self._opened: set[str] = set()
         self._told = False
         self._metrics = MetricWriter(self._is_private, self._fail)
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Tuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 MOST_QUEUED = 200000
 """Values that wait to be written; the oldest are dropped beyond."""
@@ -28,14 +32,14 @@ class MetricWriter:
     def __init__(self, is_private: bool, fail: Callable[[OSError], None]) -> None:
         self.is_private = is_private
         self._fail = fail
-        self._newest: Dict[str, str] = {}
+        self._newest: dict[str, str] = {}
         self._begin()
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
         """Begin with nothing: a forked process leaves its parent's lines to the parent."""
-        self._queue: Deque[Tuple[str, str]] = deque(maxlen=MOST_QUEUED)
+        self._queue: deque[tuple[str, str]] = deque(maxlen=MOST_QUEUED)
         self._writing = threading.Lock()
         self._wake = threading.Event()
         self._thread: Any = None
@@ -51,6 +55,9 @@ class MetricWriter:
             self._start()
 
     def _start(self) -> None:
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
         self._thread = threading.Thread(target=self._work, args=(self._wake,), name="worldsize.mlflow", daemon=True)
         try:
             self._thread.start()
@@ -81,11 +88,11 @@ class MetricWriter:
         finally:
             self._writing.release()
 
-    def _taken(self) -> Dict[str, List[str]]:
+    def _taken(self) -> dict[str, list[str]]:
         """The lines of each file, no longer queued."""
-        found: Dict[str, List[str]] = {path: [line] for path, line in list(self._newest.items())}
+        found: dict[str, list[str]] = {path: [line] for path, line in list(self._newest.items())}
         self._newest.clear()
-        while self._queue:
+        for _ in range(len(self._queue)):  # others may add sooner than this takes
             path, line = self._queue.popleft()
             found.setdefault(path, []).append(line)
         return found
