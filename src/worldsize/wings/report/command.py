@@ -25,8 +25,9 @@ _EXAMPLES = """examples:
   worldsize report 417k --to - | ssh web 'cat > 417k.html'"""
 
 _LOG_LINES = 200
-_MARK = b"<!DOCTYPE html>"
-_BEGINNING = 64
+_MARK = b'<meta name="generator" content="worldsize">'
+_BEGINNING = 200
+"""Bytes of a page in which the mark stands."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -81,8 +82,10 @@ def refuse_other_file(path: str) -> None:
     """UsageError where something else than a page is at `path`."""
     if not os.path.lexists(path):
         return
-    if not os.path.isfile(path) or not read_if_possible(path, _BEGINNING).startswith(_MARK):
-        raise UsageError("it exists, and is no page of worldsize's", path, "name another file, or add --force")
+    if not os.path.isfile(path) or _MARK not in read_if_possible(path, _BEGINNING):
+        raise UsageError(
+            "the file exists, and worldsize report has not written it", path, "name another file, or add --force"
+        )
 
 
 def write_page(path: str, page: bytes) -> None:

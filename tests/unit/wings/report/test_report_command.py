@@ -46,18 +46,19 @@ def test_the_page_is_named_by_the_run_and_replaced(cli: InProcess) -> None:
     assert os.stat(page).st_mode & 0o777 == 0o600 and len(os.listdir(cli.project)) == 1
 
 
-@pytest.mark.parametrize("there", ["text", "directory", "pipe", "dangling"])
+@pytest.mark.parametrize("there", ["text", "other page", "directory", "pipe", "dangling"])
 def test_what_is_no_page_is_not_replaced(cli: InProcess, there: str) -> None:
     ended_run(cli)
     path = os.path.join(cli.project, "thesis.html")
     {
         "text": lambda: write(path, "<!doctype html>my own"),
+        "other page": lambda: write(path, "<!DOCTYPE html>\n<html><head><title>my own</title>"),
         "directory": lambda: os.mkdir(path),
         "pipe": lambda: os.mkfifo(path),
         "dangling": lambda: os.symlink("nowhere", path),
     }[there]()
     result = cli("report", "--to", "thesis.html")
-    assert result.code == 2 and "--force" in result.err and "thesis.html: it exists" in result.err, result
+    assert result.code == 2 and "--force" in result.err and "thesis.html: the file exists" in result.err, result
     forced = cli("report", "--to", "thesis.html", "--force")
     if there == "directory":
         assert forced.code != 0 and "cannot write" in forced.err
