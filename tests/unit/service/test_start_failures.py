@@ -85,6 +85,43 @@ def test_what_an_attempt_before_this_one_said_is_not_its_cause(tmp_path: Path) -
     assert found.message.endswith("srun: error: Unable to create step for job 7: Job/step already completing")
 
 
+REQUEUED = """\
+slurmstepd-node1: error: *** JOB 8 ON node1 CANCELLED AT 2026-11-27T07:56:28 DUE TO PREEMPTION ***
+srun: error: node2: task 1: Exited with exit code 143
+"""
+NOT_BEGUN = Status(RunState.FAILED, Reason.EXIT_CODE, 1, "Slurm: the job failed with code 1")
+
+
+@pytest.mark.parametrize(("attempt", "text"), [(1, REQUEUED), (2, "worldsize: attempt 1\n" + REQUEUED)])
+def test_an_attempt_whose_script_was_never_started_has_said_nothing(tmp_path: Path, attempt: int, text: str) -> None:
+    """Slurm 22.05 gave up a job that was started again too early ("Job credential revoked"): of its attempt 0, whose
+    ranks had run, that was said to have started none."""
+    paths = RunPaths(str(tmp_path), attempt)
+    Path(paths.batch_log).write_text(text)
+    Path(paths.events_dir).mkdir(parents=True)  # `worldsize requeue` makes it
+    found = with_cause(paths, NOT_BEGUN, False)
+    assert found.message == "Slurm: the job failed with code 1, before the script of attempt %d began" % attempt
+    assert (found.state, found.reason, found.exit_code) == (RunState.FAILED, Reason.EXIT_CODE, 1)
+    ended = Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, 130, "Slurm: cancelled by root")
+    assert with_cause(paths, ended, False) == ended, "while it waited again, after it was preempted"
+    assert with_cause(paths, Status(RunState.LOST, exit_code=1), False).state == RunState.LOST
+    ending = Status(RunState.STARTING, message="Slurm: it is ending (COMPLETING)")
+    Path(paths.batch_log).write_text(UNREACHED)
+    assert with_ending_cause(paths, ending) == ending
+
+
+def test_a_log_that_an_attempt_has_written_to_is_its_own(tmp_path: Path) -> None:
+    """Where its mark is too far up, and where the compute's scripts write none: an agent has begun it."""
+    paths = RunPaths(str(tmp_path), 1)
+    failed = "worldsize: setup failed with code 3: false\n"
+    for text in ("worldsize: attempt 1\n" + failed, "loading\n" * 1000 + failed):
+        Path(paths.batch_log).write_text(text)
+        assert with_cause(paths, NOT_BEGUN, False).message == "setup failed with code 3: false", text
+    Path(paths.batch_log).write_text(failed)
+    Path(paths.logs_dir).mkdir(parents=True)
+    assert with_cause(paths, NOT_BEGUN, False).message == "setup failed with code 3: false"
+
+
 def test_a_run_whose_ranks_had_started_has_other_causes(tmp_path: Path) -> None:
     events = Path(RunPaths(str(tmp_path)).events(0))
     events.parent.mkdir(parents=True)

@@ -5,11 +5,14 @@ Texts of Slurm are those of src/api/step_launch.c and src/srun, 20.11 to 26.05."
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from worldsize.agent.outcome.node_record import is_disk_full
+from worldsize.common.numbers import parse_digits
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.setup_script import ATTEMPT_MARK, NO_RUN_EXIT_CODE, REPLACEABLE_EXIT_CODE, current_step, failed_step
@@ -47,10 +50,20 @@ def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
+    if batch is None:
+        return _with_unbegun_attempt(status, paths.attempt)
     ended = [found for line in batch for found in (_ENDED_BY_SLURM.match(line),) if found]
     if ended and (status.state != RunState.FAILED or status.reason in _UNINFORMATIVE_REASONS) and not cancelled:
         return _with_failure(status, _SLURM_REASONS[ended[0][2]], f"Slurm: {ended[0][1]}")
     return status if status.state == RunState.CANCELLED else _with_logged_cause(paths, status, batch)
+
+
+def _with_unbegun_attempt(status: Status, attempt: int) -> Status:
+    """`status` of an attempt that Slurm ended before its script could write: whether that had begun is all to add."""
+    if status.state != RunState.FAILED or status.reason not in _UNINFORMATIVE_REASONS:
+        return status
+    reason = status.reason or Reason.EXIT_CODE
+    return _with_failure(status, reason, f"{status.message}, before the script of attempt {attempt} began")
 
 
 def _with_logged_cause(paths: RunPaths, status: Status, batch: list[str]) -> Status:
@@ -93,15 +106,26 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
 def with_ending_cause(paths: RunPaths, status: Status) -> Status:
     """`status` of a run whose nodes Slurm still waits for, with why it ends where no agent could start on one of them:
     Slurm takes up to SlurmdTimeout to give such a node up."""
-    found = _find_start_failure(paths, _batch_lines(paths)) if status.started is None else None
+    found = _find_start_failure(paths, _batch_lines(paths) or []) if status.started is None else None
     return status._replace(message=f"{found.words}. {status.message}") if found and found.certain else status
 
 
-def _batch_lines(paths: RunPaths) -> list[str]:
-    """The last ones of this attempt."""
+def _batch_lines(paths: RunPaths) -> list[str] | None:
+    """The last ones of this attempt; None where it has written none, and those that are there are another's: Slurm
+    ends a job that it starts again before its script runs, for instance where a node still revokes its credential."""
     lines = last_lines(paths.batch_log, _LINES)
     begun = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_MARK)]
+    if _latest_mark(lines, begun) < paths.attempt and not os.path.exists(paths.logs_dir):
+        return None
     return lines[begun[-1] + 1 :] if begun else lines
+
+
+def _latest_mark(lines: Sequence[str], begun: Sequence[int]) -> float:
+    """The number of the attempt that wrote the last of these lines; infinity where its mark is further up."""
+    if not begun:
+        return 0 if len(lines) < _LINES else math.inf
+    number = parse_digits(lines[begun[-1]][len(ATTEMPT_MARK) :])
+    return math.inf if number is None else number
 
 
 def _find_start_failure(paths: RunPaths, batch: list[str]) -> StartFailure | None:
