@@ -60,6 +60,13 @@ def test_folders_have_at_most_twenty_files() -> None:
     assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest imports them by it, and refuses the second."""
+    counts = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(counts) > 100, "the files were found"
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
 def test_files_that_the_architecture_names_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     words = [
