@@ -39,10 +39,10 @@ def project(login: Login) -> str:
 
 
 def said(directory: str) -> list[str]:
-    """What ranks said of themselves, in any file; sorted."""
+    """What ranks said of themselves, in any file but the agent's program, which no rank writes; sorted."""
     found: list[str] = []
     for top, _, names in os.walk(directory):
-        for path in filter(os.path.isfile, (os.path.join(top, name) for name in names)):
+        for path in filter(os.path.isfile, (os.path.join(top, name) for name in names if name != "agent.pyz")):
             with open(path, errors="replace") as file:
                 found += RANK.findall(file.read())
     return sorted(OWN.sub("OWN", line) for line in found)

@@ -1,9 +1,9 @@
 """MLflow's file store for a run: one set of MLflow runs for all attempts, that rank 0 writes without a step waiting.
 
 Whatever a script asks, MLflow's own FileStore does, in the place of this one's root: the run's `mlruns` for rank 0; for
-another rank a directory of its own that is gone with the process. Different here are ids, which every attempt and every
-rank finds the same; metrics, which a thread appends; a parameter that changes, of which the newest value is kept; and a
-disk that fails, which is told once.
+another rank a directory of its own that is gone with the process. Different here are ids, which are the same in every
+attempt and on every rank; metrics, which a thread appends; a parameter that changes, of which the newest value is kept;
+and a disk that fails, which is told once.
 Standard library and MLflow (2.9 and later).
 """
 
