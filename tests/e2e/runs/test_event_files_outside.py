@@ -11,7 +11,6 @@ import pytest
 from driver import Cli
 
 from worldsize.plan.run_paths import RunPaths
-from worldsize.registry import find_module
 from worldsize.wings.metrics.tensorboard import read_tensorboard
 from worldsize.wings.metrics.tensorboard.crc32c import masked_crc32c
 
@@ -53,7 +52,6 @@ def read(cli: Cli, run: str) -> list[tuple[str, int | None, list[float]]]:
     return [(each.place, each.rank, [point.value for point in each.points]) for each in series]
 
 
-@pytest.mark.skipif(not find_module("wings.metrics.agent.node_sampler"), reason="agents do not sample yet")
 def test_agents_see_what_ranks_hold_open(cli: Cli, scratch: Path) -> None:
     values = {"where": repr(str(scratch)), "data": record(1, 0.5) + record(2, 0.25), "wait": True}
     cli.write("train.py", SCRIPT % values)

@@ -1,5 +1,4 @@
-"""What the process's control groups allow, version 1 and 2: processor time, memory, and how many
-processes.
+"""The limits that control groups, of version 1 and 2, set for this process: processor time, memory, processes.
 
 A limit of a group holds for all groups in it, so all from the process's own up to the root are read. In a container
 the own group's path may be one of the host that is not visible inside; then the mounted root is the container's group.

@@ -40,7 +40,8 @@ def allowed_cores() -> int:
 
 
 def online_cores(root: str = "/") -> int:
-    """The processors of the machine that are online, whoever may use them: `0-63,128-191`; 0 where it is not known."""
+    """The number of processors of the machine that are online, whoever may use them; 0 where it is not known. The
+    kernel lists them as `0-63,128-191`."""
     listed = text_of(os.path.join(root, "sys/devices/system/cpu/online"))
     spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
     count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)

@@ -16,7 +16,7 @@ _MOST_BYTES = 4 << 20
 
 
 class Mount(NamedTuple):
-    """One mount.
+    """A mount, as one line of the table describes it.
 
     point    where it is mounted
     kind     the file system's type: "ext4", "nfs4", "fuse.sshfs"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Gpu(Protocol):
-    """What tells GPUs apart. `mig`: whether it is divided."""
+    """A GPU with what identifies it. `mig`: whether it is divided into parts."""
 
     @property
     def uuid(self) -> str: ...
@@ -28,7 +28,7 @@ class Gpu(Protocol):
 
 
 class CountedGpu(Gpu, Protocol):
-    """With the number of devices that it is for a program."""
+    """A GPU with the number of devices, `units`, that a program sees in it."""
 
     @property
     def units(self) -> int: ...

@@ -149,7 +149,8 @@ class RunEnd:
 
 
 def suspension_verdict(suspension: Suspension, now: float, node_rank: int, host: str) -> Verdict | None:
-    """Why a node is told to end, where that is right after its agent was suspended: the others have ended the run."""
+    """The verdict of a node that is told to end right after its agent was suspended: the others have ended the run.
+    None where it was not."""
     if not suspension.is_recent(now, LATE):
         return None
     what = f"its agent was stopped for {suspension.seconds:.0f} s"

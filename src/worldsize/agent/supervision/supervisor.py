@@ -28,7 +28,8 @@ from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.heartbeat import Heartbeat
-from worldsize.agent.supervision.rank_processes import RankProcesses, RankSampling
+from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.agent.supervision.rank_sampling import RankSampling
 from worldsize.agent.supervision.run_end import RunEnd, suspension_verdict
 from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts

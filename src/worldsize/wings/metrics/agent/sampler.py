@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from threading import Event, Thread
 
+from worldsize.agent.outcome.node_record import note
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.run_paths import RunPaths
 
@@ -70,8 +71,10 @@ class Sampler:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._sample()
-        except Exception:  # noqa: BLE001  # OSError: the disk is full, or the run removed; no run ends for its samples
-            return
+        except OSError:
+            return  # the disk is full, or the run was removed: others say so
+        except Exception as error:  # noqa: BLE001  # no run ends for its samples
+            note(f"what ranks use is not sampled any more: {type(error).__name__}: {error}")
 
     def _sample(self) -> None:
         from worldsize.wings.metrics.agent.intervals import next_pause

@@ -49,7 +49,7 @@ def claim(run_id: str) -> bool:
     except FileExistsError:
         return False
     except OSError:
-        return True
+        return True  # nothing can be noted: each start is as the first
     return True
 
 
@@ -59,7 +59,7 @@ def _make_directory(path: str) -> None:
         os.mkdir(path, mode)
         os.chmod(path, mode)
     except FileExistsError:
-        pass
+        pass  # the agent, or another rank, has made it
 
 
 def tell(text: str) -> None:
