@@ -41,6 +41,7 @@ VERBS = {
     "rehearse": Verb("cli.run.run", "run a cluster's job here, with virtual GPUs"),
     "rerun": Verb("cli.run.run", "run a former run's job and code again"),
     "check": Verb("wings.checks.command", "check a job's nodes and script before it runs"),
+    "bench": Verb("wings.bench.command", "a job, or ResNet-50, at several world sizes: curve, table, page"),
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
     "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),

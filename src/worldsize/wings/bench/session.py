@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.cli.console import count_text, duration_text
+from worldsize.cli.output import report
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
-from worldsize.jobspec.job import Job
+from worldsize.jobspec.job import Job, is_array_job
+from worldsize.jobspec.reading.set_option import apply_overrides, override_origins
+from worldsize.service.providers import find_provider
+from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.run import Run
-from worldsize.state.records import Status
+from worldsize.service.submission.plan_job import format_notice, plan_job
+from worldsize.state.node_facts import NodeFacts
+from worldsize.state.records import RunState, Status
+from worldsize.store.find import find_run_paths
+from worldsize.wings.bench.directory import former_result
+from worldsize.wings.bench.fact_tables import hardware_table, software_table
+from worldsize.wings.bench.oversubscription import find_oversubscription
 from worldsize.wings.bench.result import BenchResult, Measurement
+from worldsize.wings.bench.result_file import write_result
+from worldsize.wings.bench.world_run import RunEnd, WorldRun
 from worldsize.wings.bench.worlds import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.common.named_tuple import Any
+
+    MakeJob = Callable[[World], Job]
+    ReadRun = Callable[[Run, Status, World], Measurement]
 
 
 class Session(NamedTuple):
-    """directory: where all that is measured is written, as soon as it is known."""
+    """directory: where all that is measured is written, as soon as it is known.
+    settings   KEY=VALUE that change the job of each world, as `--set` has them
+    timeout    seconds that one run may take, from its submission on
+    dry_run    show what would be submitted, and submit nothing
+    """
 
     config: Config
     compute: str | None
@@ -22,14 +49,172 @@ class Session(NamedTuple):
     cwd: str
     directory: str
     worlds: tuple[World, ...]
+    settings: tuple[str, ...] = ()
+    timeout: float | None = None
+    dry_run: bool = False
+    argv: Sequence[str] = ()
 
     def measure_worlds(
-        self,
-        empty: BenchResult,
-        make_job: Callable[[World], Job],
-        read: Callable[[Run, Status, World], Measurement],
+        self, empty: BenchResult, make_job: MakeJob, read: ReadRun, lines: Mapping[str, int] | None = None
     ) -> BenchResult:
         """Submit the job of each world once the run before it has ended, and have `read` find in a run that has
-        succeeded what was measured; `empty`, with measurements, facts of the nodes and failures. What an earlier
-        session of the same directory has measured with the same settings is kept, and not measured again."""
-        raise NotImplementedError
+        succeeded what was measured; `empty`, with measurements, facts of the nodes and failures. All worlds are planned
+        before the first is submitted. `lines`: of the keys of a job file.
+
+        What an earlier session of the same directory has measured with the same settings is kept, and not measured
+        again; a run that it has left is waited for. UsageError, WorldsizeError; Interrupted, with what was measured.
+        """
+        requests = {world: self._request(make_job(world), world, lines or {}) for world in self.worlds}
+        if self.dry_run:
+            return self._show_plans(empty, requests)
+        _check_plans(requests)
+        result = _without_failures(former_result(self.directory, empty))
+        for world, request in requests.items():
+            result = self._measure(result, world, request, read)
+        return result
+
+    def _request(self, job: Job, world: World, lines: Mapping[str, int]) -> SubmissionRequest:
+        if self.settings:
+            job = apply_overrides(job, self.settings)
+        if is_array_job(job) or job.batch_script is not None:
+            what = "a batch script" if job.batch_script is not None else "an array"
+            raise UsageError(f"{what} cannot be measured world by world", job.source, "name a job of one run")
+        options = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
+        origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings)})
+        return SubmissionRequest(
+            job, self.config, self.compute, self.environ, self.cwd, origins, self.argv, check={}
+        )  # a check of nodes would take longer than many measurements
+
+    def _show_plans(self, empty: BenchResult, requests: Mapping[World, SubmissionRequest]) -> BenchResult:
+        from worldsize.cli.output import show
+        from worldsize.cli.run.dry_run import dry_run
+
+        for world, request in requests.items():
+            show(f"# {world}")
+            dry_run(request)
+        return empty
+
+    def _measure(self, result: BenchResult, world: World, request: SubmissionRequest, read: ReadRun) -> BenchResult:
+        """`result` with the measurement of one world, and the file that holds it."""
+        known = next((each for each in result.measurements if each.world == world), None)
+        if known is not None and known.rate is not None:
+            report(f"{world}: measured already ({known.run})" if known.run else f"{world}: measured already")
+            return result
+        run = WorldRun(world, request, self.timeout)
+
+        def began(started: Run) -> None:
+            """Keep the id of the run, so that another session finds it again, whatever happens to this one."""
+            write_result(_with(result, Measurement(world, started.id)), self.directory)
+
+        end = run.follow(self._former_run(known), began)
+        measurement = _measurement(end, read)
+        result = _with(result, measurement)
+        if end.run is not None and not measurement.failure:
+            result = _with_facts(result, measurement, read_facts(end.run))
+        write_result(result, self.directory)
+        report(_line(measurement, result.unit))
+        if end.interrupted is not None:
+            raise Interrupted(result, end.interrupted)
+        return result
+
+    def _former_run(self, known: Measurement | None) -> Run | None:
+        """The run that an earlier session has submitted for a world and did not see the end of."""
+        if known is None or not known.run or known.failure:
+            return None
+        try:
+            paths = find_run_paths(self.config.home, known.run)
+        except WorldsizeError:
+            return None  # it was removed meanwhile: the world is measured again
+        return Run(paths, self.environ) if os.path.isdir(paths.root) else None
+
+
+class Interrupted(Exception):
+    """The person leaves, or has cancelled. `code` is the exit code of this process."""
+
+    def __init__(self, result: BenchResult, code: int) -> None:
+        super().__init__(code)
+        self.result = result
+        self.code = code
+
+
+def read_facts(run: Run) -> tuple[NodeFacts, ...]:
+    """What the nodes of a run are; nothing where it is not known."""
+    facts = find_provider("facts")
+    found: tuple[NodeFacts, ...] = facts.read_facts(run.paths) if facts else ()
+    return found
+
+
+def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
+    """Plan every world. UsageError for the first that cannot be run, and for one that its job makes another."""
+    told: set[str] = set()
+    for world, request in requests.items():
+        planned = plan_job(request, time.time())
+        made = World(len(planned.plan.nodes), len(planned.plan.nodes[0].ranks))
+        if (made.nodes, planned.plan.world_size) != (world.nodes, world.ranks):
+            what = f"the job makes {made} of {world}"
+            raise UsageError(what, request.job.source, "leave its nodes and processes to -w")
+        for text in map(format_notice, planned.notices):
+            if text not in told:
+                told.add(text)
+                report("notice: " + text)
+
+
+def _without_failures(former: BenchResult) -> BenchResult:
+    """What is measured again, because it failed, is no measurement."""
+    return former._replace(measurements=tuple(each for each in former.measurements if not each.failure))
+
+
+def _with(result: BenchResult, measurement: Measurement) -> BenchResult:
+    """`result` with the measurement of a world in place of the one before, in the order of worlds."""
+    others = [each for each in result.measurements if each.world != measurement.world]
+    ordered = sorted([*others, measurement], key=lambda each: (each.world.ranks, each.world.nodes))
+    return result._replace(measurements=tuple(ordered))
+
+
+def _measurement(end: RunEnd, read: ReadRun) -> Measurement:
+    empty = Measurement(end.world, end.run.id if end.run is not None else "", failure=end.failure)
+    if end.run is None or end.status is None or end.failure:
+        return empty
+    if end.status.state != RunState.SUCCEEDED:
+        return empty  # it goes on without this process
+    try:
+        found = read(end.run, end.status, end.world)
+    except WorldsizeError as error:
+        return empty._replace(failure=str(error))
+    started, ended = end.status.started, end.status.ended
+    held = ended - started if started is not None and ended is not None else None
+    return _with_shares(found._replace(world=end.world, run=end.run.id, held=held), read_facts(end.run))
+
+
+def _with_shares(found: Measurement, nodes: Sequence[NodeFacts]) -> Measurement:
+    """Which GPUs its ranks had, and whether they shared them, or cores."""
+    threads = found.details.get("threads")
+    said = find_oversubscription(nodes, found.world.ranks_per_node, threads if type(threads) is int else None)
+    gpus = found.gpus or _gpus(nodes)
+    return found._replace(gpus=gpus, oversubscribed=found.oversubscribed or said)
+
+
+def _gpus(nodes: Sequence[NodeFacts]) -> int:
+    """Of all machines together: nodes of one machine see the same ones."""
+    machines = {node.machine or str(node.node_rank): node.gpus for node in nodes}
+    return sum(machines.values())
+
+
+def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
+    """The tables of the largest world that was measured."""
+    largest = max(each.world.ranks for each in result.measurements if each.rate is not None or each.details)
+    if measurement.world.ranks < largest or not nodes:
+        return result
+    said: Any = measurement.details.get("software")
+    reported = {str(name): str(value) for name, value in said.items()} if isinstance(said, dict) else {}
+    return result._replace(hardware=hardware_table(nodes), software=software_table(nodes, reported))
+
+
+def _line(measurement: Measurement, unit: str) -> str:
+    """ "2x2: 341 images/s (run 20261127-…, 12 s)"; why not, where there is none."""
+    if measurement.failure:
+        return f"{measurement.world}: failed: {measurement.failure}"
+    took = f", {duration_text(measurement.held)}" if measurement.held is not None else ""
+    ranks = count_text(measurement.world.ranks, "rank")
+    figure = f"{measurement.rate:.4g} {unit}" if measurement.rate is not None else ranks
+    return f"{measurement.world}: {figure} (run {measurement.run}{took})"

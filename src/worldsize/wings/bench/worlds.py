@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.errors import UsageError
+from worldsize.jobspec.job import MAX_RANKS
+
+_MOST = 64
+"""A curve of more points is a slip."""
+_EXAMPLE = "write nodes x ranks per node, such as -w 1x1,1x2,2x2"
 
 
 class World(NamedTuple):
@@ -17,3 +24,35 @@ class World(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.nodes}x{self.ranks_per_node}"
+
+
+def parse_worlds(text: str) -> tuple[World, ...]:
+    """The worlds in the order of their ranks, of equal ones in that of their nodes; a number alone is that many ranks
+    of one node. UsageError for what is none, for one that stands twice, and for more than 64."""
+    worlds = [_parse_world(part) for part in text.split(",", _MOST + 1)]
+    if len(worlds) > _MOST:
+        raise UsageError(f"more than {_MOST} worlds", "-w", _EXAMPLE)
+    twice = next((world for world in worlds if worlds.count(world) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice} stands there twice", "-w", "name each world once")
+    return tuple(sorted(worlds, key=lambda world: (world.ranks, world.nodes)))
+
+
+def _parse_world(text: str) -> World:
+    first, cross, second = text.strip().lower().replace("×", "x").partition("x")
+    words = (first, second) if cross else ("1", first)
+    nodes, ranks = (parse_digits(word) if len(word) < 10 else None for word in words)
+    if nodes is None or ranks is None:
+        raise UsageError(f"{text.strip()!r:.40} is not a world", "-w", _EXAMPLE)
+    if not 0 < nodes * ranks <= MAX_RANKS:
+        raise UsageError(f"{text.strip()} has {nodes * ranks} ranks", "-w", f"at least 1, at most {MAX_RANKS}")
+    return World(nodes, ranks)
+
+
+def default_worlds(most: int) -> tuple[World, ...]:
+    """1, 2, 4 … ranks of one node, at most so many; the last is `most` itself."""
+    counts, count = [], 1
+    while count < most:
+        counts.append(count)
+        count *= 2
+    return tuple(World(1, each) for each in [*counts, max(most, 1)])

@@ -1,0 +1,220 @@
+"""bench: a training, or a part of the machine, at several world sizes: a curve, a table, a page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from worldsize.cli.console import (
+    add_output_option,
+    complete_computes,
+    complete_job_files,
+    current_directory,
+    load_current_config,
+    parse_seconds,
+    set_completer,
+)
+from worldsize.cli.output import report, show, show_json
+from worldsize.common.named_tuple import Any, cast
+from worldsize.errors import UsageError
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.config.config import Config
+from worldsize.service.computes import choose_compute
+from worldsize.wings.bench.kinds import KINDS, Benchmark
+from worldsize.wings.bench.worlds import World, default_worlds, parse_worlds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.wings.bench.result import BenchResult
+    from worldsize.wings.bench.session import Session
+
+_JOB = "job"
+_USAGE = "worldsize bench [options] resnet50 | allreduce | launch | JOB.YML | SCRIPT.PY"
+_EXAMPLES = """examples:
+  worldsize bench resnet50 -w 1x1,1x2,2x2               the standard network, synthetic data
+  worldsize bench job.yml -w 1x1,1x4,2x4 --metric images_per_second
+  worldsize bench job.yml -w 1,2,4                      how long your own training takes on 1, 2 and 4 ranks
+  worldsize bench allreduce -w 2x8 --sizes 8B:1GB       bus bandwidth, as nccl-tests prints it
+  worldsize bench launch -w 1x4                         worldsize and every launcher found here
+  worldsize bench resnet50 -w 4x8 --compute lab --against before/result.json
+
+What is measured is written to a directory as soon as it is known: result.json, result.csv, scaling.svg and .png,
+report.html. The same command with --to DIR goes on where it was left.
+
+The exit code is 0, 1 where a run failed, 2 for a mistake in the words or the job, 130 after a Ctrl-C."""
+
+
+def configure(verb: str, parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.usage = _USAGE
+    what = parser.add_argument("what", metavar="WHAT", help="resnet50, allreduce, launch, a job file, or a script")
+    set_completer(what, complete_what)
+    parser.add_argument(
+        "-w", "--worlds", metavar="WORLDS", help="N nodes × M ranks per node, such as 1x1,1x2,2x2; M alone: one node"
+    )
+    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: as the job or configuration says)")
+    set_completer(compute, complete_computes)
+    parser.add_argument(
+        "--environment", metavar="NAME", help="the environment of the ranks, as `environment:` of a job"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel a run after so long")
+    parser.add_argument("--to", metavar="DIR", help="where the result is written (default: bench-WHAT-<time> here)")
+    parser.add_argument("--against", metavar="FILE", help="compare with a former result.json, or its directory")
+    parser.add_argument("--dry-run", action="store_true", help="print the runs; start nothing")
+    add_output_option(parser)
+    for kind, benchmark in _benchmarks():
+        benchmark.add_options(_group(parser, kind))
+    parser.set_defaults(act=bench)
+
+
+def complete_what(prefix: str, **more: Any) -> list[str]:
+    return [*(kind for kind in KINDS if kind != _JOB), *complete_job_files(prefix, **more)]
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measure, write the files, show the result; return the exit code."""
+    from worldsize.wings.bench.directory import default_directory, locked_directory
+    from worldsize.wings.bench.result_file import read_result
+
+    kind = _kind_of(options.what)
+    _refuse_options_of_others(options, kind)
+    config = load_current_config()
+    against = read_result(options.against) if options.against else None
+    worlds = parse_worlds(options.worlds) if options.worlds else _usual_worlds(options, config)
+    directory = os.path.abspath(options.to or default_directory(kind, time.time()))
+    session = _session(options, config, worlds, directory)
+    if options.dry_run:
+        _benchmark(kind).measure(options, session)
+        return 0
+    with locked_directory(directory):
+        result, code = _measure(options, session, kind)
+        return max(code, _finish(result, directory, options.output == "json", against))
+
+
+def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[BenchResult, int]:
+    """What was measured, and the exit code of a person who has left early; an empty directory is not kept."""
+    from worldsize.wings.bench.session import Interrupted
+
+    try:
+        return _benchmark(kind).measure(options, session), 0
+    except Interrupted as left:
+        return left.result, left.code
+    finally:
+        if os.path.isdir(session.directory) and not os.listdir(session.directory):
+            os.rmdir(session.directory)
+
+
+def _finish(result: BenchResult, directory: str, as_json: bool, against: BenchResult | None) -> int:
+    """Write the files and show the result; the exit code."""
+    from worldsize.wings.bench.output.derived import result_data
+    from worldsize.wings.bench.output.files import write_files
+    from worldsize.wings.bench.output.terminal import result_lines
+
+    written = write_files(result, directory, against) if os.path.isdir(directory) else []
+    if as_json:
+        show_json({**result_data(result, against), "directory": directory})
+    else:
+        show(*result_lines(result, against))
+    if written:
+        report("", f"{directory}: result.json, {', '.join(map(os.path.basename, written))}")
+    return 1 if any(each.failure for each in result.measurements) else 0
+
+
+def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, ...], directory: str) -> Session:
+    from worldsize.wings.bench.session import Session
+
+    environment = [f"environment={options.environment}"] if options.environment else []
+    settings = (*environment, *options.sets)
+    return Session(
+        config,
+        options.compute,
+        os.environ,
+        current_directory(),
+        directory,
+        worlds,
+        settings,
+        options.timeout,
+        options.dry_run,
+        sys.argv,
+    )
+
+
+def _kind_of(what: str) -> str:
+    """The kind that a word names, or that of jobs. UsageError for what is neither."""
+    if what in KINDS and what != _JOB:
+        return what
+    if os.path.exists(what):
+        return _JOB
+    from worldsize.cli.suggestions import missing_file_error
+
+    if what.endswith((".yml", ".yaml", ".py")) or os.sep in what:
+        raise missing_file_error(what)
+    words = ", ".join(kind for kind in KINDS if kind != _JOB)
+    raise UsageError(f"{what!r:.100} is no benchmark", None, f"{words}, or a job file that exists")
+
+
+def _usual_worlds(options: argparse.Namespace, config: Config) -> tuple[World, ...]:
+    """On this machine 1, 2, 4 … ranks up to its GPUs or cores. UsageError for other computes: nobody knows what a
+    person may have of them."""
+    name = choose_compute(config, options.compute, None)
+    settings = config.computes[name]
+    if settings.type != LOCAL:
+        raise UsageError(f"which worlds of {name} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
+    from worldsize.agent.machine.cores import allowed_cores
+
+    return default_worlds(settings.gpus_per_node or allowed_cores())
+
+
+def _benchmark(kind: str) -> Benchmark:
+    return cast("Benchmark", import_module(KINDS[kind]))
+
+
+def _benchmarks() -> Iterator[tuple[str, Benchmark]]:
+    return ((kind, _benchmark(kind)) for kind in KINDS)
+
+
+class _Group:
+    """A group of options that keeps which they are, so that they can be refused with another benchmark."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+        self.actions: list[argparse.Action] = []
+
+    def add_argument(self, *names: str, **how: Any) -> argparse.Action:
+        """The action of the option: of one that another kind has too, the very same."""
+        try:
+            action: argparse.Action = self._group.add_argument(*names, **how)
+        except argparse.ArgumentError:
+            action = next(each for each in _known_actions() if each.option_strings[-1] == names[-1])
+        self.actions.append(action)
+        return action
+
+
+def _known_actions() -> list[argparse.Action]:
+    return [action for group in _groups.values() for action in group.actions]
+
+
+_groups: dict[str, _Group] = {}
+
+
+def _group(parser: argparse.ArgumentParser, kind: str) -> _Group:
+    title = "a job of your own" if kind == _JOB else kind
+    _groups[kind] = _Group(parser.add_argument_group(title))
+    return _groups[kind]
+
+
+def _refuse_options_of_others(options: argparse.Namespace, kind: str) -> None:
+    """UsageError for an option that this benchmark does not have. Kinds may share one by its destination."""
+    own = {action.dest for action in _groups[kind].actions}
+    values: Mapping[str, Any] = vars(options)
+    for other, group in _groups.items():
+        for action in group.actions:
+            if action.dest not in own and values[action.dest] != action.default:
+                name = action.option_strings[-1]
+                meant = "with a job of your own" if other == _JOB else f"with `bench {other}`"
+                raise UsageError(f"{name} goes {meant}", None, "leave it out")

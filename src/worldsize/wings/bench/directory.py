@@ -1,0 +1,80 @@
+"""The directory of one benchmark: made, locked, and taken up again."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.errors import UsageError
+from worldsize.wings.bench.result import BenchResult
+from worldsize.wings.bench.result_file import RESULT, read_result
+
+_OTHER_DIRECTORY = "write into another directory: --to DIR"
+
+
+def default_directory(kind: str, now: float) -> str:
+    return time.strftime(f"bench-{kind}-%Y%m%d-%H%M%S", time.localtime(now))
+
+
+@contextmanager
+def locked_directory(path: str) -> Generator[None, None, None]:
+    """The directory, made where it is not there, for this process alone. UsageError where another one writes there, or
+    where it holds something else than a benchmark; StorageError."""
+    try:
+        os.makedirs(path, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except NotADirectoryError:
+        raise UsageError("is not a directory", path, _OTHER_DIRECTORY) from None
+    except FileExistsError:
+        raise UsageError("is not a directory", path, _OTHER_DIRECTORY) from None
+    except OSError as error:
+        raise storage_error(error, path) from None
+    try:
+        _lock(descriptor, path)
+        if os.listdir(descriptor) and not os.path.lexists(os.path.join(path, RESULT)):
+            raise UsageError("holds other files than a benchmark's", path, _OTHER_DIRECTORY)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: str) -> None:
+    """A file system without locks has none that could hold one."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise UsageError("another benchmark is writing there", path, _OTHER_DIRECTORY) from None
+
+
+def former_result(directory: str, empty: BenchResult) -> BenchResult:
+    """What an earlier session has measured there; `empty` where there was none. UsageError where its settings were
+    others."""
+    if not os.path.lexists(os.path.join(directory, RESULT)):
+        return empty
+    former = read_result(directory)
+    differing = _differences(former, empty)
+    if differing:
+        what = "a benchmark with other settings was measured there: " + "; ".join(differing)
+        raise UsageError(what, directory, _OTHER_DIRECTORY)
+    return former
+
+
+def _differences(former: BenchResult, asked: BenchResult) -> list[str]:
+    names = ("kind", "title", "unit", "scaling", "compute", "worldsize")
+    before = {**{name: getattr(former, name) for name in names}, **former.settings}
+    now = {**{name: getattr(asked, name) for name in names}, **asked.settings}
+    return [
+        f"{name} {_text(now.get(name))}, there {_text(before.get(name))}"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _text(value: str | None) -> str:
+    return "not set" if value is None else f"{value or 'empty':.80}"

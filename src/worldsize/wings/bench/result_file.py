@@ -1,0 +1,62 @@
+"""`result.json`: a result as a file, written after each world, and read again by `--to` and `--against`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from worldsize.common.atomic_files import read_file, storage_error, write_json
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, require_version, tuple_of
+from worldsize.common.named_tuple import Any
+from worldsize.errors import NewerFormat, UsageError
+from worldsize.wings.bench.result import RESULT_VERSION, BenchResult, Measurement
+
+RESULT = "result.json"
+_MOST_BYTES = 64 << 20
+"""A result of 64 worlds has some kilobytes."""
+_HINT = "name the result.json that `worldsize bench` has written, or its directory"
+
+
+def write_result(result: BenchResult, directory: str) -> None:
+    """Replace the file as a whole. StorageError."""
+    path = os.path.join(directory, RESULT)
+    measurements = [{**each._asdict(), "world": each.world._asdict()} for each in result.measurements]
+    try:
+        write_json(path, {**result._asdict(), "measurements": measurements})
+    except OSError as error:
+        raise storage_error(error, path) from None
+
+
+def read_result(path: str) -> BenchResult:
+    """The result in a file, or in the `result.json` of a directory, checked. UsageError where there is none, and where
+    it cannot be understood."""
+    if os.path.isdir(path):
+        path = os.path.join(path, RESULT)
+    try:
+        return _parse(json.loads(read_file(path, _MOST_BYTES)))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror or error}", path, _HINT) from None
+    except NewerFormat as error:
+        raise UsageError(error.what, path, error.hint) from None
+    except PARSE_ERRORS as error:
+        raise UsageError(f"is no result of a benchmark: {error!s:.200}", path, _HINT) from None
+
+
+def _parse(value: Any) -> BenchResult:
+    require_version(value, RESULT_VERSION, "result of a benchmark")
+    result = check_fields(tuple_of(BenchResult, value))
+    if not all(len(row) == 2 for row in (*result.hardware, *result.software)):
+        raise ValueError("a row of hardware or software is no pair")
+    for measurement in result.measurements:
+        _check(measurement)
+    return result
+
+
+def _check(measurement: Measurement) -> None:
+    """Refuse what no benchmark could have measured."""
+    world = measurement.world
+    if world.nodes < 1 or world.ranks_per_node < 1:
+        raise ValueError(f"{world} is no world")
+    numbers = (measurement.rate, measurement.seconds, measurement.held, *measurement.rates, measurement.gpus)
+    if any(number is not None and number < 0 for number in numbers):
+        raise ValueError(f"a figure of {world} is below 0")

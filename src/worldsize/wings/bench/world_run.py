@@ -1,0 +1,145 @@
+"""The run of one world: submitted or found again, followed to its end, cancelled where somebody asks for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from worldsize.cli.console import duration_text
+from worldsize.cli.output import report, show_transient_line
+from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.errors import WorldsizeError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.request import SubmissionRequest
+from worldsize.service.runs.run import Run
+from worldsize.service.submission.submit import start
+from worldsize.state.records import RunState, Status
+from worldsize.wings.bench.worlds import World
+
+_EVERY = 0.5
+_CANCELLED = 130
+
+
+class RunEnd(NamedTuple):
+    """How the run of a world has ended.
+
+    run          None where it could not be submitted
+    status       the last that is known
+    failure      a sentence; "" where it succeeded, and where it goes on without this process
+    interrupted  the exit code of this process, where the person has cancelled or left
+    """
+
+    world: World
+    run: Run | None
+    status: Status | None
+    failure: str = ""
+    interrupted: int | None = None
+
+
+class WorldRun:
+    """`timeout`: seconds, after which the run is cancelled."""
+
+    def __init__(self, world: World, request: SubmissionRequest, timeout: float | None) -> None:
+        self._world = world
+        self._request = request
+        self._timeout = timeout
+        self._signals = FollowSignals()
+
+    def follow(self, former: Run | None, began: Callable[[Run], None]) -> RunEnd:
+        """Wait for the end of the run, which is `former` or a new one, and say on stderr why it failed. `began` gets a
+        new one before its compute does."""
+        try:
+            run = former or self._submit(began)
+        except WorldsizeError as error:
+            return RunEnd(self._world, None, None, str(error))
+        self._signals.run = run
+        line = _WaitingLine(run, self._world)
+        try:
+            self._signals.follow()
+            status = run.overall(run.follow(line.poll, self._timeout, state_reporter(run), line.take))
+        except DetachRequest as detached:
+            line.clear()
+            report("", f"detached: {run.id} goes on; the same command with --to takes it up again")
+            return RunEnd(self._world, run, None, "", detached.code)
+        finally:
+            line.clear()
+            self._signals.run = None
+        return self._end_of(run, status)
+
+    def _submit(self, began: Callable[[Run], None]) -> Run:
+        made: list[Run] = []
+
+        def submitting(paths: RunPaths) -> None:
+            run = Run(paths, self._request.environ)
+            made.append(run)
+            began(run)
+            self._signals.run = run
+
+        told = ProgressLine() if sys.stderr.isatty() else _Quiet()
+        try:
+            start(self._request, told, submitting)
+        finally:
+            told.clear()
+        return made[0]
+
+    def _end_of(self, run: Run, status: Status) -> RunEnd:
+        if not status.final:
+            report(f"{self._world}: no end within {duration_text(self._timeout or 0.0)}: cancelling {run.id}")
+            run.cancel()
+            run.follow()
+            return RunEnd(self._world, run, status, f"it did not end within {duration_text(self._timeout or 0.0)}")
+        if status.state == RunState.SUCCEEDED:
+            return RunEnd(self._world, run, status)
+        if status.state == RunState.CANCELLED:
+            code = status.exit_code or _CANCELLED
+            return RunEnd(self._world, run, status, "it was cancelled", code)
+        from worldsize.service.runs.failure_screen import run_failure_lines
+
+        report(f"{self._world}: run {run.id} failed", *run_failure_lines(run, status))
+        return RunEnd(self._world, run, status, _reason(status))
+
+
+class _Quiet(NoticePrinter):
+    """The notices of all worlds are the same: they were told when the worlds were planned."""
+
+    def show_notice(self, text: str) -> None:
+        pass
+
+
+def _reason(status: Status) -> str:
+    words = status.message or (status.failure.message if status.failure else "")
+    return " ".join(words.split())[:300] or str(status.reason or status.state)
+
+
+class _WaitingLine:
+    """At a terminal, one line about a run that is under way."""
+
+    def __init__(self, run: Run, world: World) -> None:
+        self._run = run
+        self._world = world
+        self._began = time.monotonic()
+        self._next = self._began + _EVERY
+        self._state = ""
+        self._shown = False
+
+    def take(self, statuses: list[Status]) -> None:
+        """Keep what the latest look has found."""
+        self._state = str(statuses[0].state)
+
+    def poll(self) -> bool:
+        """Show how far it is; nothing of it is news."""
+        now = time.monotonic()
+        if now >= self._next and sys.stderr.isatty():
+            self._next, self._shown = now + _EVERY, True
+            took = duration_text(now - self._began)
+            show_transient_line(f"{self._world}: run {self._run.id} {self._state}, {took}")
+        return False
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._shown = False
+            show_transient_line()
