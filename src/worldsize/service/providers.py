@@ -26,8 +26,8 @@ Besides these the core calls
     pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
                     matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
                     -> bytes, of element, section, table, scrolling, key_values and details
-    facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt; hardware_table(nodes),
-                    software_table(nodes, reported), one table of all nodes
+    facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt, recorded_facts(paths), those alone that
+                    agents have written; hardware_table(nodes), software_table(nodes, reported), one table of all nodes
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """

@@ -38,7 +38,7 @@ def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
     devices = find_module(_DEVICES)
     if devices is not None and not devices.has_gpus(environ, root):
         return []
-    program = find_module(_PROGRAM) if root == "/" else None
+    program = find_module(_PROGRAM)
     asked = [each.facts for each in program.find_gpus(environ)] if program else []
     found = [GpuFacts(each.uuid, each.model, each.memory, each.mig) for each in asked]
     return found or visible_gpus(_by_files(root), environ.get(VISIBLE))
