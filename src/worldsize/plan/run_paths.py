@@ -36,6 +36,7 @@
     metrics/mlflow-ID-0   when a rank opened this MLflow run in the attempt, in Unix seconds
     metrics/files-0000.jsonl  which files of TensorBoard the ranks of a node write, as its agent has seen
     samples/node-0000.jsonl   what a node's ranks use of CPUs, memory, network and GPUs
+    facts/node-0000.json  what a node is made of, and what its ranks find installed
     hostfile              the nodes as other launchers want them listed
     launch/               what such a launcher starts first: it becomes the rank
     events/node-0000.jsonl  logs/rank-00000.log  logs/agent-0000.log  exit/node-0000.json  errors/rank-00000.json
@@ -95,6 +96,7 @@ class RunPaths:
         self.errors_dir = self.attempt_dir + "/errors"
         self.metrics_dir = self.attempt_dir + "/metrics"
         self.samples_dir = self.attempt_dir + "/samples"
+        self.facts_dir = self.attempt_dir + "/facts"
         self.steps_dir = self.attempt_dir + "/steps"
         self.errands = self.attempt_dir + "/errands"
         self.isolation = self.attempt_dir + "/isolation.json"
@@ -140,6 +142,10 @@ class RunPaths:
     def samples(self, node_rank: int) -> str:
         """What a node's ranks use, sampled by its agent."""
         return os.path.join(self.samples_dir, f"node-{node_rank:04d}.jsonl")
+
+    def node_facts(self, node_rank: int) -> str:
+        """What a node is made of, as its agent has found."""
+        return os.path.join(self.facts_dir, f"node-{node_rank:04d}.json")
 
     def common_directories(self) -> list[str]:
         """Those that an array of runs has too: what its elements begin with."""

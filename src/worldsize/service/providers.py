@@ -26,6 +26,8 @@ Besides these the core calls
     pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
                     matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
                     -> bytes, of element, section, table, scrolling, key_values and details
+    facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt, recorded_facts(paths), those alone that
+                    agents have written; hardware_table(nodes), software_table(nodes, reported), one table of all nodes
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """
@@ -55,6 +57,7 @@ PROVIDERS = {
     "staging": Provider("wings.staging.offline", "`stage:`"),
     "checks": Provider("wings.checks.submission", "checking nodes"),
     "metrics": Provider("wings.metrics.provider", "metrics"),
+    "facts": Provider("wings.facts.provider", "what nodes are made of"),
     "pictures": Provider("wings.pictures.provider", "charts and pages"),
     "searches": Provider("wings.trials.job", "`autotune:`"),
     "search_progress": Provider("wings.trials.progress", "`autotune:`"),

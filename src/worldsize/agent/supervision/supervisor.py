@@ -28,8 +28,8 @@ from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
 from worldsize.agent.supervision.heartbeat import Heartbeat
+from worldsize.agent.supervision.rank_observers import RankObservers
 from worldsize.agent.supervision.rank_processes import RankProcesses
-from worldsize.agent.supervision.rank_sampling import RankSampling
 from worldsize.agent.supervision.run_end import RunEnd, suspension_verdict
 from worldsize.plan.array import is_cancelled, load_trials
 from worldsize.plan.launchers import launcher_facts
@@ -104,9 +104,9 @@ class Supervisor:
         self.end = RunEnd(plan.grace, self._ranks, self._peers, self._recorder)
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
-        self._sampling = RankSampling(self._ranks)
+        self._observers = RankObservers(self._ranks)
         joining = Part(self._joining.deadline, self._decide_joining)
-        self._parts = [*self.end.parts, joining, beat.part, self._sampling.part]
+        self._parts = [*self.end.parts, joining, beat.part, *self._observers.parts]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
             self._rule = rule = load_trials("trial").Trial(plan, paths)
@@ -187,9 +187,8 @@ class Supervisor:
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
-        if self.plan.metrics:
-            here = self._ended_ranks.hosts.count(self._host.name)
-            self._sampling.plan_first(self.plan, self.paths, self.node, self.environ, here)
+        here = self._ended_ranks.hosts.count(self._host.name)
+        self._observers.plan(self.plan, self.paths, self.node, self.environ, here, self._is_local)
         if self.plan.errands:
             from worldsize.registry import find_module  # few runs need it, and ranks start first
 
@@ -282,7 +281,7 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
-        self._sampling.finish()
+        self._observers.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
         if rule is not None:
             rule.write_record(failure)

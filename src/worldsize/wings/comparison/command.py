@@ -46,7 +46,7 @@ def _latest_two_hint() -> str:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     lines = []
-    for part in ("job", "environment"):
+    for part in ("job", "environment", "nodes"):
         for key, (old, new) in found[part].items():
             lines.append(f"{part} {key}: {_value_text(old)} → {_value_text(new)}")
     for sign, kind in (("+", "added"), ("-", "removed"), ("~", "changed")):

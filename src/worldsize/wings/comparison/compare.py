@@ -12,6 +12,7 @@ from worldsize.errors import NotFound
 from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.reading.job_file import load_job
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.providers import find_provider
 from worldsize.snapshot.run_record import RECORD_VERSION
 from worldsize.snapshot.snapshot import MANIFEST_VERSION
 from worldsize.trust.secrets import mask_tree
@@ -21,13 +22,15 @@ _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
 
 
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
-    """{"job": {key: [old, new]}, "environment": {…}, "code": {"added", "removed", "changed"}}
+    """{"job": {key: [old, new]}, "environment": {…}, "nodes": {…}, "code": {"added", "removed", "changed"}}
 
-    A secret that differs is reported, masked on both sides. A run without a snapshot counts as one of no files.
+    A secret that differs is reported, masked on both sides. Nodes are compared where the agents of both runs have
+    recorded what they are made of. A run without a snapshot counts as one of no files.
     """
     return {
         "job": _changes(_job(old), _job(new)),
         "environment": _changes(_environment(old), _environment(new)),
+        "nodes": _changes(*_nodes(old, new)),
         "code": diff_trees(_manifest(old), _manifest(new)),
     }
 
@@ -58,6 +61,16 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
     record = read_record(paths.record, _check_record) or {}
     kept = {name: value for name, value in record.get("environment", {}).items() if name not in _SHELL_NOISE}
     return {"variable": kept, **{key: record.get(key) for key in _RECORD_KEYS}}
+
+
+def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]]:
+    """The tables of what the nodes of each run are made of and have installed; empty where one is not known."""
+    facts = find_provider("facts")
+    found = [facts.recorded_facts(paths) for paths in (old, new)] if facts else [(), ()]
+    if facts is None or not all(found):
+        return {}, {}
+    before, after = ({**dict(facts.hardware_table(each)), **dict(facts.software_table(each))} for each in found)
+    return before, after
 
 
 def _check_record(value: Any) -> Mapping[str, Any]:

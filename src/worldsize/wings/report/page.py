@@ -15,6 +15,7 @@ from worldsize.wings.report.sections.head import efficiency, head
 from worldsize.wings.report.sections.job import environment, job, plan, submission
 from worldsize.wings.report.sections.logged import logged
 from worldsize.wings.report.sections.logs import logs
+from worldsize.wings.report.sections.node_facts import node_facts
 from worldsize.wings.report.sections.node_use import node_use
 from worldsize.wings.report.sections.ranks import checks, ranks
 from worldsize.wings.report.sections.timeline import timeline
@@ -39,6 +40,7 @@ PARTS = (
     Part("checks", "Checks of the nodes", checks),
     Part("metrics", "Logged values", logged),
     Part("use", "What the nodes used", node_use),
+    Part("nodes", "What the nodes are made of", node_facts),
     Part("logs", "Logs", logs),
     Part("job", "Job", job),
     Part("plan", "Plan", plan),

@@ -10,13 +10,13 @@ import os
 import time
 from collections.abc import Collection, Sequence
 
+from worldsize.agent.machine.node_resources import has_kernels_pids, usable_cores, usable_memory
 from worldsize.agent.posix.processes import host_name
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics.agent.line_file import LineFile
 from worldsize.wings.metrics.agent.network import NodeTraffic
-from worldsize.wings.metrics.agent.node_facts import has_kernels_pids, usable_cores, usable_memory
 from worldsize.wings.metrics.agent.node_sampler import NodeSampler
 from worldsize.wings.metrics.agent.node_use import UseTotals
 from worldsize.wings.metrics.agent.records import SAMPLES_VERSION, GpuFacts, GpuSample, SamplesHeader, to_line

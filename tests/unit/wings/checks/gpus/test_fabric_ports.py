@@ -9,8 +9,8 @@ import pytest
 from gpu_recordings import node, put, put_driver
 
 from worldsize.agent.machine.fabric_counters import read_sent_bytes
+from worldsize.agent.machine.fabric_ports import FabricPort, read_ports
 from worldsize.state.check_rows import OK, WARNING, CheckRow
-from worldsize.wings.checks.agent.fabric_ports import FabricPort, read_ports
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.probes.fabric import probe
 from worldsize.wings.checks.agent.tables.azure_sizes import SIZES, azure_size

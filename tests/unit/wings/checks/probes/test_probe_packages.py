@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from recorded_node import node
 
-from worldsize.wings.checks.agent.probes.packages import conda_versions, distribution_versions, probe
-from worldsize.wings.checks.agent.readers.python_files import find_python, package_directories, read_python
+from worldsize.agent.launchers.package_versions import conda_versions, distribution_versions
+from worldsize.agent.launchers.python_files import find_python, package_directories, read_python
+from worldsize.wings.checks.agent.probes.packages import probe
 
 
 def program(path: Path, text: str = "\x7fELF") -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from worldsize.agent.machine.control_groups import memory_limit
-from worldsize.wings.metrics.agent import node_facts
+from worldsize.agent.machine import node_resources
 from worldsize.wings.metrics.agent.network import NodeTraffic, counted_interfaces
-from worldsize.wings.metrics.agent.node_facts import usable_memory
+from worldsize.agent.machine.node_resources import usable_memory
 
 HEADER = "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop\n"
 
@@ -113,8 +113,8 @@ def test_the_memory_that_control_groups_allow(
 
 def test_cores_that_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    assert node_facts.usable_cores(str(tmp_path)) == 6
+    assert node_resources.usable_cores(str(tmp_path)) == 6
     write(tmp_path, "proc/self/mountinfo", V2)
     write(tmp_path, "proc/self/cgroup", "0::/job\n")
     write(tmp_path, "sys/fs/cgroup/job/cpu.max", "150000 100000\n")
-    assert node_facts.usable_cores(str(tmp_path)) == 2
+    assert node_resources.usable_cores(str(tmp_path)) == 2

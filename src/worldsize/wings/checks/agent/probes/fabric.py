@@ -12,9 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from worldsize.agent.machine.fabric_ports import ACTIVE, LINK_UP, FabricPort, read_ports
 from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.state.check_rows import OK, WARNING, CheckRow
-from worldsize.wings.checks.agent.fabric_ports import ACTIVE, LINK_UP, FabricPort, needs_fabric, read_ports
+from worldsize.wings.checks.agent.fabric_need import needs_fabric
 from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number

@@ -9,13 +9,13 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
+from worldsize.agent.launchers.python_files import find_python
 from worldsize.common.named_tuple import Any
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, VERDICTS, WARNING, CheckRow
 from worldsize.wings.checks.agent.gpu.device import gpus_text
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number, asked_text, asked_texts
 from worldsize.wings.checks.agent.readers.import_trial import FailedImport, ImportTrial, try_imports
-from worldsize.wings.checks.agent.readers.python_files import find_python
 from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts, safe_text
 

@@ -11,11 +11,12 @@ import resource
 
 from worldsize.agent.machine.control_groups import processes_left
 from worldsize.agent.machine.cores import allowed_cores
+from worldsize.agent.machine.fabric_ports import ACTIVE, read_ports
 from worldsize.agent.machine.node_files import text_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.state.check_rows import OK, WARNING, CheckRow
-from worldsize.wings.checks.agent.fabric_ports import ACTIVE, needs_fabric, read_ports
+from worldsize.wings.checks.agent.fabric_need import needs_fabric
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.readers.row_texts import size_text

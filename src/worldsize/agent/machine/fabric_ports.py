@@ -11,7 +11,6 @@ import re
 from worldsize.agent.machine.fabric_counters import fabric_directory, fabric_places
 from worldsize.agent.machine.node_files import names_in, text_of
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.wings.checks.agent.node_context import NodeContext
 
 ACTIVE = "ACTIVE"
 LINK_UP = "LinkUp"
@@ -43,12 +42,6 @@ class FabricPort(NamedTuple):
     def fact(self) -> dict[str, Any]:
         """The port as JSON."""
         return dict(zip(self._fields, self))
-
-
-def needs_fabric(context: NodeContext) -> bool:
-    """Whether the job may use RDMA: it has several nodes, and does not say that it takes the back end gloo, which knows
-    TCP alone."""
-    return context.nodes > 1 and context.asked.get("backend") != "gloo"
 
 
 def read_ports(root: str = "/") -> list[FabricPort]:

@@ -33,12 +33,12 @@ def usable_cores(root: str = "/") -> int:
 
 def usable_memory(root: str = "/") -> int | None:
     """Bytes: what the control groups allow, and at most what the machine has; None where neither is known."""
-    known = [size for size in (memory_limit(root), _machine_memory(root)) if size is not None]
+    known = [size for size in (memory_limit(root), machine_memory(root)) if size is not None]
     return min(known, default=None)
 
 
-def _machine_memory(root: str) -> int | None:
-    """`MemTotal:  131072000 kB`."""
+def machine_memory(root: str) -> int | None:
+    """All that the machine has, in bytes, by a line like `MemTotal:  131072000 kB`."""
     for line in text_of(os.path.join(root, "proc/meminfo"), 1 << 16).split("\n"):
         name, _, rest = line.partition(":")
         if name == "MemTotal":

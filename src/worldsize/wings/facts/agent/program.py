@@ -1,0 +1,89 @@
+"""The process that finds out what a node is made of, apart from the agent: a file server or a driver that hangs keeps
+whoever asks it from ending.
+
+It is told what to do by the variable ORDER, writes one file, twice where there may be a GPU, since its driver is asked
+last, and ends. It has the lowest priority, and ends with the agent that has started it.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections.abc import Mapping
+
+from worldsize.agent.machine.cores import read_cores
+from worldsize.agent.posix.processes import end_with_parent, host_name
+from worldsize.common.atomic_files import write_json
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.wings.facts.agent.gpus import find_gpus, gpu_rows
+from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
+from worldsize.wings.facts.agent.programs import program_rows
+from worldsize.wings.facts.agent.software import driver_row, software_rows
+
+ORDER = "WORLDSIZE_FACTS_ORDER"
+FACTS_VERSION = 1
+_LOWEST = 19
+_ORDER_OF_ROWS = ("system", "driver", "framework", "MPI", "CUDA", "NCCL", "cuDNN", "Python", "compiler")
+
+
+class Order(NamedTuple):
+    """path       of the file to write
+    nodes     those that are this machine: they share what is found
+    agent     the process that has started this one
+    argv      the command of a rank; `directory`: where it is started
+    variables of a rank's environment: those that decide which programs and packages it finds
+    gpus      whether GPUs are looked for
+    """
+
+    path: str
+    nodes: tuple[int, ...]
+    agent: int
+    argv: tuple[str, ...]
+    directory: str
+    variables: Mapping[str, str]
+    gpus: bool = True
+
+
+def main() -> None:
+    end_with_parent(signal.SIGKILL)
+    order = Order(**json.loads(os.environ[ORDER]))
+    if os.getppid() != order.agent:
+        return
+    os.nice(_LOWEST)
+    try:
+        write_facts(order, os.environ)
+    except OSError:
+        return  # the disk is full, or the run was removed: others say so
+
+
+def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
+    """Find out and write. `environ`: what names the GPUs. Raises OSError."""
+    software = software_rows(order.argv, order.directory, order.variables, root) + program_rows(order.variables)
+    os.makedirs(os.path.dirname(order.path), 0o700, exist_ok=True)
+    write_json(order.path, _facts(order, root, {"software": _ordered(software)}))
+    gpus = find_gpus(environ, root) if order.gpus else []
+    driver = driver_row(root) if order.gpus else ()
+    if gpus or driver:
+        found = {"hardware": hardware_rows(root, gpu_rows(gpus)), "software": _ordered(software + driver)}
+        write_json(order.path, _facts(order, root, {**found, "gpus": len(gpus)}))
+
+
+def _facts(order: Order, root: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    host = host_name()
+    return {
+        "version": FACTS_VERSION,
+        "nodes": order.nodes,
+        "host": host,
+        "machine": machine_of(root, host),
+        "cores": max(1, math.ceil(read_cores(root).usable)),
+        "gpus": 0,
+        "hardware": hardware_rows(root),
+        **found,
+    }
+
+
+def _ordered(rows: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    return sorted(rows, key=lambda row: _ORDER_OF_ROWS.index(row[0]))

@@ -1,0 +1,106 @@
+"""What a node's ranks find installed, by names and contents of files: nothing of theirs is imported or executed.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from worldsize.agent.launchers.package_versions import installed_versions
+from worldsize.agent.launchers.python_files import PythonFiles, find_python, package_directories, read_python
+from worldsize.agent.machine.node_files import text_of
+from worldsize.state.node_facts import Rows
+
+_FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "jax", "horovod", "deepspeed", "mpi4py")
+_PYTHON = re.compile(r"python\d?(?:\.\d+)?")
+_MOST_WORDS = 200
+_LONGEST = 120
+
+
+def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str], root: str = "/") -> Rows:
+    """The rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" of ranks that are started so, in
+    `directory`; what is not known is left out."""
+    system = system_text(root)
+    python = rank_python(argv, directory, environ)
+    rows = [("system", system), *(python_rows(python, environ) if python else ())]
+    return tuple((name, text) for name, text in rows if text)
+
+
+def driver_row(root: str = "/") -> Rows:
+    """The row "driver"; none without a GPU's. It asks the driver itself, which may hang."""
+    nvidia = re.search(
+        r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", text_of(os.path.join(root, "proc/driver/nvidia/version"), 4096) + " "
+    )
+    if nvidia:
+        return (("driver", f"NVIDIA {nvidia[1]}"),)
+    amd = text_of(os.path.join(root, "sys/module/amdgpu/version"), 256)
+    return (("driver", f"amdgpu {amd[:_LONGEST]}"),) if amd else ()
+
+
+def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:
+    """The Python that ranks with this command most likely are: the one that it names, or its program is a script of;
+    else the first on PATH. None where there is none."""
+    for word in _candidates(argv):
+        try:
+            program = find_python(word, environ, directory)
+        except (OSError, ValueError):  # no such program, or nothing that could be a path
+            continue
+        if program:
+            return read_python(program)
+    return None
+
+
+def _candidates(argv: Sequence[str]) -> Iterator[str]:
+    yield from argv[:1]
+    words = " ".join(argv).split()[:_MOST_WORDS]  # a shell's command is one word of many
+    yield from (
+        word for word in (each.strip("'\";()&|") for each in words) if _PYTHON.fullmatch(os.path.basename(word))
+    )
+    yield from ("python", "python3")
+
+
+def python_rows(python: PythonFiles, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    versions = installed_versions(python, environ) if python.minor else {}
+    return [*package_rows(versions, _torch_cuda(python, environ)), ("Python", python.version or python.minor)]
+
+
+def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str, str]]:
+    """The rows that packages tell, by their names in the form of an index. `cuda`: what torch was built for."""
+    found = [f"{name} {versions[name]}" for name in _FRAMEWORKS if name in versions]
+    return [
+        ("framework", ", ".join(found)),
+        ("CUDA", cuda or _version_of(versions, "nvidia-cuda-runtime", "cuda-version", "cudatoolkit")),
+        ("NCCL", _version_of(versions, "nvidia-nccl", "nccl")),
+        ("cuDNN", _version_of(versions, "nvidia-cudnn", "cudnn")),
+    ]
+
+
+def _version_of(versions: Mapping[str, str], *names: str) -> str:
+    """The version of the first of these packages that is there, whatever CUDA it is for: nvidia-nccl-cu12."""
+    for name in names:
+        for each, version in versions.items():
+            if re.fullmatch(rf"{name}(?:-cu\d+)?", each):
+                return version[:_LONGEST]
+    return ""
+
+
+def _torch_cuda(python: PythonFiles, environ: Mapping[str, str]) -> str:
+    """What torch says in `torch/version.py` of the CUDA that it was built for: `cuda: Optional[str] = '12.6'`."""
+    for directory in package_directories(python, environ):
+        text = text_of(os.path.join(directory, "torch", "version.py"), 1 << 14)
+        if text:
+            found = re.search(r"(?m)^cuda\b[^=\n]*=\s*['\"](\d[\d.]{0,20})['\"]", text)
+            return found[1] if found else ""
+    return ""
+
+
+def system_text(root: str = "/") -> str:
+    """ "Debian GNU/Linux 12 (bookworm)", os-release(5)."""
+    for path in ("etc/os-release", "usr/lib/os-release"):
+        found = re.search(r"(?m)^PRETTY_NAME=(['\"]?)(.*)\1$", text_of(os.path.join(root, path), 1 << 14))
+        if found:
+            return found[2][:_LONGEST]
+    return ""

@@ -1,0 +1,55 @@
+"""The nodes of a run that was over before its agents had looked: of a run on this machine, since its last start, the
+kernel tells the same now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from worldsize.agent.machine.node_files import text_of
+from worldsize.agent.posix.processes import host_name
+from worldsize.common.atomic_files import read_object
+from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.node_facts import NodeFacts, Rows
+
+_MOST_NODES = 4096
+
+
+def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
+    """Hardware and kernel as they are now, and the packages that the run's record names; no cores and GPUs that ranks
+    may have used. None of a run elsewhere, or before this machine was booted."""
+    record = read_object(paths.record)
+    nodes = record.get("nodes")
+    count = nodes.get(host_name()) if isinstance(nodes, dict) else None
+    if type(count) is not int or not 0 < count <= _MOST_NODES or not _is_since_boot(record.get("created")):
+        return ()
+    from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
+
+    hardware, software = hardware_rows(with_cores=False), _software_of(record)
+    host = host_name()
+    return tuple(NodeFacts(node, host, hardware, software, machine=machine_of("/", host)) for node in range(count))
+
+
+def _is_since_boot(created: Any) -> bool:
+    seconds = parse_digits(text_of("/proc/uptime", 256).partition(".")[0])
+    return seconds is not None and is_number(created) and bool(created > time.time() - seconds)
+
+
+def _software_of(record: Mapping[str, Any]) -> Rows:
+    """What the record says of the Python that has started the run."""
+    from worldsize.wings.facts.agent.software import package_rows, system_text
+
+    told = record.get("python")
+    python = told if isinstance(told, dict) else {}
+    packages = python.get("packages")
+    versions = {
+        str(name).replace("_", "-"): version
+        for name, version in (packages if isinstance(packages, dict) else {}).items()
+        if isinstance(version, str)
+    }
+    version = python.get("version")
+    rows = [("system", system_text()), *package_rows(versions), ("Python", version if isinstance(version, str) else "")]
+    return tuple((name, text[:200]) for name, text in rows if text)

@@ -1,0 +1,197 @@
+"""The files that agents write of nodes, read by whoever looks at a run: whole, damaged, and made to harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded_machines import POWER, put, put_interface
+
+from worldsize.agent.posix.processes import host_name
+from worldsize.common.atomic_files import write_json
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.node_facts import NodeFacts
+from worldsize.wings.facts import local_machine
+from worldsize.wings.facts.agent.program import Order, write_facts
+from worldsize.wings.facts.provider import read_facts
+from worldsize.wings.facts.records import read_node_files
+
+WHOLE: dict[str, Any] = {
+    "version": 1,
+    "nodes": [0],
+    "host": "n1",
+    "machine": "m1",
+    "cores": 4,
+    "gpus": 0,
+    "hardware": [["CPU", "POWER9, 4 cores"]],
+    "software": [["Python", "3.11.7"]],
+}
+FACTS = NodeFacts(0, "n1", (("CPU", "POWER9, 4 cores"),), (("Python", "3.11.7"),), 4, 0, "m1")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(str(tmp_path / "run"))
+    os.makedirs(paths.facts_dir)
+    return paths
+
+
+def put_record(paths: RunPaths, node: int = 0, **changed: Any) -> None:
+    write_json(paths.node_facts(node), {**WHOLE, "nodes": [node], **changed})
+
+
+def test_what_the_process_writes_is_read(tmp_path: Path, paths: RunPaths) -> None:
+    put(tmp_path, {"proc/cpuinfo": POWER, "proc/sys/kernel/random/boot_id": "m1\n"})
+    put_interface(tmp_path, "eth0")
+    os.rmdir(paths.facts_dir)
+    order = Order(paths.node_facts(3), (3, 4), 0, ("train",), "/", {"PATH": "/nowhere"}, False)
+    write_facts(order, {}, str(tmp_path))
+    first, second = read_node_files(paths)
+    assert (first.node_rank, second.node_rank) == (3, 4)
+    assert first._replace(node_rank=4) == second
+    assert (first.host, first.machine, first.gpus) == (host_name(), "m1", 0)
+    assert first.cores >= 1
+    assert dict(first.hardware)["network"] == "eth0 25 Gb/s"
+    assert os.stat(paths.node_facts(3)).st_mode & 0o777 == 0o600
+
+
+def test_nodes_in_their_order(paths: RunPaths) -> None:
+    for node in (10, 2, 0):
+        put_record(paths, node)
+    assert [each.node_rank for each in read_node_files(paths)] == [0, 2, 10]
+    assert read_facts(paths)[0] == FACTS
+
+
+def test_a_newer_release_may_add(paths: RunPaths) -> None:
+    put_record(paths, later={"x": 1}, hardware=[["CPU", "POWER9, 4 cores", "more"]])
+    assert read_node_files(paths) == (FACTS,)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"version": 2}, {"version": True}, {"nodes": None}, {"nodes": ["0"]}, {"nodes": [-1]}, {"nodes": []},
+        {"host": None}, {"cores": -1}, {"cores": 1.5}, {"cores": 10**30}, {"gpus": "8"}, {"hardware": None},
+        {"hardware": 5}, {"machine": ["m"]}, {"software": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_understood_is_left_out(paths: RunPaths, changed: dict[str, Any]) -> None:
+    put_record(paths, **changed)
+    put_record(paths, 1)
+    assert [each.node_rank for each in read_node_files(paths)] == [1]
+
+
+def test_rows_are_bounded(paths: RunPaths) -> None:
+    rows = [
+        ["CPU", "x" * 9999],
+        ["CPU", "second"],
+        ["n" * 9999, ""],
+        5,
+        ["only"],
+        [1, 2],
+        *([["r%d" % n, "x"] for n in range(999)]),
+    ]
+    put_record(paths, hardware=rows, host="h" * 9999, machine="m" * 9999)
+    (facts,) = read_node_files(paths)
+    assert (len(dict(facts.hardware)["CPU"]), len(facts.host), len(facts.machine)) == (500, 500, 500)
+    assert len(facts.hardware) < 64
+
+
+def test_nodes_are_bounded_and_the_first_file_counts(paths: RunPaths) -> None:
+    put_record(paths, 0, nodes=[*range(20_000)])
+    put_record(paths, 1, nodes=[1], host="other")
+    found = read_node_files(paths)
+    assert len(found) == 16_384
+    assert found[1].host == "n1"
+
+
+@pytest.mark.parametrize("what", ["pipe", "directory", "device", "huge", "hole", "nested", "missing"])
+def test_what_is_no_file_of_an_agents(paths: RunPaths, what: str) -> None:
+    path = Path(paths.node_facts(0))
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "directory":
+        path.mkdir()
+    elif what == "device":
+        path.symlink_to("/dev/zero")
+    elif what == "huge":
+        path.write_text(json.dumps({**WHOLE, "more": "x" * (1 << 19)}))
+    elif what == "hole":
+        path.touch()
+        os.truncate(path, 1 << 40)
+    elif what == "nested":
+        path.write_text("[" * 200_000)
+    put_record(paths, 1)
+    assert [each.node_rank for each in read_node_files(paths)] == [1]
+
+
+@given(st.binary(max_size=300))
+def test_junk(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    paths = RunPaths(str(tmp_path_factory.getbasetemp() / "junk"))
+    os.makedirs(paths.facts_dir, exist_ok=True)
+    Path(paths.node_facts(0)).write_bytes(data)
+    Path(paths.facts_dir, "node-²²²².json").write_bytes(data)
+    assert read_node_files(paths) == ()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda each: st.lists(each, max_size=4),
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(WHOLE)), JSON))
+def test_strange_values(tmp_path_factory: pytest.TempPathFactory, changed: dict[str, Any]) -> None:
+    paths = RunPaths(str(tmp_path_factory.getbasetemp() / "junk"))
+    os.makedirs(paths.facts_dir, exist_ok=True)
+    Path(paths.node_facts(0)).write_text(json.dumps({**WHOLE, **changed}))
+    for facts in read_node_files(paths):
+        assert type(facts.node_rank) is int and type(facts.cores) is int and isinstance(facts.host, str)
+        assert all(isinstance(text, str) for row in (*facts.hardware, *facts.software) for text in row)
+
+
+# runs that were over before anybody had looked
+
+
+def record(paths: RunPaths, **changed: Any) -> None:
+    packages = {"torch": "2.7.1", "nvidia_nccl_cu12": "2.26.2", "numpy": "2.0"}
+    value = {"nodes": {host_name(): 2}, "created": time.time(), "python": {"version": "3.12.1", "packages": packages}}
+    write_json(paths.record, {**value, **changed})
+
+
+def test_a_short_run_of_this_machine(paths: RunPaths) -> None:
+    record(paths)
+    first, second = read_facts(paths)
+    assert (first.node_rank, second.node_rank, first.host, first.cores, first.gpus) == (0, 1, host_name(), 0, 0)
+    assert first.machine == second.machine != ""
+    assert "kernel" in dict(first.hardware) and "cores" not in dict(first.hardware)
+    software = dict(first.software)
+    assert (software["framework"], software["NCCL"], software["Python"]) == ("torch 2.7.1", "2.26.2", "3.12.1")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"nodes": None}, {"nodes": {"elsewhere": 1}}, {"nodes": {host_name(): "2"}}, {"nodes": {host_name(): 10**9}},
+        {"nodes": {host_name(): -1}}, {"created": 1.0}, {"created": None}, {"created": "now"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_of_others_nothing_is_known(paths: RunPaths, changed: dict[str, Any]) -> None:
+    record(paths, **changed)
+    assert read_facts(paths) == ()
+
+
+@pytest.mark.parametrize("python", [None, [], {"packages": [1]}, {"packages": {"torch": 2}, "version": 3}])
+def test_a_strange_record(paths: RunPaths, python: Any) -> None:
+    record(paths, python=python)
+    assert all(name == "system" for name, _ in local_machine.facts_of_this_machine(paths)[0].software)
+    write_json(paths.record, [])
+    assert read_facts(paths) == ()
