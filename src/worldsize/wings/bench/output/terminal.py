@@ -16,13 +16,17 @@ def result_lines(result: BenchResult, against: BenchResult | None = None) -> lis
     lines: list[str] = []
     for each in (*text.tables, *fact_tables(result)):
         lines += [*_table_lines(each), ""]
-    return [*lines, *(" ".join(sentence.split()) for sentence in text.sentences)]
+    return [*lines, *map(_in_one_line, text.sentences)]
 
 
 def _table_lines(shown: Table) -> list[str]:
-    if not any(shown.headers):
-        lines = table([list(row) for row in shown.rows], ["" for _ in shown.headers])[1:]
-    else:
-        lines = table([list(row) for row in shown.rows], list(shown.headers))
-    caption = " ".join(shown.caption.split())
+    headers = [_in_one_line(header) for header in shown.headers]
+    lines = table([list(row) for row in shown.rows], headers)
+    if not any(headers):
+        del lines[0]
+    caption = _in_one_line(shown.caption)
     return [caption, *("  " + line for line in lines)] if caption else lines
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -75,11 +75,9 @@ def _advice(curve: Curve) -> str:
     if best.measurement is curve.base.measurement:
         return f"Use {best.world}: no larger world is worth its ranks; {_worth(others, best, curve)}{_limit(others)}."
     what = f"Use {best.world}: {_speed(best, curve.base)} at {percent_text(best.efficiency)} efficiency"
-    return (
-        f"{what}; {others[0].world} {_compared(others[0], best, curve)}."
-        if others
-        else f"{what}, the largest world that was measured."
-    )
+    if not others:
+        return f"{what}, the largest world that was measured."
+    return f"{what}; {others[0].world} {_compared(others[0], best, curve)}."
 
 
 def _why_nothing(curve: Curve) -> str:

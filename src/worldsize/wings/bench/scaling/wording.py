@@ -20,7 +20,9 @@ def amount_text(value: float | None) -> str:
         return f"{value:,.0f}"
     if size >= 9.995:
         return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.9995 or not size else f"{value:.3g}"
+    if size >= 0.9995 or not size:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if size >= 0.0995 else f"{value:.3g}"
 
 
 def percent_text(share: float | None) -> str:
