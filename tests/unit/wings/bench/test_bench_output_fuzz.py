@@ -34,7 +34,8 @@ MEASUREMENTS = st.builds(
 RESULTS = st.builds(
     BenchResult, st.sampled_from(["resnet50", "job"]), st.just("ResNet-50"), st.just("images/s"),
     st.sampled_from(["weak", "strong"]), st.just("local"), st.floats(), st.just("1.0"),
-    st.just({"precision": "fp16", "framework": "torch"}), st.just(()), st.just(()), version=st.just(1), measurements=st.lists(MEASUREMENTS, max_size=6).map(tuple),
+    st.just({"precision": "fp16", "framework": "torch"}), st.just(()), st.just(()), version=st.just(1),
+    measurements=st.lists(MEASUREMENTS, max_size=6).map(tuple),
 )  # fmt: skip
 _NO_NUMBER = re.compile(r"\b(nan|inf)\b", re.IGNORECASE)
 
