@@ -64,6 +64,7 @@ def _draw_lines(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
     for look, all_xs, all_ys in drawn:
         xs, ys = thinned(all_xs, all_ys, most, chart.x_scale != "linear")
         handles.append((look, _draw_line(panel, look, xs, ys)))
+        _draw_spread(panel, look, chart)
     _set_ticks(panel, chart)
     if chart.x_scale == "linear" and not chart.x_ticks and all((each.xs == each.xs.round()).all() for each in drawn):
         panel.xaxis.get_major_locator().set_params(integer=True)
@@ -77,6 +78,19 @@ def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
     marks = {"marker": "o", "markersize": 3.2, "markevery": marked} if marked else {}
     width, depth = (1.5, 2) if look.named else (0.7, 1)
     return panel.plot(xs, ys, color=look.colour, linestyle=look.style, linewidth=width, zorder=depth, **marks)[0]
+
+
+def _draw_spread(panel: Any, look: Look, chart: Chart) -> None:
+    """A bar from low to high at each of a line's points, of the first few hundred."""
+    line = look.line
+    positive = chart.y_scale != "linear"
+    xs = numbers(line.xs[:_MOST_BARS], chart.x_scale != "linear")
+    lows, highs = numbers(line.lows[:_MOST_BARS], positive), numbers(line.highs[:_MOST_BARS], positive)
+    size = min(len(xs), len(lows), len(highs))
+    there = (xs[:size] == xs[:size]) & (lows[:size] <= highs[:size])
+    if there.any():
+        ends = (xs[:size][there], lows[:size][there], highs[:size][there])
+        panel.vlines(*ends, color=look.colour, linewidth=4, alpha=0.35, zorder=1)
 
 
 def _set_scales(panel: Any, chart: Chart) -> None:

@@ -9,12 +9,15 @@ from worldsize.common.named_tuple import NamedTuple
 
 class Line(NamedTuple):
     """One line, or one group of bars. `xs` and `ys` are equally long; NaN and infinities interrupt a line. A `dashed`
-    line is one to compare with, such as an ideal: grey."""
+    line is one to compare with, such as an ideal: grey. `lows` and `highs`, of the same length where they are not
+    empty, are the spread of each point, drawn as a bar through it; NaN for none."""
 
     label: str
     xs: Sequence[float]
     ys: Sequence[float]
     dashed: bool = False
+    lows: Sequence[float] = ()
+    highs: Sequence[float] = ()
 
 
 class Chart(NamedTuple):

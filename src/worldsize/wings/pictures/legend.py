@@ -14,6 +14,8 @@ LONGEST_LABEL = 34
 _MOST_NAMED = 12
 """Lines that have names; of more, those that the palette tells apart, and the others are grey."""
 _MOST_LINES = 200
+_DASHES: tuple[Any, ...] = ("--", ":", "-.", (0, (7, 2)))
+"""Of lines to compare with, which have one colour."""
 _CHARACTER = 0.078
 _HANDLE = 0.45
 """Inches, of a legend: a character as wide as most, and what stands before the name."""
@@ -22,7 +24,7 @@ _HANDLE = 0.45
 class Look(NamedTuple):
     line: Line
     colour: str
-    style: str
+    style: Any
     named: bool
 
 
@@ -30,13 +32,16 @@ def looks(chart: Chart) -> list[Look]:
     """Of the first 200 lines."""
     few = sum(not line.dashed for line in chart.lines) <= _MOST_NAMED
     found: list[Look] = []
-    place = 0
+    place = dashed = 0
     for line in chart.lines[:_MOST_LINES]:
         named = line.dashed or few or place < len(PALETTE)
         colour = PALETTE[place % len(PALETTE)] if named and not line.dashed else FADED
-        style = "--" if line.dashed else "-." if named and place >= len(PALETTE) else "-"
+        style = "-." if named and place >= len(PALETTE) else "-"
+        if line.dashed:
+            style = _DASHES[dashed % len(_DASHES)]
         found.append(Look(line, colour, style, named))
         place += not line.dashed
+        dashed += line.dashed
     return found
 
 

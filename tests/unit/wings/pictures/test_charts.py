@@ -205,3 +205,19 @@ def test_inside_a_page_pictures_have_its_ink_and_no_styles() -> None:
     body = page[page.index("<body>") :]
     assert "currentColor" in body and "style=" not in body and "<style" not in body and "#ffffff" not in body
     assert 'aria-label="Speed-up"' in body and "stroke-dasharray" in body
+
+
+def test_the_spread_of_points_is_drawn_where_there_is_one() -> None:
+    line = Line("a", (1, 2, 4), (10, 20, 40), lows=(9, NAN, 35), highs=(11, 21, INF))
+    chart = Chart("t", "x", "y", (line,), x_scale="log2", y_scale="log2")
+    drawn = draw_chart(chart)
+    assert drawn.count(b"LineCollection") == 1 and drawn != draw_chart(chart._replace(lines=(line._replace(lows=()),)))
+    odd = (Line("a", (1, 2), (1, 2), lows=(5, -1), highs=(4,)), Line("b", (), (), lows=(1,), highs=(2,)))
+    assert b"LineCollection" not in draw_chart(chart._replace(lines=odd))
+
+
+def test_lines_to_compare_with_are_told_apart_by_their_dashes() -> None:
+    lines = tuple(Line(str(number), (1, 2), (1, 2), True) for number in range(5))
+    found = looks(Chart("t", "x", "y", (Line("own", (1, 2), (1, 2)), *lines)))
+    assert len({str(look.style) for look in found[:5]}) == 5
+    assert {look.colour for look in found[1:]} == {FADED}

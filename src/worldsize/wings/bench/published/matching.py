@@ -1,0 +1,129 @@
+"""Which published figures are of the same GPUs, as many of them, and the same precision; of others nothing is said."""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.bench.published.figures import PUBLISHED, Published
+from worldsize.wings.bench.result import BenchResult, Measurement, Table
+from worldsize.wings.bench.scaling.curve import usable_rate
+from worldsize.wings.bench.scaling.wording import amount_text, percent_text
+
+_TF32_MODELS = ("A100", "A30", "A40", "H100", "H200", "B200", "GH200")
+_OFF = ("off", "no", "false", "0", "none", "highest")
+_MOST_LINES = 3
+
+
+class Match(NamedTuple):
+    """A world that was measured, and what is published of such a one."""
+
+    measurement: Measurement
+    rate: float
+    published: Published
+    figure: float
+
+
+def published_matches(result: BenchResult) -> list[Match]:
+    """In the order of the worlds. Empty for any other than standard settings of `bench resnet50`."""
+    if not is_standard(result):
+        return []
+    found = []
+    for each in result.measurements:
+        rate = usable_rate(each)
+        for published in PUBLISHED if rate is not None and not each.oversubscribed else ():
+            figure = published.figures.get((each.world.nodes, each.gpus))
+            if rate is not None and figure is not None and is_of_same_kind(published, result, each):
+                found.append(Match(each, rate, published, figure))
+    return found
+
+
+def is_standard(result: BenchResult) -> bool:
+    """Whether the title says of the network that it is the standard one, and nothing else of it."""
+    return result.kind == "resnet50" and "tiny settings" not in result.title
+
+
+def is_of_same_kind(published: Published, result: BenchResult, measurement: Measurement) -> bool:
+    name = gpu_name(result, measurement).replace(" ", "").upper()
+    if published.model not in name or published.memory not in name:
+        return False
+    return published.precision == computed_precision(result, name)
+
+
+def gpu_name(result: BenchResult, measurement: Measurement) -> str:
+    """As its ranks, or its nodes, have named it; "" where neither has."""
+    device = measurement.details.get("device")
+    if isinstance(device, str) and device:
+        return device
+    return next((value for name, value in result.hardware if name.upper().startswith("GPU")), "")
+
+
+def computed_precision(result: BenchResult, gpu: str) -> str:
+    """ "tf32" where 32 bits are asked for and the GPU takes 19 of them for convolutions, unless that is off."""
+    settings = {name.lower(): value.lower() for name, value in result.settings.items()}
+    precision = settings.get("precision", "")
+    has_tf32 = any(model in gpu for model in _TF32_MODELS)
+    if precision.startswith("fp32") and has_tf32 and settings.get("tf32", "on") not in _OFF:
+        return "tf32"
+    return precision.split(" ")[0]
+
+
+def published_table(result: BenchResult) -> Table | None:
+    """None where nothing is published of such GPUs, as many and in that precision."""
+    matches = sorted(published_matches(result), key=lambda match: match.published.best_known)
+    if not matches:
+        return None
+    headers = ("world", result.unit, "published", "share", "what it is", "hardware", "precision", "data", "source")
+    rows = tuple(
+        (
+            str(match.measurement.world),
+            amount_text(match.rate),
+            amount_text(match.figure),
+            percent_text(match.rate / match.figure),
+            "best known" if match.published.best_known else "expected",
+            match.published.hardware,
+            match.published.precision,
+            match.published.data,
+            match.published.source[0],
+        )
+        for match in matches
+    )
+    return Table("Published figures (read, not measured here)", headers, rows)
+
+
+def published_sentences(result: BenchResult) -> tuple[str, ...]:
+    """One, of the largest world with a figure of the same framework; none of what is best known: that is no measure."""
+    framework = result.settings.get("framework", "")
+    matches = [
+        match
+        for match in published_matches(result)
+        if not match.published.best_known and match.published.framework == framework
+    ]
+    if not matches:
+        return ()
+    match = max(matches, key=lambda match: match.measurement.world.ranks)
+    published = match.published
+    share = f"{match.measurement.world} does {percent_text(match.rate / match.figure)} of the"
+    what = f"{amount_text(match.figure)} {result.unit} that are published for {published.hardware}"
+    return (f"{share} {what} ({published.precision}, {published.data}; {published.source[0]}).",)
+
+
+def published_sources(result: BenchResult) -> dict[str, str]:
+    """Names of the sources that were compared with, and where they are."""
+    return dict(match.published.source for match in published_matches(result))
+
+
+def published_lines(result: BenchResult) -> list[tuple[str, list[float], list[float]]]:
+    """Names, ranks and rates, for a chart: of each source that a world matches all figures up to the largest world."""
+    matches = published_matches(result)
+    most = max((each.world.ranks for each in result.measurements if usable_rate(each) is not None), default=0)
+    lines = []
+    for published in dict.fromkeys(map(_key, matches)):
+        entry = PUBLISHED[published]
+        figures = sorted((gpus, rate) for (_, gpus), rate in entry.figures.items() if gpus <= most)
+        kind = "best known" if entry.best_known else "expected"
+        name = f"{kind}: {entry.source[0].split(', ')[-1]}"
+        lines.append((name, [float(gpus) for gpus, _ in figures], [rate for _, rate in figures]))
+    return lines[:_MOST_LINES]
+
+
+def _key(match: Match) -> int:
+    return PUBLISHED.index(match.published)
