@@ -67,7 +67,7 @@ VERBS = {
     "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
-_WITH_COMMAND = ("run", "submit", "rehearse", "check", "exec")
+_WITH_COMMAND = ("run", "submit", "rehearse", "check", "bench", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
   worldsize run -w 2x4 -- python train.py --lr 0.1     2 nodes × 4 ranks on this machine, no file needed

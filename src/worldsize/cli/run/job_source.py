@@ -46,6 +46,17 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
     return loaded.job, loaded.warnings, loaded.lines
 
 
+def script_job(script: str) -> Job:
+    """The job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its own
+    where it lies elsewhere. UsageError where there is none."""
+    if not os.path.isfile(script):
+        raise UsageError(f"{script:.200}: no such script", hint="name a job file, or a script")
+    here, path = current_directory(), os.path.abspath(script)
+    code = here if path.startswith(os.path.join(here, "")) else os.path.dirname(path)
+    words = ("python", os.path.relpath(path, code))
+    return Job(command=" ".join(words), argv=words, code=code, source="command line")
+
+
 def _is_batch_script(name: str) -> bool:
     if name.endswith((".yml", ".yaml", ".py")) or not os.path.isfile(name):
         return False

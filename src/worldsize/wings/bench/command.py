@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 from worldsize.cli.console import (
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from worldsize.wings.bench.session import Session
 
 _JOB = "job"
-_USAGE = "worldsize bench [options] resnet50 | allreduce | launch | JOB.YML | SCRIPT.PY"
+_USAGE = "worldsize bench [options] resnet50 | allreduce | launch | JOB.YML | SCRIPT.PY | -- COMMAND …"
 _EXAMPLES = """examples:
   worldsize bench resnet50 -w 1x1,1x2,2x2               the standard network, synthetic data
   worldsize bench job.yml -w 1x1,1x4,2x4 --metric images_per_second
   worldsize bench job.yml -w 1,2,4                      how long your own training takes on 1, 2 and 4 ranks
+  worldsize bench -w 1,2 -- python train.py --epochs 1
   worldsize bench allreduce -w 2x8 --sizes 8B:1GB       bus bandwidth, as nccl-tests prints it
   worldsize bench launch -w 1x4                         worldsize and every launcher found here
   worldsize bench resnet50 -w 4x8 --compute lab --against before/result.json
@@ -51,7 +52,9 @@ The exit code is 0, 1 where a run failed, 2 for a mistake in the words or the jo
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = _USAGE
-    what = parser.add_argument("what", metavar="WHAT", help="resnet50, allreduce, launch, a job file, or a script")
+    what = parser.add_argument(
+        "what", nargs="?", metavar="WHAT", help="resnet50, allreduce, launch, a job file, or a script"
+    )
     set_completer(what, complete_what)
     parser.add_argument(
         "-w", "--worlds", metavar="WORLDS", help="N nodes × M ranks per node, such as 1x1,1x2,2x2; M alone: one node"
@@ -81,7 +84,7 @@ def bench(options: argparse.Namespace) -> int:
     from worldsize.wings.bench.directory import default_directory, locked_directory
     from worldsize.wings.bench.result_file import read_result
 
-    kind = _kind_of(options.what)
+    kind = _kind_of(options.what, options.words)
     _refuse_options_of_others(options, kind)
     config = load_current_config()
     against = read_result(options.against) if options.against else None
@@ -144,8 +147,14 @@ def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, .
     )
 
 
-def _kind_of(what: str) -> str:
+def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
     """The kind that a word names, or that of jobs. UsageError for what is neither."""
+    if words is not None:
+        if what is not None:
+            raise UsageError(f"both {what} and a command after --", None, "give one of them")
+        return _JOB
+    if what is None:
+        raise UsageError("nothing to measure", None, "worldsize bench resnet50, or a job file")
     if what in KINDS and what != _JOB:
         return what
     if os.path.exists(what):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
-from worldsize.cli.console import current_directory
-from worldsize.cli.run.job_source import requested_job
+from worldsize.cli.run.job_source import requested_job, script_job
 from worldsize.common.named_tuple import Any
-from worldsize.errors import UsageError
 from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
@@ -38,19 +35,8 @@ def _named_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
     if options.words is None and options.job is None:
         return Job(command="true", argv=("true",), display_name="nodes", source="command line"), (), {}
     if options.words is None and options.job.endswith(".py"):
-        if not os.path.isfile(options.job):
-            raise UsageError(f"{options.job:.200}: no such script", hint="name a job file, or a script")
-        return _script_job(options.job), (), {}
+        return script_job(options.job), (), {}
     return requested_job(options)
-
-
-def _script_job(script: str) -> Job:
-    """The job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its own
-    where it lies elsewhere."""
-    here, path = current_directory(), os.path.abspath(script)
-    code = here if path.startswith(os.path.join(here, "")) else os.path.dirname(path)
-    words = ("python", os.path.relpath(path, code))
-    return Job(command=" ".join(words), argv=words, code=code, source="command line")
 
 
 def _default_world(options: argparse.Namespace, config: Config) -> str:

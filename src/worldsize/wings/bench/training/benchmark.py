@@ -1,0 +1,184 @@
+"""`worldsize bench job.yml`: a training of one's own at several world sizes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from worldsize.cli.run.job_source import requested_job, script_job
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.overrides import with_world
+from worldsize.service.computes import choose_compute
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+from worldsize.version import VERSION
+from worldsize.wings.bench.result import BenchResult, Measurement
+from worldsize.wings.bench.scaling.presentation import charts as charts
+from worldsize.wings.bench.scaling.presentation import sentences as sentences
+from worldsize.wings.bench.scaling.presentation import tables as tables
+from worldsize.wings.bench.session import Session
+from worldsize.wings.bench.training.measured_value import (
+    MeasuredValues,
+    compiled_pattern,
+    logged_values,
+    printed_values,
+    usual_value,
+    work_seconds,
+)
+from worldsize.wings.bench.worlds import World
+
+_HOUR = 3600.0
+
+
+class Measure(NamedTuple):
+    """What is taken for the speed of a run.
+
+    metric, pattern  one of both, or none: how long its ranks took
+    is_time   the value is seconds: less is better
+    per_rank  the value is one rank's: all ranks together do so many times as much
+    is_weak   each rank has as much to do in a larger world: then all do more of it
+    unit      of the rate
+    """
+
+    metric: str | None
+    pattern: str | None
+    is_time: bool
+    per_rank: bool
+    is_weak: bool
+    unit: str
+
+    def rate(self, value: float, ranks: int) -> float:
+        """What all ranks together do in a second, or an hour where whole runs are counted."""
+        if self.is_time:
+            return (_HOUR if self.is_whole_run else 1.0) * (ranks if self.is_weak else 1) / value
+        return value * (ranks if self.per_rank else 1)
+
+    @property
+    def is_whole_run(self) -> bool:
+        return self.metric is None and self.pattern is None
+
+
+def add_options(group: Any) -> None:
+    value = group.add_mutually_exclusive_group() if hasattr(group, "add_mutually_exclusive_group") else group
+    value.add_argument("--metric", metavar="NAME", help="a value that it logs (worldsize.log, TensorBoard, MLflow)")
+    value.add_argument(
+        "--pattern", metavar="REGEX", help=r"a number in its output, such as 'images/s: ([\d.]+)' (default: its time)"
+    )
+    group.add_argument("--seconds", action="store_true", help="the value is a time: less is better")
+    group.add_argument("--per-rank", action="store_true", help="the value is one rank's, not that of all together")
+    group.add_argument("--unit", metavar="TEXT", help="of the value: images/s")
+    group.add_argument(
+        "--scaling",
+        choices=("strong", "weak"),
+        help="strong (default): the work of the job stays the same in a larger world; weak: it grows with the ranks",
+    )
+
+
+def measure(options: argparse.Namespace, session: Session) -> BenchResult:
+    """Run the job at each world. JobError, UsageError, WorldsizeError."""
+    asked = _measure_of(options)
+    job, lines = _job_of(options)
+    if options.pattern:
+        compiled_pattern(options.pattern)
+    empty = BenchResult(
+        "job",
+        _title(job, options.what),
+        asked.unit,
+        "weak" if asked.is_weak else "strong",
+        choose_compute(session.config, session.compute, job.compute),
+        time.time(),
+        VERSION,
+        _settings(job, options, session, asked),
+    )
+    return session.measure_worlds(
+        empty,
+        lambda world: _at_world(job, world),
+        lambda run, status, world: _read(run, status, world, asked),
+        lines,
+    )
+
+
+def _measure_of(options: argparse.Namespace) -> Measure:
+    """UsageError for options that contradict each other."""
+    if options.metric and options.pattern:
+        raise UsageError("--metric and --pattern do not go together", None, "name one of them")
+    is_whole_run = not (options.metric or options.pattern)
+    for name, value in (("--seconds", options.seconds), ("--per-rank", options.per_rank), ("--unit", options.unit)):
+        if value and is_whole_run:
+            raise UsageError(
+                f"{name} says what the value is: name it, too", None, "add --metric NAME or --pattern REGEX"
+            )
+    if options.seconds and options.per_rank:
+        raise UsageError("a time is no sum of the ranks' times", "--per-rank", "leave one of --seconds, --per-rank out")
+    is_weak = options.scaling == "weak"
+    unit = _unit(options, is_whole_run, is_weak)
+    return Measure(options.metric, options.pattern, options.seconds or is_whole_run, options.per_rank, is_weak, unit)
+
+
+def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str:
+    """Of the rate. With weak scaling a whole run does the work of as many runs as it has ranks."""
+    if is_whole_run:
+        return "runs of one rank/h" if is_weak else "runs/h"
+    said: str = options.unit or options.metric or "value"
+    return f"1/({said})" if options.seconds else said
+
+
+def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
+    """The job that WHAT names, and the line of each key. UsageError, JobError."""
+    if options.words is None and options.what.endswith(".py"):
+        return script_job(options.what), {}
+    named = argparse.Namespace(**{**vars(options), "job": options.what, "code": None})
+    job, _, lines = requested_job(named)
+    return job, lines
+
+
+def _at_world(job: Job, world: World) -> Job:
+    """JobError for a job that lays out roles itself, whose ranks no world sets."""
+    try:
+        return with_world(job, str(world))
+    except JobError as error:
+        error.hint = "such a job is measured at one size only: its roles are its own"
+        raise
+
+
+def _title(job: Job, what: str | None) -> str:
+    return job.display_name or (os.path.basename(os.path.abspath(what)) if what else job.command[:80])
+
+
+def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Measure) -> dict[str, str]:
+    """What makes a measurement another one: the words, and what they change in the job."""
+    value = f"the values {asked.metric}" if asked.metric else f"numbers in the output that match {asked.pattern}"
+    measured = "the time of its ranks, from their start to their end" if asked.is_whole_run else value
+    found = {"job": os.path.relpath(os.path.abspath(options.what), session.cwd)} if options.what else {}
+    found["command"] = job.command[:300]
+    found["measured"] = measured + (", seconds" if asked.is_time and not asked.is_whole_run else "")
+    if asked.per_rank:
+        found["measured"] += ", of each rank"
+    found.update({f"--set {name}": value for name, _, value in (each.partition("=") for each in session.settings)})
+    return found
+
+
+def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
+    """NotFound where the run has not said what is to be measured."""
+    if asked.is_whole_run:
+        seconds = work_seconds(run)
+        details: dict[str, Any] = {"source": "the ranks' start to their end", "threads": run.plan.threads}
+        return Measurement(world, rate=asked.rate(seconds, world.ranks), seconds=seconds, details=details)
+    found = _values(run, asked)
+    rates = tuple(asked.rate(value, world.ranks) for value in found.values)
+    seconds = usual_value(found.values) if asked.is_time else work_seconds(run)
+    details = {"source": found.source, "values": len(rates), "threads": run.plan.threads}
+    return Measurement(world, rate=usual_value(rates), rates=rates[:_KEPT], seconds=seconds, details=details)
+
+
+_KEPT = 1000
+"""Single values that stand in result.json."""
+
+
+def _values(run: Run, asked: Measure) -> MeasuredValues:
+    if asked.metric is not None:
+        return logged_values(run, asked.metric)
+    return printed_values(run, compiled_pattern(asked.pattern or ""))

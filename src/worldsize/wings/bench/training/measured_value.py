@@ -1,0 +1,129 @@
+"""What of a run is taken for its speed: a value that it has logged, a number in its output, or how long it took."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from statistics import median
+
+from worldsize.common.atomic_files import open_regular_file
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.providers import provider
+from worldsize.service.runs.run import Run
+from worldsize.state.exit_records import read_exits
+
+_LONGEST_LINE = 1 << 16
+_MOST_VALUES = 1_000_000
+_SHOWN_NAMES = 12
+_WARM_UP = 0.1
+
+
+class MeasuredValues(NamedTuple):
+    """source  "lr of rank 0, by worldsize.log", for people"""
+
+    values: tuple[float, ...]
+    source: str
+
+
+def logged_values(run: Run, name: str) -> MeasuredValues:
+    """The values of this name, from the lowest rank that has logged it; what a later attempt repeats counts once.
+    NotFound, with the names that there are, where there are none."""
+    metrics = provider("metrics")
+    everything: Sequence[Any] = metrics.read_series(run.paths)
+    found = sorted((each for each in everything if each.name == name), key=lambda each: each.rank or 0)
+    if not found:
+        names = sorted({each.name for each in everything})
+        there = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+        raise NotFound(
+            f"the run has logged no value called {name!r:.100}", "--metric", f"it has logged: {there or 'nothing'}"
+        )
+    values = [point.value for point in metrics.current_points(found[0].points)]
+    whose = "" if found[0].rank is None else f" of rank {found[0].rank}"
+    return MeasuredValues(_usable(values, name), f"{name}{whose}, by {found[0].source}")
+
+
+def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
+    """The numbers that the pattern finds in the output of the lowest rank that has any. NotFound where there are
+    none."""
+    for rank in range(run.plan.world_size):
+        values = list(_numbers_in(run.paths, rank, pattern))
+        if values:
+            return MeasuredValues(_usable(values, pattern.pattern), f"output of rank {rank}")
+    raise NotFound(f"no line of any rank matches {pattern.pattern!r:.100}", "--pattern", f"worldsize logs {run.id}")
+
+
+def compiled_pattern(text: str) -> re.Pattern[str]:
+    """UsageError for what is no pattern, and for one without a group for the number."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{text!r:.100} is no regular expression: {error}", "--pattern") from None
+    if not pattern.groups:
+        raise UsageError(f"{text!r:.100} has no group", "--pattern", r"put the number into one: 'images/s: ([\d.]+)'")
+    return pattern
+
+
+def work_seconds(run: Run) -> float:
+    """How long the ranks took, from their start to the end of the last: of the node on which that was longest, by its
+    own clock. NotFound where no node has recorded it."""
+    times = [
+        max(rank.ended for rank in record.ranks) - min(rank.started for rank in record.ranks)
+        for record in read_exits(run.paths, len(run.plan.nodes))
+        if record.ranks
+    ]
+    if not times:
+        raise NotFound("no node has recorded how long its ranks took", run.paths.exit_dir)
+    return max(times)
+
+
+def settled_values(values: Sequence[float]) -> tuple[float, ...]:
+    """Without those of the warm-up: the first tenth, and at least the first of three or more."""
+    left_out = max(1, int(len(values) * _WARM_UP)) if len(values) >= 3 else 0
+    return tuple(values[left_out:])
+
+
+def usual_value(values: Sequence[float]) -> float:
+    return float(median(values))
+
+
+def _usable(values: Sequence[float], what: str) -> tuple[float, ...]:
+    """Those that are speeds or times. NotFound where none is."""
+    kept = tuple(value for value in values if isfinite(value) and value > 0)
+    if not kept:
+        raise NotFound(f"no value of {what!r:.100} is above 0", hint="name a rate, or a time with --seconds")
+    return settled_values(kept)
+
+
+def _numbers_in(paths: RunPaths, rank: int, pattern: re.Pattern[str]) -> Iterator[float]:
+    group = "value" if "value" in pattern.groupindex else 1
+    count = 0
+    for line in _lines(paths.rank_log(rank)):
+        found = pattern.search(line)
+        number = _number(found.group(group)) if found else None
+        if number is not None:
+            yield number
+            count += 1
+        if count == _MOST_VALUES:
+            return
+
+
+def _lines(path: str) -> Iterator[str]:
+    """The lines of a log, bad UTF-8 replaced; of a longer one the first 64 KiB, then the next. A carriage return ends
+    a line as well: progress bars write so."""
+    try:
+        descriptor = open_regular_file(path)
+    except OSError:
+        return  # a rank that has written nothing
+    with open(descriptor, "rb") as file:
+        while block := file.readline(_LONGEST_LINE):
+            yield from block.decode("utf-8", "replace").rstrip("\n").split("\r")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None
