@@ -8,6 +8,7 @@ import time
 
 from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
+from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution
 from worldsize.jobspec.job import AssetTypes, Input, Job, Resources, command_text
 from worldsize.jobspec.paths import absolute_path, is_remote
@@ -55,12 +56,14 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     _check_options(options)
 
     def make(world: World) -> Job:
-        return job_of(options, world, session.cwd)
+        job = job_of(options, world, session.cwd)
+        return job._replace(argv=(*job.argv, "--share", share)) if (share := _share(world, session, local)) else job
 
     def read(run: Run, status: Status, world: World) -> Measurement:
         return read_measurement(os.path.join(run.paths.outputs, "bench.json"), world)
 
     compute = choose_compute(session.config, session.compute, None)
+    local = session.config.computes[compute].type == LOCAL
     empty = BenchResult(
         "resnet50", title(options), "images/s", "weak", compute, time.time(), VERSION, settings(options, session)
     )
@@ -119,6 +122,15 @@ def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
         environment_variables={"TF_CPP_MIN_LOG_LEVEL": "2"} if options.framework == "tensorflow" else {},
         source="bench resnet50",
     )
+
+
+def _share(world: World, session: Session, local: bool) -> str:
+    """The ranks on a machine, and those of the largest world: on CPUs each rank is to have as many threads in every
+    world, as each has one GPU, or a curve would show how a rank shares cores. "" where the person sets threads."""
+    if any(setting.startswith(("threads=", "environment_variables.OMP_NUM_THREADS=")) for setting in session.settings):
+        return ""
+    counts = [each.ranks if local else each.ranks_per_node for each in (*session.worlds, world)]
+    return f"{counts[-1]}/{max(counts)}"
 
 
 def _distribution(framework: str, world: World) -> Distribution:

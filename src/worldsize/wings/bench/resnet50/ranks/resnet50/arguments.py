@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 STANDARD_SIZE = 224
@@ -21,6 +22,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=4, help="processes of each rank that load images")
     parser.add_argument("--image-size", type=int, default=STANDARD_SIZE)
     parser.add_argument("--width", type=int, default=STANDARD_WIDTH, help="channels of the first layer")
+    parser.add_argument("--share", default="1/1", help="ranks of this machine / those of the largest world")
     return parser.parse_args()
 
 
@@ -31,6 +33,14 @@ def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
     arguments.steps = arguments.steps or steps
     if arguments.warmup is None:
         arguments.warmup = warmup
+
+
+def threads_of_share(share: str) -> int | None:
+    """How many threads this rank may have so that it has no more than in the largest world: what it was given for
+    itself, as one of so many ranks, cut to what it would be given there. None where it was given no number."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    here, _, most = share.partition("/")
+    return max(1, int(given) * int(here) // int(most)) if given.isdigit() else None
 
 
 def is_standard(arguments: argparse.Namespace) -> bool:

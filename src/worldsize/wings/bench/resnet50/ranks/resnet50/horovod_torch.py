@@ -23,12 +23,12 @@ from .report import check_loss, write_report
 from .torch_network import count_parameters
 from .torch_training import (
     Trainer,
-    check_precision,
     choose_device,
     device_facts,
     make_batches,
     make_network,
     make_optimizer,
+    prepare_device,
     software,
 )
 
@@ -62,7 +62,7 @@ def main() -> None:
     rank, ranks, local_rank = hvd.rank(), hvd.size(), hvd.local_rank()
     device = choose_device(local_rank, hvd.local_size())
     fill_in(arguments, device.type == "cuda")
-    check_precision(arguments, device)
+    prepare_device(arguments, device)
     sizes = block_sizes(arguments.steps)
     batches = make_batches(arguments, device, (rank, ranks), local_rank)
 

@@ -29,7 +29,7 @@ def write_report(
     arguments: argparse.Namespace, framework: str, ranks: int, seconds: list[float], sizes: list[int], **found: Any
 ) -> None:
     """Write PATH, at once and whole, and print the rate. `found`: what only the framework knows."""
-    settings = {name: value for name, value in vars(arguments).items() if name != "data"}
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("data", "share")}
     report = {"version": VERSION, "framework": framework, "ranks": ranks, **settings, **found}
     report.update(block_seconds=seconds, block_steps=sizes, data=data_name(arguments.data))
     report["software"] = {"Python": platform.python_version(), **found.get("software", {})}

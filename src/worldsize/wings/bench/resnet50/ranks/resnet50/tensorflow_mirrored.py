@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-from .arguments import CLASSES, STANDARD_SIZE, fill_in, parse_arguments, stop
+from .arguments import CLASSES, STANDARD_SIZE, fill_in, parse_arguments, stop, threads_of_share
 from .blocks import block_sizes, time_blocks
 from .images import make_images, remove_images
 from .report import check_loss, write_report
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PARAMETERS = 25636712
 """Of keras.applications.ResNet50: that of PyTorch's with biases in the convolutions, and with what batches are
 normalised by counted as parameters."""
+
+LEARNING_RATE = 0.0001
+"""So small that no batch of a few images, whose labels are random, has the loss grow beyond all numbers."""
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
@@ -68,7 +71,7 @@ class Trainer:
         self.batch = None if batches is not None else synthetic_batch(arguments.batch, arguments.image_size)
         with strategy.scope():
             self.network = make_network(arguments)
-            optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.9)
+            optimizer = tf.keras.optimizers.SGD(LEARNING_RATE, momentum=0.9)
             if arguments.precision == "fp16":
                 optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
             self.optimizer = optimizer
@@ -132,9 +135,9 @@ def device_facts(gpu: bool, ranks: int) -> dict[str, Any]:
     if gpu:
         details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[0])
         name = details.get("device_name", "GPU")
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or threads_of_share("1/1")
     tf32 = gpu and tf.config.experimental.tensor_float_32_execution_enabled()
-    return {"device": name, "gpus": ranks if gpu else 0, "threads": threads or None, "tf32": "on" if tf32 else "off"}
+    return {"device": name, "gpus": ranks if gpu else 0, "threads": threads, "tf32": "on" if tf32 else "off"}
 
 
 def main() -> None:
@@ -143,6 +146,9 @@ def main() -> None:
     rank = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
     gpu = choose_device(local_rank)
     fill_in(arguments, gpu)
+    threads = None if gpu else threads_of_share(arguments.share)
+    if threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
     if arguments.precision == "fp16" and not gpu:
         stop("--precision fp16 is for GPUs, and TensorFlow sees none here: --precision bf16 or fp32")
     if arguments.precision in _POLICIES:

@@ -22,12 +22,12 @@ from .report import check_loss, write_report
 from .torch_network import count_parameters
 from .torch_training import (
     Trainer,
-    check_precision,
     choose_device,
     device_facts,
     make_batches,
     make_network,
     make_optimizer,
+    prepare_device,
     software,
 )
 
@@ -50,7 +50,7 @@ def main() -> None:
     local_rank, local_ranks = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     device = choose_device(local_rank, local_ranks)
     fill_in(arguments, device.type == "cuda")
-    check_precision(arguments, device)
+    prepare_device(arguments, device)
     backend = "nccl" if device.type == "cuda" and dist.is_nccl_available() else "gloo"
     dist.init_process_group(backend)
     rank, ranks = dist.get_rank(), dist.get_world_size()

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from .arguments import CLASSES, is_standard, stop
+from .arguments import CLASSES, is_standard, stop, threads_of_share
 from .images import make_images
 from .torch_images import encode_jpeg, image_batches, import_pillow, synthetic_batches
 from .torch_network import PARAMETERS, build_network, count_parameters
@@ -47,7 +47,11 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def check_precision(arguments: argparse.Namespace, device: torch.device) -> None:
+def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Set the threads of a CPU. Ends this rank where the device cannot do what is asked for."""
+    threads = threads_of_share(arguments.share) if device.type == "cpu" else None
+    if threads is not None:
+        torch.set_num_threads(threads)
     if arguments.precision == "fp16" and device.type == "cpu":
         stop("--precision fp16 is for GPUs, and PyTorch sees none here: --precision bf16 or fp32")
     smallest = arguments.image_size <= 32 and arguments.batch == 1
