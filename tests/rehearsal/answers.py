@@ -45,6 +45,10 @@ CASES: dict[str, tuple[str, Any]] = {
         "answer = str(torch.zeros(1, device=1).device), str(torch.zeros(1).to(1).device)",
         ["cuda:1", "cuda:1"],
     ),
+    "module by keyword": (
+        "answer = str(torch.nn.Linear(1, 1).to(device=torch.device('cuda', 1), dtype=torch.float64).weight.device)",
+        "cuda:1",
+    ),
     "module by number": ("answer = str(torch.nn.Linear(1, 1).to(1).weight.device)", "cuda:1"),
     "looks": (
         "x = torch.ones(2, device='cuda:1')\nanswer = x.is_cuda, x.is_cpu, x.device.type, x.get_device(), x.type()",

@@ -75,11 +75,12 @@ def _from_numpy(make: Any, array: Any) -> Any:
 
 
 def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Move a module. `module.to(1)` means a GPU, which torch itself knows only where it has one."""
+    """Move a module. `module.to(1)` means a GPU, which torch itself knows only where it has one. A keyword `device` is
+    read by a function that makes nothing on it, and that the mode takes for one that does."""
+    if not args and kwargs.get("device") is not None:
+        args = (kwargs.pop("device"),)
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
         args = (torch.device("cuda", devices.valid_index(args[0])), *args[1:])
-    if isinstance(kwargs.get("device"), int):
-        kwargs["device"] = torch.device("cuda", devices.valid_index(kwargs["device"]))
     return move(self, *args, **kwargs)
 
 

@@ -1,0 +1,160 @@
+"""`worldsize bench resnet50`: images per second of the standard network, trained by all ranks of each world."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from worldsize.common.named_tuple import Any
+from worldsize.errors import UsageError
+from worldsize.jobspec.config.compute_types import LOCAL
+from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution
+from worldsize.jobspec.job import AssetTypes, Input, Job, Resources, command_text
+from worldsize.jobspec.paths import absolute_path, is_remote
+from worldsize.service.computes import choose_compute
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+from worldsize.version import VERSION
+from worldsize.wings.bench.resnet50.reading import read_measurement
+from worldsize.wings.bench.result import BenchResult, Measurement
+from worldsize.wings.bench.scaling.presentation import charts as charts
+from worldsize.wings.bench.scaling.presentation import sentences as sentences
+from worldsize.wings.bench.scaling.presentation import tables as tables
+from worldsize.wings.bench.session import Session
+from worldsize.wings.bench.worlds import World
+
+MODULES = {"torch": "torch_ddp", "horovod": "horovod_torch", "tensorflow": "tensorflow_mirrored"}
+NAMES = {"torch": "PyTorch DDP", "horovod": "Horovod with PyTorch", "tensorflow": "TensorFlow MultiWorkerMirrored"}
+PRECISIONS = ("fp32", "bf16", "fp16")
+NO_DIRECTORY = ("synthetic", "generated")
+STANDARD_SIZE = 224
+STANDARD_WIDTH = 64
+_SMALLEST = 32
+_MOST = 1_000_000
+
+
+def add_options(group: Any) -> None:
+    group.add_argument("--framework", choices=tuple(MODULES), default="torch", help="(default: torch)")
+    group.add_argument(
+        "--data",
+        metavar="DATA",
+        default="synthetic",
+        help="synthetic: one batch, on the device; generated: JPEG files made on each node; or DIR/CLASS/*.jpg",
+    )
+    group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32, TF32 where GPUs have it)")
+    group.add_argument("--batch", type=int, metavar="N", help="images of a step of each rank (default: 64 on GPUs, or 8)")
+    group.add_argument("--steps", type=int, metavar="N", help="steps that are measured (default: 100 on GPUs, or 10)")
+    group.add_argument("--warmup", type=int, metavar="N", help="steps before them (default: 20 on GPUs, or 2)")
+    group.add_argument("--workers", type=int, metavar="N", help="processes of each rank that decode images (default: 4)")
+    group.add_argument("--image-size", type=int, metavar="N", help="other than 224 × 224: no standard figure")
+    group.add_argument("--width", type=int, metavar="N", help="channels of the first layer, other than 64: likewise")
+
+
+def measure(options: argparse.Namespace, session: Session) -> BenchResult:
+    """Train at each world. UsageError, WorldsizeError."""
+    _check_options(options)
+
+    def make(world: World) -> Job:
+        job = job_of(options, world, session.cwd)
+        return job._replace(argv=(*job.argv, "--share", share)) if (share := _share(world, session, local)) else job
+
+    def read(run: Run, status: Status, world: World) -> Measurement:
+        return read_measurement(os.path.join(run.paths.outputs, "bench.json"), world)
+
+    compute = choose_compute(session.config, session.compute, None)
+    local = session.config.computes[compute].type == LOCAL
+    empty = BenchResult(
+        "resnet50", title(options), "images/s", "weak", compute, time.time(), VERSION, settings(options, session)
+    )
+    return session.measure_worlds(empty, make, read)
+
+
+def title(options: argparse.Namespace) -> str:
+    """What is measured; whatever makes it another network than the published one stands in it."""
+    what = f"ResNet-50, {NAMES[options.framework]}, {_data_words(options.data)}, {options.precision}"
+    tiny = []
+    if options.image_size not in (None, STANDARD_SIZE):
+        tiny.append(f"images of {options.image_size} × {options.image_size}")
+    if options.width not in (None, STANDARD_WIDTH):
+        tiny.append(f"{options.width} channels at first")
+    if not tiny:
+        return what
+    batch = [f"batch {options.batch}"] if options.batch else []
+    return f"{what}; {', '.join([*tiny, *batch])}: tiny settings, no ResNet-50 figure"
+
+
+def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
+    """What makes a measurement another one."""
+    found = {
+        "framework": options.framework,
+        "data": options.data,
+        "precision": options.precision,
+        "tf32": "on for convolutions, on GPUs that have it" if options.precision == "fp32" else "",
+    }
+    for name in ("batch", "steps", "warmup", "workers", "image_size", "width"):
+        value = getattr(options, name)
+        found[name.replace("_", " ")] = "" if value is None else str(value)
+    found.update({f"--set {name}": value for name, _, value in (each.partition("=") for each in session.settings)})
+    return {name: value for name, value in found.items() if value}
+
+
+def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
+    """The job of one world; its code lies beside this file."""
+    inputs: dict[str, Any] = {}
+    data = options.data
+    if data not in NO_DIRECTORY:
+        path = data if is_remote(data) else absolute_path(data, cwd)
+        inputs["data"] = Input(AssetTypes.URI_FOLDER, path)
+        data = "${{inputs.data}}"
+    words = ["python", "-m", f"resnet50.{MODULES[options.framework]}", "--data", data, "--precision", options.precision]
+    for name in ("batch", "steps", "warmup", "workers", "image_size", "width"):
+        value = getattr(options, name)
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    return Job(
+        command=command_text(tuple(words)),
+        argv=tuple(words),
+        code=os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks"),
+        display_name="bench-resnet50",
+        distribution=_distribution(options.framework, world),
+        resources=Resources(world.nodes),
+        inputs=inputs,
+        environment_variables={"TF_CPP_MIN_LOG_LEVEL": "2"} if options.framework == "tensorflow" else {},
+        source="bench resnet50",
+    )
+
+
+def _share(world: World, session: Session, local: bool) -> str:
+    """The ranks on a machine, and those of the largest world: on CPUs each rank is to have as many threads in every
+    world, as each has one GPU, or a curve would show how a rank shares cores. "" where the person sets threads."""
+    if any(setting.startswith(("threads=", "environment_variables.OMP_NUM_THREADS=")) for setting in session.settings):
+        return ""
+    counts = [each.ranks if local else each.ranks_per_node for each in (*session.worlds, world)]
+    return f"{counts[-1]}/{max(counts)}"
+
+
+def _distribution(framework: str, world: World) -> Distribution:
+    if framework == "tensorflow":
+        return DISTRIBUTIONS["tensorflow"](worker_count=world.ranks)
+    name = "pytorch" if framework == "torch" else framework
+    return DISTRIBUTIONS[name](process_count_per_instance=world.ranks_per_node)
+
+
+def _data_words(data: str) -> str:
+    if data == "synthetic":
+        return "synthetic data"
+    return "generated JPEG files" if data == "generated" else "an image folder"
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """UsageError for numbers that no measurement has, and for a network that the framework has not."""
+    least = {"batch": 1, "steps": 1, "warmup": 0, "workers": 0, "image_size": _SMALLEST, "width": 1}
+    for name, smallest in least.items():
+        value = getattr(options, name)
+        if value is not None and not smallest <= value <= _MOST:
+            raise UsageError(f"{value} is not from {smallest} to {_MOST}", f"--{name.replace('_', '-')}")
+    if options.framework == "tensorflow" and options.width not in (None, STANDARD_WIDTH):
+        raise UsageError("the network of Keras has one width", "--width", "leave it out, or --framework torch")
+    if not options.data or "," in options.data and not os.path.exists(options.data):
+        hint = "synthetic and real data are two measurements: give one, then the other with --against"
+        raise UsageError(f"{options.data!r:.100} is no kind of data", "--data", hint)

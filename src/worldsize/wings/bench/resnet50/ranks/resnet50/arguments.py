@@ -1,0 +1,54 @@
+"""What a rank is told on its command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+STANDARD_SIZE = 224
+STANDARD_WIDTH = 64
+CLASSES = 1000
+
+
+def parse_arguments(description: str) -> argparse.Namespace:
+    """`batch`, `steps` and `warmup` are None where the device decides: `fill_in`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", default="synthetic", help="synthetic, generated, or a directory CLASS/*.jpg")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
+    parser.add_argument("--batch", type=int, help="images of a step of each rank")
+    parser.add_argument("--steps", type=int, help="steps that are measured")
+    parser.add_argument("--warmup", type=int, help="steps before them")
+    parser.add_argument("--workers", type=int, default=4, help="processes of each rank that load images")
+    parser.add_argument("--image-size", type=int, default=STANDARD_SIZE)
+    parser.add_argument("--width", type=int, default=STANDARD_WIDTH, help="channels of the first layer")
+    parser.add_argument("--share", default="1/1", help="ranks of this machine / those of the largest world")
+    return parser.parse_args()
+
+
+def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
+    """Set what was not said: a step takes a tenth of a second on a GPU, and seconds on a core of a CPU."""
+    batch, steps, warmup = (64, 100, 20) if gpu else (8, 10, 2)
+    arguments.batch = arguments.batch or batch
+    arguments.steps = arguments.steps or steps
+    if arguments.warmup is None:
+        arguments.warmup = warmup
+
+
+def threads_of_share(share: str) -> int | None:
+    """How many threads this rank may have so that it has no more than in the largest world: what it was given for
+    itself, as one of so many ranks, cut to what it would be given there. None where it was given no number."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    here, _, most = share.partition("/")
+    return max(1, int(given) * int(here) // int(most)) if given.isdigit() else None
+
+
+def is_standard(arguments: argparse.Namespace) -> bool:
+    """Whether the network is the published one, on images of the published size."""
+    return (arguments.image_size, arguments.width) == (STANDARD_SIZE, STANDARD_WIDTH)
+
+
+def stop(sentence: str) -> None:
+    """End this rank: the sentence is the last that it writes."""
+    sys.stdout.flush()
+    sys.exit(sentence)

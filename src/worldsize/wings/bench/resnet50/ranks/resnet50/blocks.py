@@ -1,0 +1,53 @@
+"""Steps, timed in blocks: the device is waited for at the ends of a block, and never inside one."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_BLOCKS = 10
+
+
+def block_sizes(steps: int) -> list[int]:
+    """So many steps, at least one, in at most MOST_BLOCKS blocks whose sizes differ by one at most."""
+    count = min(steps, MOST_BLOCKS)
+    each, more = divmod(steps, count)
+    return [each + (place < more) for place in range(count)]
+
+
+def time_blocks(
+    step: Callable[[], None],
+    synchronize: Callable[[], None],
+    sizes: list[int],
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
+    """The seconds of each block."""
+    found = []
+    synchronize()
+    for size in sizes:
+        began = clock()
+        for _ in range(size):
+            step()
+        synchronize()
+        found.append(clock() - began)
+    return found
+
+
+def communication_share(together: list[float], alone: list[float], sizes: list[int], sizes_alone: list[int]) -> float:
+    """By how much a step is shorter where nothing is exchanged, as a share of the whole step; 0 where it is not.
+
+    Of the medians of blocks. What is exchanged while gradients are computed takes no time of its own, and counts as
+    far as it makes the step longer.
+    """
+    whole = median([seconds / size for seconds, size in zip(together, sizes)])
+    rest = median([seconds / size for seconds, size in zip(alone, sizes_alone)])
+    return max(0.0, 1.0 - rest / whole) if whole > 0 else 0.0
+
+
+def median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

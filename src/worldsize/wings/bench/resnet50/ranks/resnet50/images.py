@@ -1,0 +1,88 @@
+"""Image folders: a directory for each class, with JPEG or PNG files; and one that is made for a measurement."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+from .arguments import stop
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
+GENERATED_CLASSES = 8
+GENERATED_PER_CLASS = 32
+GENERATED_SIZE = (500, 375)
+"""Width and height of most photographs of ImageNet; such a file has about as many bytes as one of those."""
+_WAIT = 600.0
+_COMPLETE = "complete"
+
+
+def list_images(directory: str) -> list[tuple[str, int]]:
+    """Each file with the number of its class, in one order on all nodes. Ends this rank where there is none, or where
+    it has more classes than the network has outputs."""
+    try:
+        classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
+        found = [
+            (os.path.join(directory, name, file), number)
+            for number, name in enumerate(classes)
+            for file in sorted(os.listdir(os.path.join(directory, name)))
+            if file.endswith(ENDINGS)
+        ]
+    except OSError as error:
+        found = []
+        stop("--data %s: %s on %s" % (directory, error.strerror, os.uname().nodename))
+    if not found:
+        stop("--data %s: no image in it; give a directory with one directory per class: DIR/CLASS/NAME.jpg" % directory)
+    if len(classes) > 1000:
+        stop("--data %s: %d classes, and the network has 1,000 outputs" % (directory, len(classes)))
+    return found
+
+
+def generated_directory() -> str:
+    """Where the images of this node are, on its own disk; no other run, attempt or node has it."""
+    environ = os.environ
+    places = (environ.get(name) for name in ("WORLDSIZE_LOCAL_DIR", "SLURM_TMPDIR", "TMPDIR"))
+    base = next((place for place in places if place and os.path.isdir(place)), "/tmp")  # nosec B108  # mkdir is atomic
+    words = [environ.get(name, "0") for name in ("WORLDSIZE_RUN_ID", "WORLDSIZE_ATTEMPT", "WORLDSIZE_NODE_RANK")]
+    return os.path.join(base, "-".join(["worldsize-bench", *words]))
+
+
+def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> str:
+    """Write real JPEG files once per node, or wait for them; their directory. `encode` makes the bytes of a file of
+    width, height and 48 random bytes."""
+    directory = generated_directory()
+    if local_rank == 0:
+        os.mkdir(directory, 0o700)  # fails where anybody has it: then nothing of theirs is read
+        _write_images(directory, encode)
+    return _wait_for(directory)
+
+
+def _write_images(directory: str, encode: Callable[[int, int, bytes], bytes]) -> None:
+    for number in range(GENERATED_CLASSES):
+        folder = os.path.join(directory, "class-%d" % number)
+        os.mkdir(folder)
+        for place in range(GENERATED_PER_CLASS):
+            with open(os.path.join(folder, "%04d.jpg" % place), "wb") as file:
+                file.write(encode(*GENERATED_SIZE, os.urandom(48)))
+    os.mkdir(os.path.join(directory, _COMPLETE))
+
+
+def _wait_for(directory: str) -> str:
+    deadline = time.monotonic() + _WAIT
+    while not os.path.isdir(os.path.join(directory, _COMPLETE)):
+        if time.monotonic() > deadline:
+            stop("%s: no images after %d s: local rank 0 of this node makes them" % (directory, _WAIT))
+        time.sleep(0.05)
+    if os.stat(directory).st_uid != os.getuid():
+        stop("%s: it is another user's" % directory)
+    return directory
+
+
+def remove_images(local_rank: int) -> None:
+    """Remove what was made. All ranks of the node are done with it."""
+    if local_rank == 0:
+        shutil.rmtree(generated_directory(), ignore_errors=True)

@@ -1,0 +1,190 @@
+"""What the measurements by PyTorch's own data parallelism and by Horovod have in common: one rank's training."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+
+import torch
+from torch import nn
+
+from .arguments import CLASSES, is_standard, stop, threads_of_share
+from .images import make_images
+from .torch_images import encode_jpeg, image_batches, import_pillow, synthetic_batches
+from .torch_network import PARAMETERS, build_network, count_parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from typing import Any
+
+LEARNING_RATE = 0.01
+MOMENTUM = 0.9
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def choose_device(local_rank: int, local_ranks: int) -> torch.device:
+    """This rank's GPU, or the CPU. Ends this rank where it has no GPU of its own and others of its node have one."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    assigned = count == 1 and len(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")) == 1
+    if local_rank >= count and not (assigned and "CUDA_VISIBLE_DEVICES" in os.environ):
+        stop("%d ranks on a node where PyTorch sees %d GPUs: give -w at most %d ranks per node" % (
+            local_ranks, count, count
+        ))  # fmt: skip
+    device = torch.device("cuda", local_rank if local_rank < count else 0)
+    torch.cuda.set_device(device)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = True  # as PyTorch has it by itself; said beside the figures
+    return device
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was given; a CPU has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Set the threads of a CPU. Ends this rank where the device cannot do what is asked for."""
+    threads = threads_of_share(arguments.share) if device.type == "cpu" else None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if arguments.precision == "fp16" and device.type == "cpu":
+        stop("--precision fp16 is for GPUs, and PyTorch sees none here: --precision bf16 or fp32")
+    smallest = arguments.image_size <= 32 and arguments.batch == 1
+    if smallest:
+        stop("images of %d x %d leave one pixel, which cannot be normalised over a batch of 1: --batch 2" % (
+            arguments.image_size, arguments.image_size
+        ))  # fmt: skip
+
+
+def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Module:
+    """The network on the device. Ends this rank where it is not the one that everybody measures."""
+    torch.manual_seed(1)
+    network = build_network(CLASSES, arguments.width)
+    found = count_parameters(network)
+    if is_standard(arguments) and found != PARAMETERS:
+        stop("the network has %d parameters, and ResNet-50 has %d" % (found, PARAMETERS))
+    return network.to(device=device, memory_format=memory_layout(device))
+
+
+def memory_layout(device: torch.device) -> torch.memory_format:
+    """Channels last on GPUs, where tensor cores want them so."""
+    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+
+
+def make_optimizer(network: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+
+
+def make_batches(
+    arguments: argparse.Namespace, device: torch.device, world: tuple[int, int], local_rank: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """`world`: rank, and ranks. Every rank has other images, made from other random numbers."""
+    torch.manual_seed(1 + world[0])
+    layout = memory_layout(device)
+    if arguments.data == "synthetic":
+        return synthetic_batches(arguments, device, layout)
+    import_pillow()
+    directory = make_images(encode_jpeg, local_rank) if arguments.data == "generated" else arguments.data
+    return image_batches(arguments, directory, world, device, layout)
+
+
+class Trainer:
+    """One rank's steps: forward, backward, update. Nothing in a step waits for the device."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: Any,
+        batches: Iterator[tuple[torch.Tensor, torch.Tensor]],
+        device: torch.device,
+        precision: str,
+    ) -> None:
+        self.network = network.train()
+        self.optimizer = optimizer
+        self.batches = batches
+        self.device = device
+        self.precision = precision
+        self.scaler = _make_scaler() if precision == "fp16" else None
+        self.loss = torch.zeros((), device=device)
+
+    def step(self) -> None:
+        images, labels = next(self.batches)
+        self.optimizer.zero_grad()
+        with self._autocast():
+            loss = nn.functional.cross_entropy(self.network(images), labels)
+        if self.scaler is None:
+            loss.backward()
+            self.optimizer.step()
+        else:
+            self._scaled_step(self.scaler, loss)
+        self.loss = loss.detach()
+
+    def _autocast(self) -> Any:
+        kind = _TYPES.get(self.precision)
+        return nullcontext() if kind is None else torch.autocast(self.device.type, kind)
+
+    def _scaled_step(self, scaler: Any, loss: torch.Tensor) -> None:
+        scaler.scale(loss).backward()
+        if hasattr(self.optimizer, "skip_synchronize"):  # Horovod's: average first, and not again in its step
+            self.optimizer.synchronize()
+            with self.optimizer.skip_synchronize():
+                scaler.step(self.optimizer)
+        else:
+            scaler.step(self.optimizer)
+        scaler.update()
+
+    def synchronize(self) -> None:
+        synchronize(self.device)
+
+    def warm_up(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+        self.synchronize()
+
+    def close(self) -> None:
+        """End the processes that load images."""
+        close = getattr(self.batches, "close", None)
+        if close is not None:
+            close()
+
+
+def _make_scaler() -> Any:
+    """By the name that this version of PyTorch has for it."""
+    scaler = getattr(torch.amp, "GradScaler", None)
+    return scaler("cuda") if scaler is not None else torch.cuda.amp.GradScaler()
+
+
+def device_facts(device: torch.device, ranks: int) -> dict[str, Any]:
+    gpu = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if gpu else "CPU",
+        "gpus": ranks if gpu else 0,
+        "threads": torch.get_num_threads(),
+        "tf32": "on" if gpu and torch.backends.cudnn.allow_tf32 else "off",
+    }
+
+
+def software(backend: str) -> dict[str, str]:
+    """Versions, by the rows of the table of software; what this PyTorch is without is left out."""
+    found = {"framework": "PyTorch " + torch.__version__, "collectives": backend}
+    if torch.version.cuda:
+        found["CUDA"] = torch.version.cuda
+    elif getattr(torch.version, "hip", None):
+        found["ROCm"] = torch.version.hip
+    if torch.cuda.is_available():
+        cudnn = torch.backends.cudnn.version()
+        found.update({"cuDNN": cudnn_text(cudnn)} if cudnn else {})
+        if backend == "nccl":
+            found["NCCL"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return found
+
+
+def cudnn_text(number: int) -> str:
+    """ "9.1.0" of 90100, "8.9.2" of 8902: the thousands of the major number have grown with it."""
+    thousands, hundreds = (10000, 100) if number >= 90000 else (1000, 100)
+    return "%d.%d.%d" % (number // thousands, number % thousands // hundreds, number % hundreds)
