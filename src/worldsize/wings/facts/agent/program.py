@@ -62,13 +62,21 @@ def main() -> None:
 def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
     """Find out and write. `environ`: what names the GPUs. Raises OSError."""
     software = software_rows(order.argv, order.directory, order.variables, root) + program_rows(order.variables)
-    os.makedirs(os.path.dirname(order.path), 0o700, exist_ok=True)
+    _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"software": _ordered(software)}))
     gpus = find_gpus(environ, root) if order.gpus else []
     driver = driver_row(root) if order.gpus else ()
     if gpus or driver:
         found = {"hardware": hardware_rows(root, gpu_rows(gpus)), "software": _ordered(software + driver)}
         write_json(order.path, _facts(order, root, {**found, "gpus": len(gpus)}))
+
+
+def _make_directory(path: str) -> None:
+    """With the mode of the one that it lies in, which must be there: a run that was removed does not come again."""
+    try:
+        os.mkdir(path, os.stat(os.path.dirname(path)).st_mode & 0o777)
+    except FileExistsError:
+        pass  # another node's has made it
 
 
 def _facts(order: Order, root: str, found: Mapping[str, Any]) -> dict[str, Any]:
