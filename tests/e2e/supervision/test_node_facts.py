@@ -13,7 +13,7 @@ from local_runs import LocalRun, LocalRuns, until
 from pythons import SUPPORTED
 
 from worldsize.agent.posix import processes
-from worldsize.agent.supervision import node_facts_helper
+from worldsize.agent.supervision import rank_observers
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.wings.facts.agent import helper
@@ -34,7 +34,7 @@ while not Path("end").exists():
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuns]:
     """Runs whose agents look at once."""
-    monkeypatch.setattr(node_facts_helper, "DELAY", 0.0)
+    monkeypatch.setattr(rank_observers, "DELAY", 0.0)
     runs = LocalRuns(str(tmp_path / "home"))
     yield runs
     runs.destroy()

@@ -12,8 +12,7 @@ import pytest
 from worldsize import registry
 from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.posix import processes
-from worldsize.agent.supervision.node_facts_helper import NodeFactsHelper
-from worldsize.agent.supervision.rank_observers import RankObservers
+from worldsize.agent.supervision.rank_observers import NodeFactsHelper, RankObservers
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
