@@ -6,7 +6,6 @@ from worldsize.service.providers import find_provider
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import value_text
 
-
 _LATER = "As this page was made: the run was over before its nodes were looked at."
 
 
