@@ -10,8 +10,8 @@ from worldsize.wings.facts.provider import hardware_table, recorded_facts, softw
 
 
 def test_each_node_of_a_run_is_recorded_and_told(login: Login) -> None:
-    run = login.begin("while [ ! -e outputs/end ]; do sleep 0.05; done", resources={"instance_count": 2})
-    paths = RunPaths(login.json("status", run)["directory"])
+    run = login.begin("while [ ! -e outputs/end ]; do sleep 0.05; done")
+    paths = RunPaths(login.path(run))
     wait_for(lambda: len(recorded_facts(paths)) == 2, PATIENCE)
     nodes = recorded_facts(paths)
     assert [each.host for each in nodes] == ["node1", "node2"]
