@@ -130,3 +130,11 @@ def test_a_spread_on_both_sides_of_the_rule_is_said():
 
 def test_single_values_are_said_to_be_that():
     assert sentences(*curve_of(spread=0, n1x1=100, n1x2=190)).startswith("Each world was measured once")
+
+
+def test_ranks_on_a_node_that_is_held_anyway_are_worth_more_than_the_rule_says():
+    runs = curve_of(device="", n1x1=100, n1x2=130, n2x2=190)
+    assert advice(*runs).startswith("Use 1x1: ")
+    assert sentences(*runs) == "Where whole nodes are held, use 1x2: it is faster, and takes fewer node-hours."
+    assert sentences(*curve_of(n1x1=100, n1x2=130)) == ""
+    assert sentences(*curve_of(device="", n1x1=100, n1x2=190, n2x2=200)) == ""
