@@ -35,6 +35,12 @@ def test_32_bits_are_those_of_tf32_from_ampere_on_unless_that_is_off():
     assert figures(device=TESLA) == [2855, 3170]
 
 
+def test_what_ranks_say_of_tf32_counts_before_the_settings():
+    run = measured("1x8", 7000, gpus=8, details={"device": A100, "tf32": "off"})
+    assert published_matches(result_of(run, settings={"precision": "fp32"})) == []
+    assert published_matches(result_of(run, settings={"precision": "fp16"})) != []
+
+
 @pytest.mark.parametrize(("precision", "found"), [("fp16", [16621]), ("bf16", []), ("", [])])
 def test_the_precision_must_be_the_same(precision, found):
     assert figures(settings={"precision": precision}) == found
