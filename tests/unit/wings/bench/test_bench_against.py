@@ -21,6 +21,7 @@ def test_worlds_of_both_stand_beside_each_other_with_what_their_spreads_leave():
     ]  # fmt: skip
     assert rows[0][1] == "110 (109–111)" and rows[2][1] == "300"
     assert sentences == []
+    assert [row[4] for row in compare(before, now)[0]] == ["slower", "within the spread", "–"]
 
 
 def test_slower_is_said():

@@ -97,6 +97,7 @@ def test_expected_stands_before_best_known_and_the_sentence_is_of_the_expected_a
     (sentence,) = published_sentences(shown())
     assert sentence.startswith("1x8 does 96 % of the 16,621 images/s") and "MXNet" not in sentence
     assert published_sentences(shown()._replace(settings={"framework": "horovod", "precision": "fp16"})) == ()
+    assert published_sentences(shown()._replace(settings={"precision": "fp16"})) == ()
 
 
 def test_lines_of_a_chart_end_with_the_largest_world_that_was_measured():

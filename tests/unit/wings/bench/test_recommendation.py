@@ -81,6 +81,9 @@ def test_where_no_larger_world_is_worth_it_it_says_what_limits():
         "Use 1x1: no larger world is worth its ranks; the fastest, 1x2, would be 1.10 × as fast for 1.82 × the "
         "GPU-hours, at 55 % efficiency; ranks of 1x2 wait for each other for 43 % of a step."
     )
+    for share in (0.19, 1.5, float("nan")):
+        runs = [measured("1x1", 100, gpus=1), measured("1x2", 110, gpus=2, communication=share)]
+        assert advice(*runs).endswith("at 55 % efficiency.")
     runs = [measured("1x1", 0.3, 0, seconds=3.3), measured("1x2", 0.32, 0, seconds=3.1)]
     assert advice(*runs, kind="job").endswith("; the work takes 3.10 s on 1x2, which is little to divide.")
     assert "even the fastest, 1x2, is slower, 0.80 × its speed." in advice(*curve_of(n1x1=100, n1x2=80, n1x4=60))
