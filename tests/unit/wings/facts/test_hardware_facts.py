@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,9 @@ from worldsize.wings.facts.agent.gpus import GpuFacts, find_gpus, gpu_rows
 from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
 from worldsize.wings.facts.agent.networks import network_text
 from worldsize.wings.facts.agent.processors import cores_text, processor_text
+from worldsize.wings.metrics.agent.gpus import program
+from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
+from worldsize.wings.metrics.agent.gpus.nvml import Facts
 
 
 @pytest.mark.parametrize(
@@ -135,6 +139,28 @@ def test_without_a_device_no_driver_is_asked(tmp_path: Path, monkeypatch: pytest
     assert gpu_rows([]) == ()
 
 
+def test_gpus_by_what_samples_are_taken_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two wings together: only the driver's library is left out."""
+    put_nvidia(tmp_path, "x", "x")
+    facts = Facts("GPU-1", "NVIDIA H100 80GB HBM3", 80 << 30, False)
+    monkeypatch.setattr(program, "_nvidia", lambda: [program.Found(number, facts, None) for number in range(2)])
+    assert find_gpus({}, str(tmp_path)) == [GpuFacts(*facts)] * 2
+    assert find_gpus({"WORLDSIZE_VIRTUAL_GPUS": "2"}, str(tmp_path)) == []
+
+
+def test_amds_gpus_by_what_samples_are_taken_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = "sys/class/drm/card%d/device/"
+    for number in range(2):
+        at = card % number
+        put(tmp_path, {at + "vendor": "0x1002\n", at + "gpu_busy_percent": "0\n", at + "unique_id": "%d\n" % number})
+        put(tmp_path, {at + "product_name": "AMD Instinct MI250X\n", at + "mem_info_vram_total": "%d\n" % (64 << 30)})
+    put(tmp_path, {"dev/kfd": ""})
+    monkeypatch.setattr(program, "_nvidia", list)
+    monkeypatch.setattr(program, "amd_gpus", lambda: amd_gpus(str(tmp_path)))
+    found = (("GPU", "AMD Instinct MI250X"), ("GPUs", "2"), ("GPU memory", "64 GiB"))
+    assert gpu_rows(find_gpus({}, str(tmp_path))) == found
+
+
 def test_rows_stand_in_their_order(tmp_path: Path) -> None:
     put(tmp_path, {"proc/cpuinfo": X86, "proc/meminfo": "MemTotal:       197851552 kB\n"})
     put(tmp_path, {"proc/sys/kernel/osrelease": "6.1.0-31-amd64\n", "proc/sys/kernel/random/boot_id": "abc\n"})
@@ -171,7 +197,7 @@ LIKELY = st.sampled_from([b"model name : \n", b"9" * 5000, b"Model: \n", b"CPU p
 
 @given(st.dictionaries(st.sampled_from(FILES), st.binary(max_size=200) | LIKELY))
 def test_junk_is_left_out(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
-    root = tmp_path_factory.mktemp("junk")
+    root = Path(tempfile.mkdtemp(dir=tmp_path_factory.getbasetemp()))
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
