@@ -21,6 +21,7 @@ compiled='THE TESTS THAT COMPILE SOMETHING WILL BE SKIPPED'
 mpi='THE TESTS THAT COMPILE FOR MPI WILL BE SKIPPED'
 modules='THE TESTS WITH MODULES WILL BE SKIPPED'
 browser='THE TESTS IN A BROWSER WILL BE SKIPPED'
+images='THE SLURM TUTORIAL IN ITS OWN SIZE WILL BE SKIPPED'
 second='THE TESTS ON A SECOND RELEASE OF SLURM WILL BE SKIPPED'
 need 'mpirun --version' openmpi-bin 'THE TESTS WITH THE SYSTEM MPIRUN WILL BE SKIPPED'
 need 'echo "#include <stdio.h>
@@ -42,6 +43,7 @@ need 'command -v debootstrap && ls /usr/share/keyrings/debian-archive-keyring.gp
 need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules "$modules"
 shell=chromium-headless-shell
 [ -n "${WITHOUT_BROWSER:-}" ] || need "command -v $shell || command -v google-chrome" "$shell" "$browser"
+need 'ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz' dataset-fashion-mnist "$images"
 [ -n "$packages" ] || exit 0
 
 go_without() {

@@ -14,7 +14,7 @@ from slurm.config import Flavour
 from slurm.login import login_of
 from tutorials import TARA, TARA_DDP
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 IMAGES = "/usr/share/datasets/fashion-mnist"
 EPOCHS = 14
 TRAINED = re.compile(r"^Train Epoch: (\d+) \[(\d+)/60000 \((\d+)%\)\]\tLoss: \d+\.\d{6}$", re.MULTILINE)
@@ -22,13 +22,14 @@ TESTED = re.compile(r"^Test set: Average loss: \d\.\d{4}, Accuracy: (\d+)/10000 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.training
 @pytest.mark.long(minutes=30)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("nodes", "right"), [(1, 9150), (2, 9100)])
 def test_all_epochs_of_both_scripts(nodes: int, right: int) -> None:
     """Of 10,000 images that the network has not seen at least `right` are recognised."""
     pytest.importorskip("torch")
+    if not os.path.isdir(IMAGES):
+        pytest.skip("no %s: sh scripts/system-packages.sh" % IMAGES)
     ranks = 8 * nodes
     with Cluster.start(Flavour(nodes=2, cpus=8, gpus=8, accounting=False)) as cluster, login_of(cluster) as login:
         login.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + login.environ["PATH"]
