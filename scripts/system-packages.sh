@@ -43,7 +43,7 @@ need 'command -v debootstrap && ls /usr/share/keyrings/debian-archive-keyring.gp
 need 'ls /usr/share/modules/init/sh || ls /usr/share/lmod/lmod/init/sh' environment-modules "$modules"
 shell=chromium-headless-shell
 [ -n "${WITHOUT_BROWSER:-}" ] || need "command -v $shell || command -v google-chrome" "$shell" "$browser"
-need 'ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz' dataset-fashion-mnist "$images"
+[ -n "${WITHOUT_BROWSER:-}" ] || need 'ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz' dataset-fashion-mnist "$images"
 [ -n "$packages" ] || exit 0
 
 go_without() {

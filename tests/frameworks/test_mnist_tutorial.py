@@ -1,5 +1,5 @@
-"""The Slurm tutorial in its own size: 60,000 images in MNIST's format (Debian's Fashion-MNIST: there is no MNIST without
-the internet), its network, 14 epochs, both scripts unchanged."""
+"""The Slurm tutorial in its own size: 60,000 images in MNIST's format, its network, 14 epochs, both scripts. The images
+are Debian's Fashion-MNIST, since nothing is downloaded here."""
 
 from __future__ import annotations
 
