@@ -1,4 +1,4 @@
-"""`bench resnet50` with tiny settings, through the local compute: every framework's ranks, from the words to the files."""
+"""`bench resnet50` with tiny settings, by the local compute: ranks of every framework, from the words to the files."""
 
 from __future__ import annotations
 

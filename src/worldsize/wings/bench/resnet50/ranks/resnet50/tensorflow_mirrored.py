@@ -42,10 +42,9 @@ def choose_device(local_rank: int) -> bool:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return False
-    if local_rank >= len(gpus) > 1 or (local_rank and "CUDA_VISIBLE_DEVICES" not in os.environ and len(gpus) == 1):
-        stop(
-            f"rank {local_rank} of a node where TensorFlow sees {len(gpus)} GPUs: -w with at most {len(gpus)} ranks per node"
-        )
+    assigned = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank is told its own, as Slurm may do
+    if local_rank >= len(gpus) and not assigned:
+        stop(f"more ranks on a node than TensorFlow sees GPUs: -w with at most {len(gpus)} of them")
     mine = gpus[local_rank if local_rank < len(gpus) else 0]
     tf.config.set_visible_devices(mine, "GPU")
     tf.config.experimental.set_memory_growth(mine, True)
