@@ -97,9 +97,12 @@ def _is_exhaustive(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Once the time is up, a test counts as done without a report: it is left out, neither passed nor failed."""
+    """Once the time is up, a test counts as done without a report: it is left out, neither passed nor failed. One that
+    is marked `long` has to end before."""
     until = item.config.getoption("--until")
-    return True if until is not None and time.time() >= until else None
+    mark = item.get_closest_marker("long")
+    needed = 60.0 * mark.kwargs["minutes"] if mark else 0.0
+    return True if until is not None and time.time() + needed >= until else None
 
 
 class Outcomes:

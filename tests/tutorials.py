@@ -120,3 +120,43 @@ module load openmpi
 echo "Array task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT ($SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX)"
 srun bash -c 'echo "Hello world from processor $SLURMD_NODENAME, rank $SLURM_PROCID out of $SLURM_NTASKS processors"'
 """
+
+TARA = """\
+#!/bin/bash
+#SBATCH -J mnist-ddp
+#SBATCH -N %(nodes)d                      # node count
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH -t 02:00:00
+
+export MASTER_PORT=15347
+export WORLD_SIZE=%(ranks)d
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export OMP_NUM_THREADS=1
+echo "WORLD_SIZE="$WORLD_SIZE "MASTER_PORT="$MASTER_PORT "MASTER_ADDR="$MASTER_ADDR
+
+srun python DDP.py --data %(data)s --epochs %(epochs)d --batch-size 64
+"""
+"""Both scripts of the tutorial: `-N 1` with 8 ranks and `-N 2` with 16, on nodes of 8 GPUs."""
+
+TARA_DDP = """\
+import gc, os, socket, sys
+import torch, torch.distributed as dist
+import train
+
+rank, world_size = int(os.environ["SLURM_PROCID"]), int(os.environ["WORLD_SIZE"])
+gpus_per_node, host = int(os.environ["SLURM_GPUS_ON_NODE"]), socket.gethostname()
+print("Hello from rank %d of %d on %s where there are %d allocated GPUs per node."
+      % (rank, world_size, host, gpus_per_node), flush=True)
+dist.init_process_group("gloo", rank=rank, world_size=world_size)
+if rank == 0:
+    print("Group initialized? %s" % dist.is_initialized(), flush=True)
+local_rank = rank - gpus_per_node * (rank // gpus_per_node)
+print("host: %s, rank: %d, local_rank: %d" % (host, rank, local_rank), flush=True)
+train.train(train.parse_arguments(), torch.device("cpu"))
+gc.collect()
+dist.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)
+"""
+"""The tutorial's DDP.py around the network, the arguments and the lines of examples/mnist; its GPUs are none here."""

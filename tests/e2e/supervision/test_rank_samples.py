@@ -17,7 +17,7 @@ from local_runs import LocalRun, LocalRuns, until
 from nvml_library import compile_nvml
 
 from worldsize.agent.posix import processes
-from worldsize.agent.supervision import rank_sampling
+from worldsize.agent.supervision import rank_observers
 from worldsize.wings.metrics.agent import intervals, line_file, sample_writer
 from worldsize.wings.metrics.agent.gpus import devices, helper
 from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHeader, from_line
@@ -51,8 +51,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuns
     """Runs whose agents sample at once, and often."""
     monkeypatch.setattr(intervals, "SHORTEST", 0.05)
     monkeypatch.setattr(intervals, "SHARE", 1.0)
-    monkeypatch.setattr(rank_sampling, "FIRST_SAMPLE", 0.0)
-    monkeypatch.setattr(rank_sampling, "FIRST_SAMPLE_PER_AGENT", 0.0)
+    monkeypatch.setattr(rank_observers, "FIRST_SAMPLE", 0.0)
+    monkeypatch.setattr(rank_observers, "FIRST_SAMPLE_PER_AGENT", 0.0)
     runs = LocalRuns(str(tmp_path / "home"))
     yield runs
     runs.destroy()

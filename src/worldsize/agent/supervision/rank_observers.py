@@ -1,15 +1,28 @@
 """What a node's agent has observed beside its ranks, once they have run for a moment: what they use, and what the node
-is made of."""
+is made of. When that begins and ends is decided here; the observing itself is wings'."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import signal
+import time
+from collections.abc import Mapping, Sequence
 
-from worldsize.agent.supervision.node_facts_helper import NodeFactsHelper
+from worldsize.agent.outcome.node_record import note
+from worldsize.agent.posix import processes
+from worldsize.agent.supervision.deadlines import Part
 from worldsize.agent.supervision.rank_processes import RankProcesses
-from worldsize.agent.supervision.rank_sampling import RankSampling
+from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.run_paths import RunPaths
+
+FIRST_SAMPLE, FIRST_SAMPLE_PER_AGENT = 2.0, 0.5
+"""Seconds after the ranks' start until what they use is sampled for the first time: at least, and for each agent that
+shares the machine. A run that is over before pays nothing."""
+
+DELAY = 0.5
+"""Seconds after the ranks' start until the node is looked at: a run that is over before pays nothing."""
+
+_SAMPLER, _FACTS = "wings.metrics.agent.sampler", "wings.facts.agent.helper"
 
 
 class RankObservers:
@@ -34,3 +47,89 @@ class RankObservers:
         """Have the last sample written, and end what belongs to them. To be called once, when the ranks have ended."""
         self._sampling.finish()
         self._facts.finish()
+
+
+class RankSampling:
+    """The sampling of what a node's ranks use, by a wing, which is loaded when the first sample is due. Nothing of it
+    raises. `part`: what is due by the clock."""
+
+    def __init__(self, ranks: RankProcesses) -> None:
+        self.part = Part(self._deadline, self._begin)
+        self._ranks = ranks
+        self._given: tuple[Any, ...] = ()
+        self._started = 0.0
+        self._first_at: float | None = None
+        self._sampler: Any = None
+
+    def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int) -> None:
+        """Have sampling begin later, where the ranks still live then. `agents`: how many of the run's agents share this
+        machine. To be called when the ranks have been started."""
+        self._given = plan, paths, node, self._ranks, environ, agents
+        self._started = time.monotonic()
+        self._first_at = self._started + max(FIRST_SAMPLE, FIRST_SAMPLE_PER_AGENT * agents)
+
+    def _deadline(self) -> float | None:
+        return self._first_at
+
+    def _begin(self, now: float) -> None:
+        if self._first_at is None or now < self._first_at:
+            return
+        self._first_at = None
+        if not self._ranks:
+            return
+        try:
+            from worldsize.registry import load_module  # many runs are over by now
+
+            self._sampler = load_module(_SAMPLER, "sampling").Sampler(*self._given, now - self._started)
+        except Exception as error:  # noqa: BLE001  # no thread is to be had, or no file of the agent's: the run goes on
+            note(f"what ranks use is not sampled: {error}")
+
+    def finish(self) -> None:
+        """Have the last sample written. To be called once, when the ranks have ended."""
+        if self._sampler is not None:
+            self._sampler.finish()
+
+
+class NodeFactsHelper:
+    """The process that writes what a node is made of, once in an attempt, while ranks run. Nothing of it raises, and
+    nobody waits for it. `part`: what is due by the clock."""
+
+    def __init__(self, ranks: RankProcesses) -> None:
+        self.part = Part(self._deadline, self._begin)
+        self._ranks = ranks
+        self._given: tuple[Any, ...] = ()
+        self._start_at: float | None = None
+        self._pid = 0
+
+    def plan_start(self, plan: Plan, paths: RunPaths, nodes: Sequence[int], environ: Mapping[str, str]) -> None:
+        """Have it start later, where ranks still live then. `nodes`: those that are this machine, and whose agents
+        leave it to this one. To be called when the ranks have been started."""
+        self._given = plan, paths, nodes, environ
+        self._start_at = time.monotonic() + DELAY
+
+    def _deadline(self) -> float | None:
+        return self._start_at
+
+    def _begin(self, now: float) -> None:
+        if self._start_at is None or now < self._start_at:
+            return
+        self._start_at = None
+        running = list(self._ranks.running().values())
+        if not running:
+            return
+        try:
+            from worldsize.registry import find_module  # many runs are over by now
+
+            helper = find_module(_FACTS)
+            if helper is not None:
+                plan, paths, nodes, environ = self._given
+                self._pid = helper.start_helper(plan, paths, nodes, running[0], environ)
+                self._ranks.spared.add(self._pid)
+        except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
+            note(f"what the node is made of is not recorded: {error}")
+
+    def finish(self) -> None:
+        """End the process, if it still lives, without waiting: what it asks may hang. To be called once, when the ranks
+        have ended."""
+        if self._pid in self._ranks.spared:
+            processes.signal_process(self._pid, signal.SIGKILL)

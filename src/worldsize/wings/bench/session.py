@@ -20,6 +20,7 @@ from worldsize.service.submission.plan_job import format_notice, plan_job
 from worldsize.state.node_facts import NodeFacts
 from worldsize.state.records import RunState, Status
 from worldsize.store.find import find_run_paths
+from worldsize.trust.secrets import mask_text
 from worldsize.wings.bench.directory import former_result
 from worldsize.wings.bench.fact_tables import hardware_table, software_table
 from worldsize.wings.bench.oversubscription import find_oversubscription
@@ -53,6 +54,11 @@ class Session(NamedTuple):
     timeout: float | None = None
     dry_run: bool = False
     argv: Sequence[str] = ()
+
+    def shown_settings(self) -> dict[str, str]:
+        """What `--set` and `--environment` say, without secrets: two measurements with other ones are two."""
+        shown = (mask_text(each).partition("=") for each in self.settings)
+        return {f"--set {name}": value for name, _, value in shown}
 
     def measure_worlds(
         self, empty: BenchResult, make_job: MakeJob, read: ReadRun, lines: Mapping[str, int] | None = None

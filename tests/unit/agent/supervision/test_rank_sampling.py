@@ -10,8 +10,8 @@ import pytest
 
 from worldsize import registry
 from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.supervision.rank_observers import RankSampling
 from worldsize.agent.supervision.rank_processes import RankProcesses
-from worldsize.agent.supervision.rank_sampling import RankSampling
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 

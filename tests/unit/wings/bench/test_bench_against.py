@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from bench_results import measured, result_of
 
-from worldsize.wings.bench.output.against import comparison_sentences, comparison_table
+from worldsize.wings.bench.output.against import comparison_sentences, comparison_table, read_result
 
 
 def compare(now, before):
@@ -21,6 +24,7 @@ def test_worlds_of_both_stand_beside_each_other_with_what_their_spreads_leave():
     ]  # fmt: skip
     assert rows[0][1] == "110 (109–111)" and rows[2][1] == "300"
     assert sentences == []
+    assert [row[4] for row in compare(before, now)[0]] == ["slower", "within the spread", "–"]
 
 
 def test_slower_is_said():
@@ -59,3 +63,11 @@ def test_what_cannot_be_compared_is_one_sentence():
         assert rows is None and len(sentences) == 1 and sentences[0].startswith("Nothing is compared: that result")
     rows, sentences = compare(now, result_of(measured("1x2", 100)))
     assert rows is None and sentences == ["Nothing is compared: no world was measured in both."]
+
+
+def test_a_directory_stands_for_the_result_in_it(tmp_path, monkeypatch):
+    reader = ModuleType("reader")
+    reader.read_result = lambda path: path
+    monkeypatch.setitem(sys.modules, "worldsize.wings.bench.result_file", reader)
+    assert read_result(str(tmp_path)) == str(tmp_path / "result.json")
+    assert read_result(str(tmp_path / "other.json")) == str(tmp_path / "other.json")

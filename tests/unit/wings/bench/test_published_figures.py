@@ -35,6 +35,12 @@ def test_32_bits_are_those_of_tf32_from_ampere_on_unless_that_is_off():
     assert figures(device=TESLA) == [2855, 3170]
 
 
+def test_what_ranks_say_of_tf32_counts_before_the_settings():
+    run = measured("1x8", 7000, gpus=8, details={"device": A100, "tf32": "off"})
+    assert published_matches(result_of(run, settings={"precision": "fp32"})) == []
+    assert published_matches(result_of(run, settings={"precision": "fp16"})) != []
+
+
 @pytest.mark.parametrize(("precision", "found"), [("fp16", [16621]), ("bf16", []), ("", [])])
 def test_the_precision_must_be_the_same(precision, found):
     assert figures(settings={"precision": precision}) == found
@@ -91,6 +97,7 @@ def test_expected_stands_before_best_known_and_the_sentence_is_of_the_expected_a
     (sentence,) = published_sentences(shown())
     assert sentence.startswith("1x8 does 96 % of the 16,621 images/s") and "MXNet" not in sentence
     assert published_sentences(shown()._replace(settings={"framework": "horovod", "precision": "fp16"})) == ()
+    assert published_sentences(shown()._replace(settings={"precision": "fp16"})) == ()
 
 
 def test_lines_of_a_chart_end_with_the_largest_world_that_was_measured():

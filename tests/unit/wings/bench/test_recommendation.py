@@ -81,6 +81,9 @@ def test_where_no_larger_world_is_worth_it_it_says_what_limits():
         "Use 1x1: no larger world is worth its ranks; the fastest, 1x2, would be 1.10 × as fast for 1.82 × the "
         "GPU-hours, at 55 % efficiency; ranks of 1x2 wait for each other for 43 % of a step."
     )
+    for share in (0.19, 1.5, float("nan")):
+        runs = [measured("1x1", 100, gpus=1), measured("1x2", 110, gpus=2, communication=share)]
+        assert advice(*runs).endswith("at 55 % efficiency.")
     runs = [measured("1x1", 0.3, 0, seconds=3.3), measured("1x2", 0.32, 0, seconds=3.1)]
     assert advice(*runs, kind="job").endswith("; the work takes 3.10 s on 1x2, which is little to divide.")
     assert "even the fastest, 1x2, is slower, 0.80 × its speed." in advice(*curve_of(n1x1=100, n1x2=80, n1x4=60))
@@ -130,3 +133,11 @@ def test_a_spread_on_both_sides_of_the_rule_is_said():
 
 def test_single_values_are_said_to_be_that():
     assert sentences(*curve_of(spread=0, n1x1=100, n1x2=190)).startswith("Each world was measured once")
+
+
+def test_ranks_on_a_node_that_is_held_anyway_are_worth_more_than_the_rule_says():
+    runs = curve_of(device="", n1x1=100, n1x2=130, n2x2=190)
+    assert advice(*runs).startswith("Use 1x1: ")
+    assert sentences(*runs) == "Where whole nodes are held, use 1x2: it is faster, and takes fewer node-hours."
+    assert sentences(*curve_of(n1x1=100, n1x2=130)) == ""
+    assert sentences(*curve_of(device="", n1x1=100, n1x2=190, n2x2=200)) == ""

@@ -77,6 +77,8 @@ def test_the_spread_is_the_middle_half_or_all_of_few_values():
 def test_faster_is_clear_where_spreads_do_not_overlap():
     slow, fast = scaling_curve(result_of(measured("1x1", 100, 0.1), measured("1x2", 110, 0.2))).points
     assert not is_clearly_faster(fast, slow) and not is_clearly_faster(slow, fast)
+    alike = scaling_curve(result_of(measured("1x1", 100, 0), measured("1x2", 100, 0))).points
+    assert not is_clearly_faster(*alike)
     slow, fast = scaling_curve(result_of(measured("1x1", 100), measured("1x2", 110))).points
     assert is_clearly_faster(fast, slow) and not is_clearly_faster(slow, fast)
 

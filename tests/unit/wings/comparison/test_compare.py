@@ -58,3 +58,14 @@ def test_a_manifest_that_leads_nowhere(tmp_path: Path) -> None:
     Path(new.manifest).symlink_to(tmp_path / "gone")
     with pytest.raises(NotFound, match="no manifest of the code"):
         compare(old, new)
+
+
+def test_nodes_are_compared_where_agents_have_recorded_both(tmp_path: Path) -> None:
+    old, new = (run(tmp_path, name, "command: a\n", None) for name in ("r1", "r2"))
+    for paths, gpu in ((old, "V100"), (new, "A100")):
+        assert compare(old, new)["nodes"] == {}
+        table = {"hardware": [["CPU", "EPYC"], ["GPU", gpu]], "software": [["Python", "3.12"]]}
+        record = {"version": 1, "nodes": [0], "host": "n1", "machine": gpu, "cores": 8, "gpus": 1, **table}
+        Path(paths.facts_dir).mkdir(parents=True)
+        write_json(paths.node_facts(0), record)
+    assert compare(old, new)["nodes"] == {"GPU": ["V100", "A100"]}

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_machines import POWER, put, put_interface
+from recorded_machines import POWER, put, put_interface, put_nvidia
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.node_facts import NodeFacts
 from worldsize.wings.facts import local_machine
+from worldsize.wings.facts.agent import program
+from worldsize.wings.facts.agent.gpus import GpuFacts
 from worldsize.wings.facts.agent.program import Order, write_facts
 from worldsize.wings.facts.provider import read_facts
 from worldsize.wings.facts.records import read_node_files
@@ -59,6 +61,31 @@ def test_what_the_process_writes_is_read(tmp_path: Path, paths: RunPaths) -> Non
     assert first.cores >= 1
     assert dict(first.hardware)["network"] == "eth0 25 Gb/s"
     assert os.stat(paths.node_facts(3)).st_mode & 0o777 == 0o600
+
+
+def test_of_ranks_in_an_image_nothing_is_told_but_that(tmp_path: Path, paths: RunPaths) -> None:
+    put(tmp_path, {"etc/os-release": "PRETTY_NAME=Debian\n"})
+    variables = {"PATH": os.environ["PATH"]}
+    write_facts(Order(paths.node_facts(0), (0,), 0, ("apptainer", "exec"), "/", variables, False), {}, str(tmp_path))
+    assert read_node_files(paths)[0].software == (("system", "Debian; ranks in an image"),)
+
+
+def test_a_gpu_is_told_in_a_second_look(tmp_path: Path, paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a driver that hangs does not tell takes nothing of the rest away."""
+    put_nvidia(tmp_path, "Tesla V100-SXM2-32GB")
+    seen: list[Any] = []
+
+    def ask(environ: Any, root: str) -> list[GpuFacts]:
+        seen.extend(read_node_files(paths))
+        return [GpuFacts("GPU-0", "Tesla V100-SXM2-32GB", 32 << 30)]
+
+    monkeypatch.setattr(program, "find_gpus", ask)
+    write_facts(Order(paths.node_facts(0), (0,), 0, (), "/", {"PATH": "/nowhere"}), {}, str(tmp_path))
+    (facts,) = read_node_files(paths)
+    assert (seen[0].gpus, facts.gpus) == (0, 1)
+    assert "GPU" not in dict(seen[0].hardware)
+    assert dict(facts.hardware)["GPU memory"] == "32 GiB"
+    assert dict(facts.software)["driver"] == "NVIDIA 535.104.05"
 
 
 def test_nodes_in_their_order(paths: RunPaths) -> None:

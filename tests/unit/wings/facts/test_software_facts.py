@@ -9,7 +9,14 @@ import pytest
 from recorded_machines import NVIDIA_OPEN_VERSION, NVIDIA_VERSION, put
 
 from worldsize.wings.facts.agent.programs import mpi_text, program_rows
-from worldsize.wings.facts.agent.software import driver_row, package_rows, rank_python, software_rows, system_text
+from worldsize.wings.facts.agent.software import (
+    driver_row,
+    package_rows,
+    rank_python,
+    runs_in_image,
+    software_rows,
+    system_text,
+)
 
 DISTRIBUTIONS = (
     "torch-2.7.1+cu126", "horovod-0.28.1", "mpi4py-4.0.3", "nvidia_nccl_cu12-2.26.2", "nvidia_cudnn_cu12-9.5.1.17",
@@ -166,3 +173,11 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(programs, "_LIMIT", 0.05)
     program(tmp_path / "mpirun", "#!/bin/sh\nexec /bin/sleep 60\n")
     assert program_rows({"PATH": str(tmp_path)}) == ()
+
+
+@pytest.mark.parametrize(
+    ("argv", "found"),
+    [(("/opt/bin/apptainer", "exec", "x.sif", "python"), True), (("python", "apptainer"), False), ((), False)],
+)
+def test_ranks_in_an_image(argv: tuple[str, ...], found: bool) -> None:
+    assert runs_in_image(argv) == found

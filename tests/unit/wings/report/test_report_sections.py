@@ -18,7 +18,7 @@ from worldsize.state.records import RunWarning, Status
 from worldsize.wings.metrics.series import Point, Series
 from worldsize.wings.report.facts import RunFacts
 from worldsize.wings.report.page import run_page
-from worldsize.wings.report.sections import files, ranks
+from worldsize.wings.report.sections import files, node_facts, ranks
 from worldsize.wings.report.sections.node_use import node_use
 
 
@@ -55,6 +55,31 @@ def point(step: int | None, value: float, time: float = MADE + 10, attempt: int 
 
 def series(name: str, points: list[Point], rank: int | None = 0, source: str = "log") -> Series:
     return Series(name, source, rank, tuple(points))
+
+
+# what the nodes are made of
+
+
+def put_node(paths: RunPaths, node: int, gpu: str) -> None:
+    table = {"hardware": [["CPU", "EPYC, 64 cores"], ["GPU", gpu]], "software": [["framework", "torch 2.7.1"]]}
+    value = {"version": 1, "nodes": [node], "host": f"n{node}", "machine": f"m{node}", "cores": 64, "gpus": 8, **table}
+    write(paths.node_facts(node), value)
+
+
+def test_what_the_nodes_are_made_of(home: str) -> None:
+    paths = record_run(home)
+    put_node(paths, 0, "A100")
+    put_node(paths, 1, "V100 <hf_abcdefghijklmnop1234>")
+    text = texts(facts_of(paths))["nodes"]
+    assert "Hardware" in text and "CPU|EPYC, 64 cores" in text and "framework|torch 2.7.1" in text
+    assert "GPU|A100 (n0); V100 <***> (n1)" in text
+
+
+def test_an_installation_without_the_wing_of_facts(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = record_run(home)
+    put_node(paths, 0, "A100")
+    monkeypatch.setattr(node_facts, "find_provider", lambda kind: None)
+    assert "nodes" not in texts(facts_of(paths))
 
 
 # ranks

@@ -45,7 +45,7 @@ def is_of_same_kind(published: Published, result: BenchResult, measurement: Meas
     name = gpu_name(result, measurement).replace(" ", "").upper()
     if published.model not in name or published.memory not in name:
         return False
-    return published.precision == computed_precision(result, name)
+    return published.precision == computed_precision(result, measurement, name)
 
 
 def gpu_name(result: BenchResult, measurement: Measurement) -> str:
@@ -53,17 +53,22 @@ def gpu_name(result: BenchResult, measurement: Measurement) -> str:
     device = measurement.details.get("device")
     if isinstance(device, str) and device:
         return device
-    return next((value for name, value in result.hardware if name.upper().startswith("GPU")), "")
+    return next((value for name, value in result.hardware if name.upper() == "GPU"), "")
 
 
-def computed_precision(result: BenchResult, gpu: str) -> str:
+def computed_precision(result: BenchResult, measurement: Measurement, gpu: str) -> str:
     """ "tf32" where 32 bits are asked for and the GPU takes 19 of them for convolutions, unless that is off."""
-    settings = {name.lower(): value.lower() for name, value in result.settings.items()}
-    precision = settings.get("precision", "")
+    precision = _said("precision", result, measurement)
     has_tf32 = any(model in gpu for model in _TF32_MODELS)
-    if precision.startswith("fp32") and has_tf32 and settings.get("tf32", "on") not in _OFF:
+    if precision.startswith("fp32") and has_tf32 and _said("tf32", result, measurement) not in _OFF:
         return "tf32"
     return precision.split(" ")[0]
+
+
+def _said(name: str, result: BenchResult, measurement: Measurement) -> str:
+    """What a world's ranks, or the settings of all worlds, say under this name, in small letters; "" for nothing."""
+    value = measurement.details.get(name) or result.settings.get(name)
+    return value.lower() if isinstance(value, str) else ""
 
 
 def published_table(result: BenchResult) -> Table | None:

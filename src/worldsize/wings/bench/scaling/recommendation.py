@@ -142,9 +142,27 @@ def _limit(others: list[Point]) -> str:
 
 
 def _reservations(curve: Curve) -> list[str]:
-    found = [_failed(curve), _oversubscribed(curve), _more_than_linear(curve), _near_the_limit(curve)]
+    found = [_whole_nodes(curve), _failed(curve), _oversubscribed(curve), _more_than_linear(curve)]
+    found.append(_near_the_limit(curve))
     found.append(_single_values(curve) if len(curve.measured()) > 1 else "")
     return [sentence for sentence in found if sentence]
+
+
+def _whole_nodes(curve: Curve) -> str:
+    """Ranks that the rule finds too many cost nothing where their node is held anyway."""
+    best = recommended_point(curve)
+    if best is None or curve.device != "node":
+        return ""
+    cheaper = [point for point in curve.sound() if _is_faster_for_less(point, best)]
+    if not cheaper:
+        return ""
+    fastest = max(cheaper, key=lambda point: point.rate or 0)
+    return f"Where whole nodes are held, use {fastest.world}: it is faster, and takes fewer node-hours."
+
+
+def _is_faster_for_less(point: Point, best: Point) -> bool:
+    cost = relative_cost(point, best)
+    return cost is not None and cost < 1 and is_clearly_faster(point, best)
 
 
 def _failed(curve: Curve) -> str:

@@ -157,8 +157,7 @@ def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Me
     found["measured"] = measured + (", seconds" if asked.is_time and not asked.is_whole_run else "")
     if asked.per_rank:
         found["measured"] += ", of each rank"
-    found.update({f"--set {name}": value for name, _, value in (each.partition("=") for each in session.settings)})
-    return found
+    return {**found, **session.shown_settings()}
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:

@@ -26,13 +26,14 @@ _PASSED = frozenset((
 def start_helper(
     plan: Plan, paths: RunPaths, nodes: Sequence[int], rank: Process, environ: Mapping[str, str], program: str = ""
 ) -> int:
-    """Start the process, which writes `paths.node_facts` of the first of these nodes; return its pid. `rank`: one of
-    theirs. Raises OSError."""
+    """Start the process, which writes `paths.node_facts` of the first of these nodes; return its pid. `rank`: a
+    process of theirs, whose environment is the ranks'. Raises OSError."""
     order = {
         "path": paths.node_facts(nodes[0]),
         "nodes": list(nodes),
         "agent": os.getpid(),
-        "argv": list(rank.argv),
+        "argv": list(plan.argv),
+        "python": plan.python,
         "directory": paths.code,
         "variables": {name: value for name, value in rank.environment.items() if name in _PASSED},
         "gpus": plan.gpus != 0 and plan.rehearsal is None,

@@ -21,7 +21,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.facts.agent.gpus import find_gpus, gpu_rows
 from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
 from worldsize.wings.facts.agent.programs import program_rows
-from worldsize.wings.facts.agent.software import driver_row, software_rows
+from worldsize.wings.facts.agent.software import driver_row, runs_in_image, software_rows, system_text
 
 ORDER = "WORLDSIZE_FACTS_ORDER"
 FACTS_VERSION = 1
@@ -34,6 +34,7 @@ class Order(NamedTuple):
     nodes     those that are this machine: they share what is found
     agent     the process that has started this one
     argv      the command of a rank; `directory`: where it is started
+    python    what stands for Python where the command names none
     variables of a rank's environment: those that decide which programs and packages it finds
     gpus      whether GPUs are looked for
     """
@@ -45,6 +46,7 @@ class Order(NamedTuple):
     directory: str
     variables: Mapping[str, str]
     gpus: bool = True
+    python: str = "python"
 
 
 def main() -> None:
@@ -61,14 +63,30 @@ def main() -> None:
 
 def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
     """Find out and write. `environ`: what names the GPUs. Raises OSError."""
-    software = software_rows(order.argv, order.directory, order.variables, root) + program_rows(order.variables)
-    os.makedirs(os.path.dirname(order.path), 0o700, exist_ok=True)
+    software = _software(order, root)
+    _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"software": _ordered(software)}))
     gpus = find_gpus(environ, root) if order.gpus else []
     driver = driver_row(root) if order.gpus else ()
     if gpus or driver:
         found = {"hardware": hardware_rows(root, gpu_rows(gpus)), "software": _ordered(software + driver)}
         write_json(order.path, _facts(order, root, {**found, "gpus": len(gpus)}))
+
+
+def _software(order: Order, root: str) -> tuple[tuple[str, str], ...]:
+    """Of ranks in an image, which is not looked into, the node's system alone."""
+    if runs_in_image(order.argv):
+        return (("system", f"{system_text(root)}; ranks in an image"),)
+    words = (*order.argv, order.python)
+    return software_rows(words, order.directory, order.variables, root) + program_rows(order.variables)
+
+
+def _make_directory(path: str) -> None:
+    """With the mode of the one that it lies in, which must be there: a run that was removed does not come again."""
+    try:
+        os.mkdir(path, os.stat(os.path.dirname(path)).st_mode & 0o777)
+    except FileExistsError:
+        pass  # another node's has made it
 
 
 def _facts(order: Order, root: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from worldsize.agent.posix.processes import find_program
+from worldsize.agent.posix.processes import HELPER_OF, find_program
 from worldsize.state.node_facts import Rows
 
 _LIMIT = 5.0
@@ -49,7 +49,8 @@ def _said(environ: Mapping[str, str], name: str, *options: str) -> str:
     """What the program says; "" where there is none, or it fails or takes too long. Where PATH names a directory by a
     relative path, it is not looked into: what lies in the code is none of the node's programs."""
     places = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
-    own = {**environ, "PATH": os.pathsep.join(places), "LC_ALL": "C"}
+    helper = os.environ.get(HELPER_OF, "")  # so that no agent takes the program for what a rank has left
+    own = {**environ, "PATH": os.pathsep.join(places), "LC_ALL": "C", HELPER_OF: helper}
     try:
         program = find_program(name, own)
     except OSError:

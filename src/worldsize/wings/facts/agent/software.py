@@ -15,6 +15,7 @@ from worldsize.agent.machine.node_files import text_of
 from worldsize.state.node_facts import Rows
 
 _FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "jax", "horovod", "deepspeed", "mpi4py")
+_CONTAINERS = frozenset(("apptainer", "singularity", "enroot", "docker", "podman", "podman-hpc", "shifter"))
 _PYTHON = re.compile(r"python\d?(?:\.\d+)?")
 _MOST_WORDS = 200
 _LONGEST = 120
@@ -38,6 +39,11 @@ def driver_row(root: str = "/") -> Rows:
         return (("driver", f"NVIDIA {nvidia[1]}"),)
     amd = text_of(os.path.join(root, "sys/module/amdgpu/version"), 256)
     return (("driver", f"amdgpu {amd[:_LONGEST]}"),) if amd else ()
+
+
+def runs_in_image(argv: Sequence[str]) -> bool:
+    """Whether the ranks' command starts a container, by the programs that worldsize and people start one with."""
+    return bool(argv) and os.path.basename(argv[0]) in _CONTAINERS
 
 
 def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:

@@ -6,6 +6,8 @@ from worldsize.service.providers import find_provider
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import value_text
 
+_LATER = "As this page was made: the run was over before its nodes were looked at."
+
 
 def node_facts(facts: RunFacts) -> list[Child]:
     found = find_provider("facts")
@@ -13,7 +15,10 @@ def node_facts(facts: RunFacts) -> list[Child]:
         return []
     nodes = found.read_facts(facts.paths)
     tables = (("Hardware", found.hardware_table(nodes)), ("Software", found.software_table(nodes)))
-    return [child for title, rows in tables if rows for child in _table(facts, title, rows)]
+    children = [child for title, rows in tables if rows for child in _table(facts, title, rows)]
+    if children and not found.recorded_facts(facts.paths):
+        children.insert(0, facts.pictures.element("p", _LATER, class_="muted"))
+    return children
 
 
 def _table(facts: RunFacts, title: str, rows: tuple[tuple[str, str], ...]) -> list[Child]:

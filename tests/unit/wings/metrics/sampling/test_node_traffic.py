@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.agent.machine.control_groups import memory_limit
 from worldsize.agent.machine import node_resources
-from worldsize.wings.metrics.agent.network import NodeTraffic, counted_interfaces
+from worldsize.agent.machine.control_groups import memory_limit
 from worldsize.agent.machine.node_resources import usable_memory
+from worldsize.wings.metrics.agent.network import NodeTraffic, counted_interfaces
 
 HEADER = "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop\n"
 

@@ -1,0 +1,113 @@
+"""An all-reduce as tables, sentences and a picture."""
+
+from __future__ import annotations
+
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import Any
+from worldsize.common.numbers import size_text
+from worldsize.wings.bench.allreduce.bandwidth import (
+    JUDGED_FROM,
+    algorithm_bandwidth,
+    best_time,
+    bus_bandwidth,
+    network_rate_per_rank,
+    row_bandwidth,
+)
+from worldsize.wings.bench.allreduce.report import Report, Row, parse_report
+from worldsize.wings.bench.result import BenchResult, Measurement, Table
+
+_HEADERS = ("size (B)", "count", "type", "redop", "root", *("time (us)", "algbw", "busbw", "#wrong") * 2)
+_VIRTUAL = "virtual nodes"
+
+
+def tables(result: BenchResult) -> tuple[Table, ...]:
+    """A table for each world, with nccl-tests' columns: out of place, then in place, GB/s."""
+    return tuple(
+        Table(_caption(each, report), _HEADERS, tuple(_row(row, report) for row in report.rows))
+        for each, report in _reports(result)
+    )
+
+
+def sentences(result: BenchResult) -> tuple[str, ...]:
+    """The highest bandwidth and the lowest latency of each world; what may be concluded from it, and what not."""
+    found = []
+    for each, report in _reports(result):
+        found.append(_speed_sentence(each, report))
+        if each.world.nodes > 1:
+            found.append(_network_sentence(each, report, result))
+        if each.oversubscribed:
+            found.append(f"{each.world}: {each.oversubscribed}.")
+    for each in result.measurements:
+        if each.failure:
+            found.append(f"{each.world} failed: {each.failure}.")
+    return tuple(found) or ("Nothing was measured.",)
+
+
+def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
+    """Bus bandwidth over the size, and time over the size, a line for each world."""
+    found = _reports(result)
+    if not found:
+        return ()
+    bandwidths, times = [], []
+    for each, report in found:
+        sizes = tuple(float(row.size) for row in report.rows)
+        name = str(each.world)
+        bandwidths.append(pictures.Line(name, sizes, tuple(row_bandwidth(row, report.ranks) for row in report.rows)))
+        times.append(pictures.Line(name, sizes, tuple(best_time(row) * 1e6 for row in report.rows)))
+    how = {"x_label": "bytes", "x_scale": "log2"}
+    return (
+        pictures.Chart(title="Bus bandwidth of all-reduce", lines=tuple(bandwidths), y_label="GB/s", **how),
+        pictures.Chart(title="Time of one all-reduce", lines=tuple(times), y_label="µs", y_scale="log2", **how),
+    )
+
+
+def _reports(result: BenchResult) -> list[tuple[Measurement, Report]]:
+    """Those measurements that hold one; a file may hold anything."""
+    found = []
+    for each in result.measurements:
+        try:
+            found.append((each, parse_report(dict(each.details))))
+        except PARSE_ERRORS:
+            continue  # a world that failed, or is under way
+    return found
+
+
+def _caption(each: Measurement, report: Report) -> str:
+    return f"{each.world}: {report.ranks} ranks, {report.backend}, {report.device}: out of place, then in place; GB/s"
+
+
+def _row(row: Row, report: Report) -> tuple[str, ...]:
+    left = _columns(row.size, row.out_seconds, row.out_wrong, report.ranks)
+    right = _columns(row.size, row.seconds, row.wrong, report.ranks)
+    return (str(row.size), str(row.count), report.dtype, "sum", "-1", *left, *right)
+
+
+def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) -> tuple[str, ...]:
+    if seconds is None:
+        return ("N/A",) * 4
+    bandwidths = algorithm_bandwidth(size, seconds), bus_bandwidth(size, seconds, ranks)
+    return (f"{seconds * 1e6:.1f}", *(f"{each:.2f}" for each in bandwidths), "N/A" if wrong is None else str(wrong))
+
+
+def _speed_sentence(each: Measurement, report: Report) -> str:
+    fastest = max(report.rows, key=lambda row: row_bandwidth(row, report.ranks))
+    smallest = report.rows[0]
+    bus = row_bandwidth(fastest, report.ranks)
+    return (
+        f"{each.world}: at most {bus:.3g} GB/s of bus bandwidth, at {size_text(fastest.size)}; "
+        f"{size_text(smallest.size)} take {best_time(smallest) * 1e6:.4g} µs."
+    )
+
+
+def _network_sentence(each: Measurement, report: Report, result: BenchResult) -> str:
+    """What goes over the network, where there is one."""
+    if any(_VIRTUAL in value for _, value in result.hardware):
+        return f"{each.world}: its nodes are virtual ones of one machine: nothing of this went over a network."
+    largest = report.rows[-1]
+    if largest.size < JUDGED_FROM:
+        return f"{each.world}: the network is not judged by less than {size_text(JUDGED_FROM)}: --sizes 8B:1GB."
+    rate = network_rate_per_rank(row_bandwidth(largest, report.ranks), each.world.nodes, report.ranks)
+    return (
+        f"{each.world}: at {size_text(largest.size)} a rank gets {rate:.3g} GB/s ({8 * rate:.3g} Gb/s) of the network: "
+        "70 % of its adapter's rate is good, below 50 % is poor (worldsize check says what NCCL chose)."
+    )

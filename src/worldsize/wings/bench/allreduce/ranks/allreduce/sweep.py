@@ -1,0 +1,159 @@
+"""All sizes, one after the other; what a library does is a `Reducer`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from .table import footer, header, line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Reducer:
+    """What a library of collectives does. `element`: bytes of one element."""
+
+    rank: int
+    ranks: int
+    backend: str
+    device = "CPU"
+    gpus = 0
+    element: int
+    software: dict[str, str]
+    has_out_of_place = False
+
+    def reduce(self, count: int) -> None:
+        """Add up the first `count` elements in place."""
+        raise NotImplementedError
+
+    def reduce_out(self, count: int) -> None:
+        """The same into another buffer, where `has_out_of_place`."""
+        raise NotImplementedError
+
+    def zero(self) -> None:
+        """Fill all elements with 0."""
+        raise NotImplementedError
+
+    def count_wrong(self, count: int, out: bool) -> int:
+        """Fill the elements, reduce them once, and count, over all ranks, those that are not the sum."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked for is done; nothing is left behind where calls return when they are done."""
+
+    def barrier(self) -> None:
+        raise NotImplementedError
+
+    def slowest(self, value: float) -> float:
+        """The largest of the ranks' values."""
+        raise NotImplementedError
+
+    def from_first(self, value: int) -> int:
+        """The first rank's value."""
+        raise NotImplementedError
+
+
+PATH = os.path.join("outputs", "bench.json")
+MOST_ITERATIONS, LEAST_ITERATIONS = 20, 3
+BLOCK_SECONDS = 1.0
+"""A block of iterations takes about so long where it would take longer with all of them."""
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="measure all-reduce")
+    parser.add_argument("--sizes", type=lambda text: [int(each) for each in text.split(",")], required=True)
+    parser.add_argument("--backend", default="")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--iterations", type=int, default=0, help="of each size; 0: by time")
+    parser.add_argument("--warmup", type=int, default=5)
+    return parser.parse_args()
+
+
+def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
+    """Measure every size, print the table and write the report. What was wrong stands in both."""
+    shown = print_line if reducer.rank == 0 else _ignore
+    for text in header(arguments, reducer.backend, reducer.device, reducer.ranks):
+        shown(text)
+    rows = []
+    for size in arguments.sizes:
+        rows.append(_measure(reducer, max(1, size // reducer.element), arguments))
+        shown(line(rows[-1], arguments.dtype, reducer.ranks))
+    for text in footer(rows, reducer.ranks):
+        shown(text)
+    if reducer.rank == 0:
+        _write_report(reducer, arguments, rows)
+
+
+def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of one all-reduce of so many elements, as the slowest rank has them."""
+    row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
+    if reducer.has_out_of_place:
+        row["out_seconds"], _ = _time(reducer, reducer.reduce_out, count, arguments)
+        row["out_wrong"] = reducer.count_wrong(count, True)
+    row["seconds"], row["iterations"] = _time(reducer, reducer.reduce, count, arguments)
+    row["wrong"] = reducer.count_wrong(count, False)
+    return row
+
+
+def _time(
+    reducer: Reducer, reduce: Callable[[int], None], count: int, arguments: argparse.Namespace
+) -> tuple[float, int]:
+    """The mean of a block that nothing interrupts. The first all-reduces connect ranks, and do not count."""
+    reducer.zero()
+    for _ in range(arguments.warmup):
+        reduce(count)
+    once = _block(reducer, reduce, count, 1)
+    iterations = reducer.from_first(arguments.iterations or _iterations(reducer.slowest(once)))
+    return reducer.slowest(_block(reducer, reduce, count, iterations)) / iterations, iterations
+
+
+def _block(reducer: Reducer, reduce: Callable[[int], None], count: int, iterations: int) -> float:
+    reducer.synchronize()
+    reducer.barrier()
+    began = time.perf_counter()
+    for _ in range(iterations):
+        reduce(count)
+    reducer.synchronize()
+    return time.perf_counter() - began
+
+
+def _iterations(once: float) -> int:
+    fitting = int(BLOCK_SECONDS / once) if once > 0 else MOST_ITERATIONS
+    return max(LEAST_ITERATIONS, min(MOST_ITERATIONS, fitting))
+
+
+def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    report = {
+        "rows": rows,
+        "ranks": reducer.ranks,
+        "backend": reducer.backend,
+        "device": reducer.device,
+        "dtype": arguments.dtype,
+        "gpus": reducer.gpus,
+        "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
+        "software": reducer.software,
+    }
+    os.makedirs("outputs", exist_ok=True)
+    with open(PATH + ".part", "w") as file:
+        json.dump(report, file)
+    os.replace(PATH + ".part", PATH)
+
+
+def print_line(text: str) -> None:
+    print(text, flush=True)
+
+
+def _ignore(text: str) -> None:
+    pass
+
+
+def stop(sentence: str) -> None:
+    """End this rank: the sentence is the last that it writes."""
+    sys.stdout.flush()
+    sys.exit(sentence)

@@ -1,0 +1,63 @@
+"""The lines that nccl-tests prints: what reads those reads these."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_COLUMNS = (
+    "#" + 62 * " " + "out-of-place" + 23 * " " + "in-place" + 10 * " ",
+    "#       size         count      type   redop    root" + 2 * "     time   algbw   busbw #wrong",
+    "#        (B)    (elements)" + 24 * " " + 2 * "       (us)  (GB/s)  (GB/s)     ",
+)
+
+
+def header(arguments: Any, backend: str, device: str, ranks: int) -> list[str]:
+    """What was asked, and the names of the columns."""
+    least, most, iterations = arguments.sizes[0], arguments.sizes[-1], arguments.iterations or "by time"
+    return [
+        f"# {ranks} ranks, {backend}, {device}",
+        f"# minBytes {least} maxBytes {most} warmup iters: {arguments.warmup} iters: {iterations} validation: 1",
+        "#",
+        *_COLUMNS,
+    ]
+
+
+def bus_bandwidth(size: int, seconds: float, ranks: int) -> tuple[float, float]:
+    """Algorithm and bus bandwidth, in GB/s of 10^9 bytes. The second, 2(n-1)/n times the first, is what each link
+    carries in the best algorithm, whatever the number of ranks."""
+    algorithm = size / seconds / 1e9 if seconds > 0 else 0.0
+    return algorithm, algorithm * 2 * (ranks - 1) / ranks
+
+
+def line(row: dict[str, Any], dtype: str, ranks: int) -> str:
+    """One size. A library that has no all-reduce into another buffer leaves those columns N/A."""
+    left = _columns(row["size"], row.get("out_seconds"), row.get("out_wrong"), ranks)
+    right = _columns(row["size"], row["seconds"], row["wrong"], ranks)
+    return f"{row['size']:12d}  {row['count']:12d}  {dtype:>8s}     sum      -1  {left}  {right}"
+
+
+def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) -> str:
+    if seconds is None:
+        return "    N/A     N/A     N/A    N/A"
+    algorithm, bus = bus_bandwidth(size, seconds, ranks)
+    shown = "N/A" if wrong is None else str(wrong)
+    return f"{_microseconds(seconds):>7s}  {algorithm:6.2f}  {bus:6.2f}  {shown:>5s}"
+
+
+def _microseconds(seconds: float) -> str:
+    value = seconds * 1e6
+    return f"{value:.{2 if value < 1000 else 1 if value < 10000 else 0}f}"
+
+
+def footer(rows: list[dict[str, Any]], ranks: int) -> list[str]:
+    """What nccl-tests ends with: the number of wrong values, and the mean of all bus bandwidths."""
+    wrong = sum(row["wrong"] + (row.get("out_wrong") or 0) for row in rows)
+    times = [(row["size"], seconds) for row in rows for seconds in (row["seconds"], row.get("out_seconds")) if seconds]
+    mean = sum(bus_bandwidth(size, seconds, ranks)[1] for size, seconds in times) / len(times) if times else 0.0
+    return [
+        f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}",
+        f"# Avg bus bandwidth    : {mean:g}",
+        "#",
+    ]

@@ -1,0 +1,50 @@
+"""`8B:1GB`: the sizes of a sweep, as nccl-tests counts them: K, M and G are powers of 1024."""
+
+from __future__ import annotations
+
+import re
+
+from worldsize.errors import UsageError
+
+_SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(i?)(b?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 10, "m": 20, "g": 30}
+_LARGEST = 1 << 40
+_MOST = 200
+_EXAMPLE = "write a range such as 8B:1GB, or sizes such as 8B,1MB,512MB"
+
+
+def parse_sizes(text: str, factor: int) -> tuple[int, ...]:
+    """Bytes, ascending: of a range each `factor` times the one before. UsageError for what is none, for a range that
+    ends before it begins, and for more than 200 sizes."""
+    if factor < 2:
+        raise UsageError(f"{factor} makes no range", "--factor", "2 or more")
+    found: set[int] = set()
+    for part in text.split(",")[: _MOST + 1]:
+        found.update(_sizes_of(part, factor))
+    if len(found) > _MOST:
+        raise UsageError(f"more than {_MOST} sizes", "--sizes", _EXAMPLE)
+    return tuple(sorted(found))
+
+
+def _sizes_of(part: str, factor: int) -> list[int]:
+    first, colon, last = part.partition(":")
+    size = parse_size(first)
+    most = parse_size(last) if colon else size
+    if most < size:
+        raise UsageError(f"{part.strip()!r:.60} ends before it begins", "--sizes", _EXAMPLE)
+    found = []
+    while size <= most:
+        found.append(size)
+        size *= factor
+    return found
+
+
+def parse_size(text: str) -> int:
+    """Bytes. UsageError for what is no size, for none, and for more than a tebibyte."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text.strip()!r:.60} is no size", "--sizes", _EXAMPLE)
+    size = int(match[1]) << _POWERS[match[2].lower()]
+    if not 0 < size <= _LARGEST:
+        raise UsageError(f"{text.strip()!r:.60}: at least 1 B, at most {_LARGEST >> 30} GB", "--sizes", _EXAMPLE)
+    return size

@@ -1,0 +1,85 @@
+"""A rank that says when it is there, meets the others, and ends, or fails on purpose. Standard library only; torch
+where it is asked for.
+
+    probe.py first 4 /dir            say so, meet the other three by files in /dir, end
+    probe.py failing 4 /dir torch    the same with an all-reduce of torch; then the last rank fails, and the others stay
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+NAMES = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+LONGEST = 120.0
+"""Seconds that a rank waits for others, or to be ended."""
+
+
+def find_place() -> tuple[int, int]:
+    """This rank and how many there are, by the first convention that says both."""
+    for rank, size in NAMES:
+        if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
+            return int(os.environ[rank]), int(os.environ[size])
+    sys.exit("no launcher has told this process its rank")
+
+
+def tell(what: str, rank: int) -> None:
+    """One line, by one write: those of other ranks do not get between."""
+    text = f"worldsize-bench {what} {rank} {time.time_ns()} {os.uname().nodename}\n"
+    os.write(1, text.encode())
+
+
+def meet_by_files(directory: str, rank: int, ranks: int) -> None:
+    """Wait until each rank has made its file."""
+    with open(os.path.join(directory, f"rank-{rank}"), "w"):
+        pass
+    until = time.monotonic() + LONGEST
+    while sum(name.startswith("rank-") for name in os.listdir(directory)) < ranks:
+        if time.monotonic() > until:
+            sys.exit("the other ranks have not come")
+        time.sleep(0.001)
+
+
+def meet_by_torch(directory: str, rank: int, ranks: int) -> None:
+    """One all-reduce, by NCCL where each rank has a GPU."""
+    import torch
+    import torch.distributed as dist
+
+    local = int(os.environ.get("LOCAL_RANK", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")))
+    on_gpu = torch.cuda.is_available() and local < torch.cuda.device_count()
+    if on_gpu:
+        torch.cuda.set_device(local)
+    where = "env://" if "MASTER_ADDR" in os.environ else f"file://{directory}/group"
+    dist.init_process_group("nccl" if on_gpu else "gloo", init_method=where, rank=rank, world_size=ranks)
+    total = torch.ones(1, device="cuda" if on_gpu else "cpu")
+    dist.all_reduce(total)
+    if int(total.item()) != ranks:
+        sys.exit("the all-reduce is wrong")
+
+
+def main() -> None:
+    mode, ranks, directory, *more = sys.argv[1:]
+    rank, found = find_place()
+    tell("first", rank)
+    if found != int(ranks):
+        sys.exit(f"this rank is one of {found}, not of {ranks}")
+    (meet_by_torch if "torch" in more else meet_by_files)(directory, rank, found)
+    tell("step", rank)
+    if mode == "failing":
+        if rank == found - 1:
+            tell("failing", rank)
+            os._exit(3)
+        time.sleep(LONGEST)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
