@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import time
@@ -57,6 +58,7 @@ def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> 
     directory = generated_directory()
     if local_rank == 0:
         os.mkdir(directory, 0o700)  # fails where anybody has it: then nothing of theirs is read
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)  # of a rank that ends with an error
         _write_images(directory, encode)
     return _wait_for(directory)
 
