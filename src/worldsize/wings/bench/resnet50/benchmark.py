@@ -42,11 +42,13 @@ def add_options(group: Any) -> None:
         default="synthetic",
         help="synthetic: one batch, on the device; generated: JPEG files made on each node; or DIR/CLASS/*.jpg",
     )
-    group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32, TF32 where GPUs have it)")
-    group.add_argument("--batch", type=int, metavar="N", help="images of a step of each rank (default: 64 on GPUs, or 8)")
+    group.add_argument(
+        "--precision", choices=PRECISIONS, default="fp32", help="(default: fp32, TF32 on GPUs that have it)"
+    )
+    group.add_argument("--batch", type=int, metavar="N", help="images per step and rank (default: 64 on GPUs, or 8)")
     group.add_argument("--steps", type=int, metavar="N", help="steps that are measured (default: 100 on GPUs, or 10)")
     group.add_argument("--warmup", type=int, metavar="N", help="steps before them (default: 20 on GPUs, or 2)")
-    group.add_argument("--workers", type=int, metavar="N", help="processes of each rank that decode images (default: 4)")
+    group.add_argument("--workers", type=int, metavar="N", help="processes per rank that decode images (default: 4)")
     group.add_argument("--image-size", type=int, metavar="N", help="other than 224 × 224: no standard figure")
     group.add_argument("--width", type=int, metavar="N", help="channels of the first layer, other than 64: likewise")
 
@@ -54,6 +56,9 @@ def add_options(group: Any) -> None:
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     """Train at each world. UsageError, WorldsizeError."""
     _check_options(options)
+    if any(setting.startswith("virtual_gpus=") for setting in session.settings):
+        hint = "worldsize rehearse tells whether a job runs on GPUs"
+        raise UsageError("virtual GPUs have no speed", "--set virtual_gpus", hint)
 
     def make(world: World) -> Job:
         job = job_of(options, world, session.cwd)
@@ -134,10 +139,10 @@ def _share(world: World, session: Session, local: bool) -> str:
 
 
 def _distribution(framework: str, world: World) -> Distribution:
-    if framework == "tensorflow":
-        return DISTRIBUTIONS["tensorflow"](worker_count=world.ranks)
-    name = "pytorch" if framework == "torch" else framework
-    return DISTRIBUTIONS[name](process_count_per_instance=world.ranks_per_node)
+    kind: Any = DISTRIBUTIONS["pytorch" if framework == "torch" else framework]
+    is_tensorflow = framework == "tensorflow"
+    made: Distribution = kind(worker_count=world.ranks) if is_tensorflow else kind(world.ranks_per_node)
+    return made
 
 
 def _data_words(data: str) -> str:
@@ -155,6 +160,6 @@ def _check_options(options: argparse.Namespace) -> None:
             raise UsageError(f"{value} is not from {smallest} to {_MOST}", f"--{name.replace('_', '-')}")
     if options.framework == "tensorflow" and options.width not in (None, STANDARD_WIDTH):
         raise UsageError("the network of Keras has one width", "--width", "leave it out, or --framework torch")
-    if not options.data or "," in options.data and not os.path.exists(options.data):
+    if not options.data or ("," in options.data and not os.path.exists(options.data)):
         hint = "synthetic and real data are two measurements: give one, then the other with --against"
         raise UsageError(f"{options.data!r:.100} is no kind of data", "--data", hint)

@@ -22,23 +22,24 @@ _TEXTS = ("framework", "device", "precision", "tf32", "data")
 
 
 def read_measurement(path: str, world: World) -> Measurement:
-    """The rate of each block of steps, and their median. WorldsizeError, in one sentence, where the file is not there or
-    does not say what was measured at this world."""
+    """The rate of each block of steps, and their median. WorldsizeError, in one sentence, where the file is not there,
+    or does not say what was measured at this world."""
     try:
         content = read_file(path, _MOST_BYTES + 1)
     except OSError as error:
         raise WorldsizeError(f"its ranks have left no measurement: {error.strerror}", path) from None
     try:
-        if len(content) > _MOST_BYTES:
-            raise ValueError("it is too large")
-        return _measurement(json.loads(content), world)
+        return parse_measurement(content, world)
     except PARSE_ERRORS as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise WorldsizeError(f"is no measurement: {why:.200}", path) from None
 
 
-def _measurement(found: Any, world: World) -> Measurement:
-    """ValueError and its like for what does not fit."""
+def parse_measurement(content: bytes, world: World) -> Measurement:
+    """One of PARSE_ERRORS for what is none of this world."""
+    if len(content) > _MOST_BYTES:
+        raise ValueError("it is too large")
+    found = json.loads(content)
     require_version(found, VERSION, "measurement")
     ranks = _count(found, "ranks")
     if ranks != world.ranks:

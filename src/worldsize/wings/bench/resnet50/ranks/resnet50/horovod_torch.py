@@ -47,7 +47,7 @@ def software_found() -> dict[str, str]:
     gpu = torch.cuda.is_available() and hvd.nccl_built()
     backend = "nccl" if gpu else "mpi" if hvd.mpi_enabled() else "gloo"
     found = software(backend)
-    found["framework"] = "Horovod %s, %s" % (horovod.__version__, found["framework"])
+    found["framework"] = f"Horovod {horovod.__version__}, {found['framework']}"
     return found
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import time
 
+from .arguments import stop
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-from .arguments import stop
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 GENERATED_CLASSES = 8
@@ -34,11 +35,11 @@ def list_images(directory: str) -> list[tuple[str, int]]:
         ]
     except OSError as error:
         found = []
-        stop("--data %s: %s on %s" % (directory, error.strerror, os.uname().nodename))
+        stop(f"--data {directory}: {error.strerror} on {os.uname().nodename}")
     if not found:
-        stop("--data %s: no image in it; give a directory with one directory per class: DIR/CLASS/NAME.jpg" % directory)
+        stop(f"--data {directory}: no image in it; it is to have a directory per class: DIR/CLASS/NAME.jpg")
     if len(classes) > 1000:
-        stop("--data %s: %d classes, and the network has 1,000 outputs" % (directory, len(classes)))
+        stop(f"--data {directory}: {len(classes)} classes, and the network has 1,000 outputs")
     return found
 
 
@@ -57,16 +58,17 @@ def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> 
     directory = generated_directory()
     if local_rank == 0:
         os.mkdir(directory, 0o700)  # fails where anybody has it: then nothing of theirs is read
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)  # of a rank that ends with an error
         _write_images(directory, encode)
     return _wait_for(directory)
 
 
 def _write_images(directory: str, encode: Callable[[int, int, bytes], bytes]) -> None:
     for number in range(GENERATED_CLASSES):
-        folder = os.path.join(directory, "class-%d" % number)
+        folder = os.path.join(directory, f"class-{number}")
         os.mkdir(folder)
         for place in range(GENERATED_PER_CLASS):
-            with open(os.path.join(folder, "%04d.jpg" % place), "wb") as file:
+            with open(os.path.join(folder, f"{place:04d}.jpg"), "wb") as file:
                 file.write(encode(*GENERATED_SIZE, os.urandom(48)))
     os.mkdir(os.path.join(directory, _COMPLETE))
 
@@ -75,10 +77,10 @@ def _wait_for(directory: str) -> str:
     deadline = time.monotonic() + _WAIT
     while not os.path.isdir(os.path.join(directory, _COMPLETE)):
         if time.monotonic() > deadline:
-            stop("%s: no images after %d s: local rank 0 of this node makes them" % (directory, _WAIT))
+            stop(f"{directory}: no images after {_WAIT:.0f} s: local rank 0 of this node makes them")
         time.sleep(0.05)
     if os.stat(directory).st_uid != os.getuid():
-        stop("%s: it is another user's" % directory)
+        stop(f"{directory}: it is another user's")
     return directory
 
 

@@ -8,12 +8,12 @@ import math
 import os
 import platform
 
+from .arguments import stop
+from .blocks import median
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-from .arguments import stop
-from .blocks import median
 
 PATH = os.path.join("outputs", "bench.json")
 VERSION = 1
@@ -22,7 +22,7 @@ VERSION = 1
 def check_loss(loss: float) -> None:
     """End this rank where the training has gone astray: then its steps are no measure."""
     if not math.isfinite(loss):
-        stop("the loss is %s: the training diverged, and its speed is no figure; try --precision fp32" % loss)
+        stop(f"the loss is {loss}: the training diverged, and its speed is no figure; try --precision fp32")
 
 
 def write_report(
@@ -38,7 +38,7 @@ def write_report(
         json.dump(report, file)
     os.replace(PATH + ".part", PATH)
     rate = median([ranks * arguments.batch * size / block for size, block in zip(sizes, seconds)])
-    print("ranks=%d images/s=%.4g" % (ranks, rate), flush=True)
+    print(f"ranks={ranks} images/s={rate:.4g}", flush=True)
 
 
 def data_name(data: str) -> str:

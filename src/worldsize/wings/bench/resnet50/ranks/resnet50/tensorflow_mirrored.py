@@ -42,10 +42,9 @@ def choose_device(local_rank: int) -> bool:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return False
-    if local_rank >= len(gpus) > 1 or (local_rank and "CUDA_VISIBLE_DEVICES" not in os.environ and len(gpus) == 1):
-        stop("rank %d of a node where TensorFlow sees %d GPUs: give -w at most %d ranks per node" % (
-            local_rank, len(gpus), len(gpus)
-        ))  # fmt: skip
+    assigned = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank is told its own, as Slurm may do
+    if local_rank >= len(gpus) and not assigned:
+        stop(f"more ranks on a node than TensorFlow sees GPUs: -w with at most {len(gpus)} of them")
     mine = gpus[local_rank if local_rank < len(gpus) else 0]
     tf.config.set_visible_devices(mine, "GPU")
     tf.config.experimental.set_memory_growth(mine, True)
@@ -55,9 +54,11 @@ def choose_device(local_rank: int) -> bool:
 def make_network(arguments: argparse.Namespace) -> Any:
     """In the strategy's scope. Ends this rank where it is not the network that everybody measures."""
     shape = (arguments.image_size, arguments.image_size, 3)
-    network = tf.keras.applications.ResNet50(weights=None, input_shape=shape, classes=CLASSES, classifier_activation=None)
+    network = tf.keras.applications.ResNet50(
+        weights=None, input_shape=shape, classes=CLASSES, classifier_activation=None
+    )
     if arguments.image_size == STANDARD_SIZE and network.count_params() != PARAMETERS:
-        stop("the network has %d parameters, and Keras's ResNet-50 has %d" % (network.count_params(), PARAMETERS))
+        stop(f"the network has {network.count_params()} parameters, and Keras's ResNet-50 has {PARAMETERS}")
     return network
 
 
@@ -86,7 +87,9 @@ class Trainer:
             float(self.loss)
 
     def _run(self, images: Any, labels: Any) -> Any:
-        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, self.strategy.run(self._train_replica, (images, labels)), None)
+        return self.strategy.reduce(
+            tf.distribute.ReduceOp.SUM, self.strategy.run(self._train_replica, (images, labels)), None
+        )
 
     def _train_replica(self, images: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -110,7 +113,7 @@ class Trainer:
 def slowest(strategy: Any, seconds: list[float]) -> list[float]:
     """Of each block the seconds of the rank that took longest."""
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def gather() -> Any:
         def replica() -> Any:
             times = tf.constant([seconds], tf.float64)
@@ -124,7 +127,7 @@ def slowest(strategy: Any, seconds: list[float]) -> list[float]:
 
 def software() -> dict[str, str]:
     built = tf.sysconfig.get_build_info()
-    found = {"framework": "TensorFlow %s, Keras %s" % (tf.__version__, tf.keras.__version__)}
+    found = {"framework": f"TensorFlow {tf.__version__}, Keras {tf.keras.__version__}"}
     found.update({"CUDA": str(built["cuda_version"])} if built.get("cuda_version") else {})
     found.update({"cuDNN": str(built["cudnn_version"])} if built.get("cudnn_version") else {})
     return found

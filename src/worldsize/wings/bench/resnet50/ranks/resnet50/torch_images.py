@@ -52,7 +52,7 @@ def synthetic_batches(
         yield images, labels
 
 
-class ImageFolder(Dataset):  # type: ignore[type-arg,misc]  # older torch has no Dataset[…]
+class ImageFolder(Dataset):  # type: ignore[misc]
     """Images as bytes, channels last, cut at random to `size` and turned over half of the time."""
 
     def __init__(self, files: list[tuple[str, int]], size: int) -> None:
@@ -84,7 +84,7 @@ def random_crop(width: int, height: int) -> tuple[float, float, float, float]:
     return 0.0, 0.0, float(width), float(height)
 
 
-class EndlessShare(Sampler):  # type: ignore[type-arg,misc]
+class EndlessShare(Sampler):  # type: ignore[misc]
     """One rank's images, in a new order each time round; so that a measurement never ends in the middle of a step."""
 
     def __init__(self, count: int, rank: int, ranks: int) -> None:

@@ -17,7 +17,7 @@ def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Con
     return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(nn.Module):  # type: ignore[misc]
     """1 × 1, 3 × 3 and 1 × 1 convolutions, and what came in added to what they make of it."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -60,7 +60,7 @@ def build_network(classes: int = 1000, width: int = 64) -> nn.Sequential:
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         if isinstance(module, Bottleneck):
-            nn.init.zeros_(module.residual[-1].weight)  # type: ignore[arg-type]
+            nn.init.zeros_(module.residual[-1].weight)
     return network
 
 

@@ -29,11 +29,9 @@ def choose_device(local_rank: int, local_ranks: int) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     count = torch.cuda.device_count()
-    assigned = count == 1 and len(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")) == 1
-    if local_rank >= count and not (assigned and "CUDA_VISIBLE_DEVICES" in os.environ):
-        stop("%d ranks on a node where PyTorch sees %d GPUs: give -w at most %d ranks per node" % (
-            local_ranks, count, count
-        ))  # fmt: skip
+    assigned = count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank is told its own, as Slurm may do
+    if local_rank >= count and not assigned:
+        stop(f"{local_ranks} ranks on a node where PyTorch sees {count} GPUs: -w with at most {count} ranks per node")
     device = torch.device("cuda", local_rank if local_rank < count else 0)
     torch.cuda.set_device(device)
     torch.backends.cudnn.benchmark = True
@@ -54,11 +52,8 @@ def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
         torch.set_num_threads(threads)
     if arguments.precision == "fp16" and device.type == "cpu":
         stop("--precision fp16 is for GPUs, and PyTorch sees none here: --precision bf16 or fp32")
-    smallest = arguments.image_size <= 32 and arguments.batch == 1
-    if smallest:
-        stop("images of %d x %d leave one pixel, which cannot be normalised over a batch of 1: --batch 2" % (
-            arguments.image_size, arguments.image_size
-        ))  # fmt: skip
+    if arguments.image_size <= 32 and arguments.batch == 1:
+        stop("images of 32 × 32 leave one pixel, which cannot be normalised over a batch of 1: --batch 2")
 
 
 def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Module:
@@ -67,7 +62,7 @@ def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Modu
     network = build_network(CLASSES, arguments.width)
     found = count_parameters(network)
     if is_standard(arguments) and found != PARAMETERS:
-        stop("the network has %d parameters, and ResNet-50 has %d" % (found, PARAMETERS))
+        stop(f"the network has {found} parameters, and ResNet-50 has {PARAMETERS}")
     return network.to(device=device, memory_format=memory_layout(device))
 
 
@@ -187,4 +182,4 @@ def software(backend: str) -> dict[str, str]:
 def cudnn_text(number: int) -> str:
     """ "9.1.0" of 90100, "8.9.2" of 8902: the thousands of the major number have grown with it."""
     thousands, hundreds = (10000, 100) if number >= 90000 else (1000, 100)
-    return "%d.%d.%d" % (number // thousands, number % thousands // hundreds, number % hundreds)
+    return f"{number // thousands}.{number % thousands // hundreds}.{number % hundreds}"
