@@ -29,9 +29,10 @@ class World(NamedTuple):
 def parse_worlds(text: str) -> tuple[World, ...]:
     """The worlds in the order of their ranks, of equal ones in that of their nodes; a number alone is that many ranks
     of one node. UsageError for what is none, for one that stands twice, and for more than 64."""
-    worlds = [_parse_world(part) for part in text.split(",", _MOST + 1)]
-    if len(worlds) > _MOST:
+    parts = text.split(",", _MOST)
+    if len(parts) > _MOST:
         raise UsageError(f"more than {_MOST} worlds", "-w", _EXAMPLE)
+    worlds = [_parse_world(part) for part in parts]
     twice = next((world for world in worlds if worlds.count(world) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice} stands there twice", "-w", "name each world once")

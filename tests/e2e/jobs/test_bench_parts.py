@@ -1,0 +1,120 @@
+"""`bench allreduce` and `bench launch`, from the words to the result, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import SOURCE, Cli
+
+ROOT = os.path.dirname(SOURCE)
+
+
+def measured(cli: Cli, *words: str) -> tuple[list[dict[str, Any]], str]:
+    said = cli("bench", *words, "--to", "found", timeout=280)
+    assert said.code == 0, said
+    result = json.loads(Path(cli.project, "found", "result.json").read_text())
+    return result["measurements"], said.out
+
+
+def environment(name: str) -> tuple[str, str]:
+    path = os.path.join(ROOT, name)
+    if not os.path.exists(path):
+        pytest.skip("needs the environment %s" % name)
+    return "--environment", path
+
+
+@pytest.mark.training
+@pytest.mark.timeout(300)
+def test_gloo_reduces_every_size_as_nccl_tests_prints_it(cli: Cli) -> None:
+    pytest.importorskip("torch")
+    (found,), out = measured(cli, "allreduce", "-w", "2x1", "--sizes", "8B:64KB", "--factor", "64", "--iterations", "2")
+    rows = found["details"]["rows"]
+    assert [row["size"] for row in rows] == [8, 512, 32768]
+    assert all(row["wrong"] == 0 and row["seconds"] > 0 and row["out_seconds"] is None for row in rows)
+    assert found["details"]["backend"] == "gloo"
+    log = cli("logs", "--rank", "0").out
+    assert "# Out of bounds values : 0 OK" in log and "# Avg bus bandwidth    : " in log
+    assert "virtual" in out
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mpi_reduces_in_place_and_into_another_buffer(cli: Cli, dtype: str) -> None:
+    words = (
+        "allreduce",
+        "-w",
+        "1x2",
+        "--backend",
+        "mpi",
+        "--dtype",
+        dtype,
+        "--sizes",
+        "8B,1MB",
+        *environment(".venv-mpi"),
+    )
+    (found,), _ = measured(cli, *words)
+    rows = found["details"]["rows"]
+    assert [row["size"] for row in rows] == [8, 1 << 20]
+    assert all(row["wrong"] == row["out_wrong"] == 0 and row["out_seconds"] > 0 for row in rows)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_gloo_reduces_every_type(cli: Cli, dtype: str) -> None:
+    (found,), _ = measured(cli, "allreduce", "-w", "1x3", "--dtype", dtype, "--sizes", "8B,1MB", "--iterations", "2")
+    assert all(row["wrong"] == 0 for row in found["details"]["rows"])
+
+
+def times(found: dict[str, Any], rounds: int) -> None:
+    details = found["details"]
+    for name in ("first", "step", "end", "failure_end"):
+        assert len(details[name]) == rounds and all(0 <= each < 60 for each in details[name]), (name, found)
+    assert all(first <= step for first, step in zip(details["first"], details["step"], strict=True))
+    assert (details["left"], found["failure"]) == (0, "")
+
+
+def test_worldsize_is_timed_until_nothing_is_left(cli: Cli) -> None:
+    (found,), out = measured(cli, "launch", "-w", "1x2", "--rounds", "1", "--launchers", "worldsize")
+    times(found, 1)
+    assert "worldsize" in out
+    assert sorted(os.listdir(cli.project)) == ["found"]
+    assert not any(name.startswith(".") for name in os.listdir(os.path.join(cli.project, "found")))
+    assert cli.json("list") == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("place", "launcher"),
+    [("", "torchrun"), ("", "mpirun"), (".venv-horovod", "horovodrun"), (".venv-deepspeed", "deepspeed")],
+)
+def test_every_launcher_is_timed(cli: Cli, place: str, launcher: str) -> None:
+    words = ("launch", "-w", "1x2", "--rounds", "1", "--launchers", launcher, *(environment(place) if place else ()))
+    (found,), _ = measured(cli, *words)
+    times(found, 1)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+def test_the_first_step_may_be_an_all_reduce_of_torch(cli: Cli) -> None:
+    pytest.importorskip("torch")
+    (found,), _ = measured(cli, "launch", "-w", "1x2", "--rounds", "1", "--launchers", "worldsize", "--torch")
+    times(found, 1)
+
+
+def test_a_launcher_that_leaves_processes_is_told_and_they_are_ended(cli: Cli) -> None:
+    folder = os.path.join(cli.root, "bin")
+    os.mkdir(folder)
+    script = "#!/bin/bash\n[ $1 = --version ] && echo 'mpirun (Open MPI) 4.0' && exit\nsetsid sleep 60 &\nexit 0\n"
+    Path(folder, "mpirun").write_text(script)
+    os.chmod(os.path.join(folder, "mpirun"), 0o755)
+    path = folder + os.pathsep + cli.environ["PATH"]
+    said = cli("bench", "launch", "-w", "1x2", "--rounds", "1", "--launchers", "mpirun", "--to", "found", PATH=path)
+    assert said.code == 1, said
+    assert "not every rank has started" in said.out

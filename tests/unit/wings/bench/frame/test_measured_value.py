@@ -1,0 +1,104 @@
+"""Which values of a run count, and what rate they are."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from worldsize.errors import NotFound, UsageError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.run import Run
+from worldsize.wings.bench.training.benchmark import Measure, _measure_of
+from worldsize.wings.bench.training.measured_value import compiled_pattern, printed_values, settled_values
+
+
+def run_of(root: Path, *logs: bytes) -> Run:
+    paths = RunPaths(str(root))
+    Path(paths.logs_dir).mkdir(parents=True)
+    for rank, log in enumerate(logs):
+        Path(paths.rank_log(rank)).write_bytes(log)
+    return cast(Run, SimpleNamespace(paths=paths, id="a-run", plan=SimpleNamespace(world_size=len(logs))))
+
+
+@pytest.mark.parametrize(
+    ("log", "values"),
+    [
+        (b"rate 10\nrate 11.5\n", (10.0, 11.5)),
+        (b"epoch 1\rrate 10\rrate 12", (10.0, 12.0)),
+        (b"\xff\xfe rate 3 \xff\n", (3.0,)),
+        (b"rate nan\nrate 2e1\nrate inf\n", (20.0,)),
+        (b"rate 5\nrate 10\nrate 11\n", (10.0, 11.0)),
+        (b"rate .\nrate 7\n", (7.0,)),
+    ],
+)
+def test_numbers_are_found_in_output(tmp_path: Path, log: bytes, values: tuple[float, ...]) -> None:
+    found = printed_values(run_of(tmp_path, log), re.compile(r"rate ([\w.+]+)"))
+    assert found.values == values
+    assert found.source == "output of rank 0"
+
+
+def test_the_lowest_rank_that_has_a_number_counts(tmp_path: Path) -> None:
+    run = run_of(tmp_path, b"nothing\n", b"rate 4\n", b"rate 5\n")
+    assert printed_values(run, re.compile(r"rate (\d)")) == ((4.0,), "output of rank 1")
+
+
+def test_a_group_called_value_wins(tmp_path: Path) -> None:
+    found = printed_values(run_of(tmp_path, b"step 3 rate 4\n"), re.compile(r"step (\d) rate (?P<value>\d)"))
+    assert found.values == (4.0,)
+
+
+@pytest.mark.parametrize("log", [b"", b"none\n", b"rate 0\nrate -3\n"])
+def test_output_without_a_speed_is_said(tmp_path: Path, log: bytes) -> None:
+    with pytest.raises(NotFound):
+        printed_values(run_of(tmp_path, log), re.compile(r"rate (-?\d)"))
+
+
+@pytest.mark.parametrize("text", ["(", "no group", "*", "[a"])
+def test_a_pattern_without_a_number_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        compiled_pattern(text)
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(1, 0), (2, 0), (3, 1), (10, 1), (40, 4), (100, 10)])
+def test_the_first_tenth_is_warm_up(count: int, left_out: int) -> None:
+    assert settled_values(list(range(count))) == tuple(range(left_out, count))
+
+
+def measure(**said: Any) -> Measure:
+    options = {"metric": None, "pattern": None, "seconds": False, "per_rank": False, "unit": None, "scaling": None}
+    return _measure_of(Namespace(**{**options, **said}))
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "ranks", "rate", "unit"),
+    [
+        ({}, 36.0, 4, 100.0, "runs/h"),
+        ({"scaling": "weak"}, 36.0, 4, 400.0, "runs of one rank/h"),
+        ({"metric": "images_per_s"}, 50.0, 4, 50.0, "images_per_s"),
+        ({"metric": "images", "per_rank": True, "unit": "images/s"}, 50.0, 4, 200.0, "images/s"),
+        ({"pattern": "(.)", "seconds": True}, 0.5, 4, 2.0, "1/(value)"),
+        ({"metric": "step", "seconds": True, "scaling": "weak"}, 0.5, 4, 8.0, "1/(step)"),
+    ],
+)
+def test_a_value_becomes_what_all_ranks_do(
+    said: dict[str, Any], value: float, ranks: int, rate: float, unit: str
+) -> None:
+    asked = measure(**said)
+    assert (asked.rate(value, ranks), asked.unit) == (rate, unit)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"metric": "a", "pattern": "(b)"}, {"seconds": True}, {"per_rank": True}, {"unit": "images/s"},
+        {"metric": "a", "seconds": True, "per_rank": True},
+    ],
+)  # fmt: skip
+def test_words_that_contradict_each_other_are_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        measure(**said)
