@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripts import draw_benchmarks as drawing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
