@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 
 from worldsize.cli.console import duration_text
-from worldsize.cli.output import report, show_transient_line
+from worldsize.cli.output import report
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.cli.runs.waiting_line import WaitingLine
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
@@ -19,7 +19,6 @@ from worldsize.service.submission.submit import start
 from worldsize.state.records import RunState, Status
 from worldsize.wings.bench.worlds import World
 
-_EVERY = 0.5
 _CANCELLED = 130
 
 
@@ -56,7 +55,7 @@ class WorldRun:
         except WorldsizeError as error:
             return RunEnd(self._world, None, None, str(error))
         self._signals.run = run
-        line = _WaitingLine(run, self._world)
+        line = WaitingLine(f"{self._world}: run {run.id}")
         try:
             self._signals.follow()
             status = run.overall(run.follow(line.poll, self._timeout, state_reporter(run), line.take))
@@ -112,34 +111,3 @@ class _Quiet(NoticePrinter):
 def _reason(status: Status) -> str:
     words = status.message or (status.failure.message if status.failure else "")
     return " ".join(words.split())[:300] or str(status.reason or status.state)
-
-
-class _WaitingLine:
-    """At a terminal, one line about a run that is under way."""
-
-    def __init__(self, run: Run, world: World) -> None:
-        self._run = run
-        self._world = world
-        self._began = time.monotonic()
-        self._next = self._began + _EVERY
-        self._state = ""
-        self._shown = False
-
-    def take(self, statuses: list[Status]) -> None:
-        """Keep what the latest look has found."""
-        self._state = str(statuses[0].state)
-
-    def poll(self) -> bool:
-        """Show how far it is; nothing of it is news."""
-        now = time.monotonic()
-        if now >= self._next and sys.stderr.isatty():
-            self._next, self._shown = now + _EVERY, True
-            took = duration_text(now - self._began)
-            show_transient_line(f"{self._world}: run {self._run.id} {self._state}, {took}")
-        return False
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            self._shown = False
-            show_transient_line()

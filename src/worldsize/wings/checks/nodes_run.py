@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 from worldsize.cli.check_results import CheckResults
 from worldsize.cli.console import duration_text
-from worldsize.cli.output import report, show_transient_line, state_text
+from worldsize.cli.output import report, state_text
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.cli.runs.waiting_line import WaitingLine
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.runs.run import Run
@@ -24,7 +24,6 @@ from worldsize.wings.checks.asked import asked_of
 from worldsize.wings.checks.check_job import check_job
 from worldsize.wings.checks.script_rows import facts_of_script, script_rows
 
-_EVERY = 0.5
 _CANCELLED = 130
 _TIMED_OUT = 124
 
@@ -82,7 +81,7 @@ def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckRes
 def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
     """Wait for the run's end. Raises CheckFailed where that is too late, when it is cancelled, and where the person
     leaves."""
-    line = _WaitingLine(run)
+    line = WaitingLine(f"check {run.id}")
     try:
         signals.follow()
         status = run.overall(run.follow(line.poll, timeout, state_reporter(run), line.take))
@@ -99,35 +98,6 @@ def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
         raise CheckFailed(detached.code) from None
     finally:
         line.clear()
-
-
-class _WaitingLine:
-    """At a terminal, one line about a check that is under way."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._began = time.monotonic()
-        self._next = self._began + _EVERY
-        self._state = ""
-        self._shown = False
-
-    def take(self, statuses: list[Status]) -> None:
-        """Keep what the latest look has found."""
-        self._state = str(statuses[0].state)
-
-    def poll(self) -> bool:
-        """Show how far it is; nothing of it is news."""
-        now = time.monotonic()
-        if now >= self._next and sys.stderr.isatty():
-            self._next, self._shown = now + _EVERY, True
-            show_transient_line(f"check {self._run.id} {self._state}, {duration_text(now - self._began)}")
-        return False
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            self._shown = False
-            show_transient_line()
 
 
 def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
