@@ -90,6 +90,10 @@ def test_commands_that_do(tmp_path: Path, text: str, what: str) -> None:
     assert [each.what for each in found_in(tmp_path, "", text)] == [f"{what} {OFFLINE}"]
 
 
+def test_a_block_that_ends_before_its_test_does() -> None:
+    assert [each.words for each in shell_commands("if a; fi; then pip install x; fi")] == [("pip", "install", "x")]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(PIECES)))
 def test_pieces_of_shell_are_survived(pieces: list[str]) -> None:
