@@ -1,5 +1,4 @@
-"""Under CI a skipped test is a failed test: what cannot run there must be installed there, not left out. Nowhere does a
-property have to hold within a time: the machine may be busy."""
+"""Under CI a skipped test is a failed test: what cannot run there must be installed there, not left out."""
 
 from __future__ import annotations
 
@@ -8,10 +7,6 @@ import signal
 from collections.abc import Generator
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("worldsize", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("worldsize")
 
 pytest_plugins = ["selection", "slurm.fixtures", "hpcpack.fixtures"]
 CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from source_code import tree_of
 
 import worldsize
 from worldsize.agent.launchers.base import Launcher, choose_launcher, find_launcher
@@ -186,6 +187,6 @@ def test_nothing_but_launchers_compares_their_names() -> None:
     for path in [*SOURCE.glob("worldsize/**/*.py"), *SOURCE.glob("worldsize_hpcpack_simulator/**/*.py")]:
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(OF_LAUNCHERS):
-            for each in comparisons(ast.parse(path.read_text())):
+            for each in comparisons(tree_of(path)):
                 found.setdefault(name, set()).add(each)
     assert found == {name: words for name, words in WORDS_OF_COMMANDS.items() if (SOURCE / name).exists()}

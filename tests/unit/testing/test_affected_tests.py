@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from scripts.testing.changed import affected_tests, distances_from, imported_names, importers, naming
 
 FILES = {
@@ -75,6 +76,7 @@ def test_names_of_imports() -> None:
     assert imported_names("from . import d", "p.q", package=True) == {"p.q", "p.q.d"}
 
 
+@pytest.mark.heavy
 def test_the_projects_own_graph() -> None:
     nearest = affected_tests(["src/worldsize/state/run_state.py"])
     assert "tests/unit/test_state_run_state.py" in nearest[:20]

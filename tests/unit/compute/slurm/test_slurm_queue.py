@@ -105,6 +105,7 @@ def test_gpus_are_known_where_accounting_does_not_count_them(release: FakeSlurm)
     assert rows["2"].tres == "cpu=8,node=2"
 
 
+@pytest.mark.heavy
 def test_500_runs_are_one_squeue_and_no_sacct(one: FakeSlurm) -> None:
     one.job("77", "RUNNING")
     for job in range(1000, 1400):

@@ -4,6 +4,7 @@ within a few seconds of CPU time: never an endless loop, never another exception
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import signal
@@ -109,6 +110,7 @@ def is_read(text: str) -> None:
     )
 
 
+@functools.cache
 def kinds() -> list[str]:
     """All blanks and ends of lines of Unicode, and a few characters of each category."""
     found: dict[str, list[str]] = {}
@@ -314,6 +316,7 @@ def test_a_step_on_as_many_nodes_as_there_can_be() -> None:
             step_size({"exclude": names}, {}, there)
 
 
+@pytest.mark.heavy
 def test_long_scripts() -> None:
     """The time grows with the length, and not with its square, nor with the number of nodes for each line."""
     with bounded("many keywords"):
