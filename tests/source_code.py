@@ -20,16 +20,10 @@ _MODULES = {"py-rattler": "rattler"}
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    """What a file is parsed to, once for all tests of a process; nobody may change it."""
-    return ast.parse(path.read_text())
-
-
-@cache
 def imports_at_run_time(path: Path) -> tuple[ast.ImportFrom | ast.Import, ...]:
     """Those inside functions too, but not those for type checkers."""
     found: list[ast.ImportFrom | ast.Import] = []
-    left: list[ast.AST] = [tree_of(path)]
+    left: list[ast.AST] = [ast.parse(path.read_text())]
     while left:
         node = left.pop()
         if isinstance(node, (ast.ImportFrom, ast.Import)):
