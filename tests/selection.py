@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 PARTS = {
@@ -61,13 +60,9 @@ def cases(number: int = 200) -> int:
 
 
 def set_tier(tier: str | None) -> None:
-    """Have `cases` count for this tier, before test modules are imported. Nowhere does a property have to hold within
-    a time: the machine may be busy."""
+    """Have `cases` count for this tier, before test modules are imported."""
     global _share
     _share = FAST_SHARE if tier == "fast" else 1
-    few = {} if _share == 1 else {"max_examples": cases(settings.get_profile("default").max_examples)}
-    settings.register_profile("worldsize", deadline=None, suppress_health_check=[HealthCheck.too_slow], **few)
-    settings.load_profile("worldsize")
 
 
 def part_of(nodeid: str) -> str:

@@ -82,12 +82,15 @@ def importers(files: Mapping[str, str]) -> dict[str, dict[str, int]]:
 
 
 def module_name(path: str) -> str:
-    """As it is imported: below src/ by its package, below tests/ by its own name or its folder's package."""
+    """As it is imported: below src/ by its package, below a folder of scripts/ from the root, below tests/ by its own
+    name or its folder's package."""
     words = os.path.splitext(path)[0].split("/")
     if words[-1] == "__init__":
         words.pop()
     if words[0] == "src":
         return ".".join(words[1:])
+    if words[0] == "scripts" and len(words) > 2:
+        return ".".join(words)
     if words[0] == "tests" and len(words) == 3 and words[1] in ("chaos", "hpcpack", "security", "slurm"):
         return ".".join(words[1:])
     return words[-1]
