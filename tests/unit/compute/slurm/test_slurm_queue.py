@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurm_fakes import VERSIONS, FakeSlurm
+from slurm_fakes import EACH_VERSION, FakeSlurm
 
 from worldsize.compute.slurm import queue
 from worldsize.compute.slurm.job_rows import (
@@ -54,7 +54,7 @@ RECORDED_24_11 = (
 """As 24.11.5 printed them."""
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> FakeSlurm:
     return FakeSlurm(tmp_path, request.param)
 

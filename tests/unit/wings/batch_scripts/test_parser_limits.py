@@ -144,6 +144,7 @@ def test_every_kind_of_character(position: int) -> None:
         is_read(shaped(POSITIONS[position], character))
 
 
+@pytest.mark.heavy
 def test_all_of_unicode() -> None:
     """Those that are in no category with thousands of equal ones in all that is done, the others in what looks at each
     character."""
@@ -158,6 +159,7 @@ def test_all_of_unicode() -> None:
         is_read("#!/bin/bash\n#SBATCH -N 2\n%s\n" % "".join(rare[start : start + (1 << 14)]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("option", OPTIONS)
 def test_numbers_of_a_script(option: str) -> None:
     for shape, number in itertools.product(SHAPES, HUGE):
@@ -327,6 +329,7 @@ def test_long_scripts() -> None:
     is_read("#!/bin/bash\n#SBATCH -N 65000\n%s" % ("srun python x\n" * 2000))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("verb", [["run", "--dry-run"], ["rehearse", "--dry-run"], ["import"]])
 def test_the_command_line(verb: list[str], tmp_path: Path) -> None:
     cli = InProcess(str(tmp_path))

@@ -90,6 +90,7 @@ def test_it_is_the_same_elsewhere(tmp_path: Path) -> None:
     assert found.size == os.path.getsize(found.path) and found.unpacked > 9 << 20
 
 
+@pytest.mark.heavy
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     prefix = a_prefix(tmp_path)
     assert packed(prefix, tmp_path / "a").digest == packed(prefix, tmp_path / "b").digest
@@ -123,6 +124,7 @@ def test_what_it_says_of_itself_is_read_from_its_beginning(tmp_path: Path) -> No
         description_of(file.read)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("damage", ["cut", "flip", "other", "empty", "tail"])
 def test_nothing_damaged_counts(tmp_path: Path, damage: str) -> None:
     found = packed(a_prefix(tmp_path), tmp_path / "env.tar.gz")
