@@ -77,7 +77,7 @@ test: environments system ## every capability once, for real: 11 minutes (PART=u
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 
 test-fast: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## the unit tests and the command line in one process: less than a minute, without torch
-	@$(BIN)/python -m pytest -q -n 2 --tier standard -m 'not slow and not timing' tests/unit $(TEST_ARGS)
+	@$(TESTS) fast $(TEST_ARGS)
 
 test-all: environments system ## every test, those on Slurm on a second release of it, and the unit tests on the oldest and the newest Python
 	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(CHECK))

@@ -3,13 +3,13 @@ with every key of a commandJob, and lines with a misspelt word."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.errors import WorldsizeError
 from worldsize.jobspec.distribution import DISTRIBUTIONS
@@ -21,7 +21,7 @@ from worldsize.plan.rank_variables import CONVENTIONS
 from worldsize.registry import find_module
 
 fuzz = settings(
-    max_examples=int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200")),
+    max_examples=cases(),
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

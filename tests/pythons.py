@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 
 def installed(*versions: str) -> list[str]:
@@ -24,5 +25,11 @@ def installed(*versions: str) -> list[str]:
     return found
 
 
-SUPPORTED = installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15") or [sys.executable]
-TOO_OLD = installed("2.7", "3.6", "3.7")
+@cache
+def supported() -> list[str]:
+    """Those that an agent runs on, the oldest first."""
+    return installed("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15") or [sys.executable]
+
+
+def too_old() -> list[str]:
+    return installed("2.7", "3.6", "3.7")

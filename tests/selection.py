@@ -1,12 +1,13 @@
 """Which tests a command runs, in which order, and what became of each: options of pytest for scripts/testing.
 
 A test belongs to one part, by its folder (in chaos/ and conformance/ by its compute). `make test` runs all but those
-that are marked `exhaustive`; `make test-all` runs every one.
+that are marked `exhaustive`; `make test-all` runs every one; `make test-fast` those of `make test` that take no time.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,12 +32,37 @@ PARTS = {
 CONFORMANCE = {"[local": "local", "[slurm": "slurm", "[hpcpack": "hpcpack"}
 """The part of a conformance test, by how its parameters begin."""
 
-TIERS = ("standard", "all", "rest")
+TIERS = ("fast", "standard", "all", "rest")
+NOT_FAST = ("slow", "heavy", "timing")
+"""Marks of tests that are not of the tier `fast`."""
+
 TRAINING = {"frameworks", "data_parallel", "rehearsal"}
 """Folders whose tests compute on all cores; others are marked `training` one by one."""
 
 NEVER_RETRIED = {"unit", "conformance", "security"}
 """Folders whose tests, when they fail, have found something."""
+
+
+CASES = "WORLDSIZE_FUZZ_CASES"
+"""The variable that sets how many cases each property test tries (`make fuzz`)."""
+
+FAST_SHARE = 8
+FEWEST_CASES = 10
+_share = 1
+
+
+def cases(number: int = 200) -> int:
+    """How many cases a property test tries that has `number` of its own: the tier `fast` tries an eighth of them, and
+    what only the others find, `make test` finds."""
+    if CASES in os.environ:
+        return int(os.environ[CASES])
+    return min(number, max(number // _share, FEWEST_CASES))
+
+
+def set_tier(tier: str | None) -> None:
+    """Have `cases` count for this tier, before test modules are imported."""
+    global _share
+    _share = FAST_SHARE if tier == "fast" else 1
 
 
 def part_of(nodeid: str) -> str:
@@ -56,7 +82,7 @@ def may_be_retried(nodeid: str, markers: Mapping[str, object]) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection of tests")
-    group.addoption("--tier", choices=TIERS, help="standard: without exhaustive ones; rest: those alone; all")
+    group.addoption("--tier", choices=TIERS, help="standard: without exhaustive ones; rest: those alone; all; fast")
     group.addoption("--part", action="append", default=[], choices=sorted(set(PARTS.values())), help="only this part")
     group.addoption("--order", metavar="FILE", help="JSON: test files or ids, in the order to run them; no others run")
     group.addoption("--until", type=float, metavar="TIME", help="start no test after this time (seconds since 1970)")
@@ -64,6 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    set_tier(config.getoption("--tier"))
     if config.getoption("--outcomes") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Outcomes(config.getoption("--outcomes")))
 
@@ -86,6 +113,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_tier(item: pytest.Item, tier: str | None) -> bool:
+    if tier == "fast" and any(item.get_closest_marker(name) for name in NOT_FAST):
+        return False
     return tier in (None, "all") or _is_exhaustive(item) == (tier == "rest")
 
 

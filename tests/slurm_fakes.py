@@ -13,11 +13,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from worldsize.compute.slurm.commands import run_slurm
 
 _PROGRAM = Path(__file__).with_name("slurm_fake_program.py")
 
 VERSIONS = ("20.11", "21.08", "22.05", "23.02", "23.11", "24.05", "24.11", "25.05")
+_FIRST_AND_LAST = (VERSIONS[0], VERSIONS[-1])
+EACH_VERSION = [pytest.param(name, marks=() if name in _FIRST_AND_LAST else pytest.mark.heavy) for name in VERSIONS]
+"""As parameters: each question starts programs, so between the oldest and the newest they are not of test-fast."""
+
 
 SQUEUE_COLUMNS = """
 account arrayjobid arraytaskid batchhost command comment dependency endtime exit_code feature gres jobarrayid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -19,17 +19,20 @@ _MODULES = {"py-rattler": "rattler"}
 """What a distribution's package is called where it is not as the distribution."""
 
 
-def imports_at_run_time(path: Path) -> Iterator[ast.ImportFrom | ast.Import]:
+@cache
+def imports_at_run_time(path: Path) -> tuple[ast.ImportFrom | ast.Import, ...]:
     """Those inside functions too, but not those for type checkers."""
+    found: list[ast.ImportFrom | ast.Import] = []
     left: list[ast.AST] = [ast.parse(path.read_text())]
     while left:
         node = left.pop()
         if isinstance(node, (ast.ImportFrom, ast.Import)):
-            yield node
+            found.append(node)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             left += node.orelse
-        else:
-            left += ast.iter_child_nodes(node)
+        else:  # an import is a statement, and no expression holds one
+            left += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
+    return tuple(found)
 
 
 def imported_packages(path: Path) -> set[str]:

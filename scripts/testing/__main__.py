@@ -1,4 +1,4 @@
-"""The tests' command line: `python -m scripts.testing standard|all|rest|changed [options] [pytest's own options]`."""
+"""The tests' command line: `python -m scripts.testing fast|standard|all|rest|changed [options] [options of pytest]`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m scripts.testing", description=__doc__, allow_abbrev=False)
-    parser.add_argument("tests", choices=("standard", "rest", "all", "changed"))
+    parser.add_argument("tests", choices=("fast", "standard", "rest", "all", "changed"))
     parser.add_argument("--part", action="append", default=[], choices=PARTS)
     parser.add_argument("--slurm", choices=sorted(RELEASES), help="part slurm alone, on this release of Slurm")
     parser.add_argument("--name", default="", help="what the closing line begins with")

@@ -12,7 +12,7 @@ import heapq
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND_LINE = "src/worldsize/__main__.py"
@@ -82,12 +82,15 @@ def importers(files: Mapping[str, str]) -> dict[str, dict[str, int]]:
 
 
 def module_name(path: str) -> str:
-    """As it is imported: below src/ by its package, below tests/ by its own name or its folder's package."""
+    """As it is imported: below src/ by its package, below a folder of scripts/ from the root, below tests/ by its own
+    name or its folder's package."""
     words = os.path.splitext(path)[0].split("/")
     if words[-1] == "__init__":
         words.pop()
     if words[0] == "src":
         return ".".join(words[1:])
+    if words[0] == "scripts" and len(words) > 2:
+        return ".".join(words)
     if words[0] == "tests" and len(words) == 3 and words[1] in ("chaos", "hpcpack", "security", "slurm"):
         return ".".join(words[1:])
     return words[-1]
@@ -96,7 +99,7 @@ def module_name(path: str) -> str:
 def imported_names(text: str, module: str, package: bool = False) -> set[str]:
     """The modules that a file imports anywhere in it, and their packages."""
     found = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in _statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -108,6 +111,15 @@ def imported_names(text: str, module: str, package: bool = False) -> set[str]:
             found.add(base)
             found.update("%s.%s" % (base, alias.name) for alias in node.names)
     return found
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """What a file is made of, without the expressions, which hold no import and are most of it."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        left += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
 
 
 def distances_from(

@@ -3,7 +3,8 @@
 Most tests wait: for a scheduler, a node, a process to end. Those that train use all cores and only get into each
 other's way. So tests are in four lanes: `training`, as many at a time as keep the cores busy; `slurm`, each process
 with a cluster of its own, which takes whole files, the longest first; `others`; and after these `timing`, what goes
-by the clock, one by one.
+by the clock, one by one. The tier `fast` has lanes of its own, a share of the unit tests each: to distribute them one
+by one takes longer than most of them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from scripts.testing.results import (
     second_try,
     table_of_parts,
 )
+from scripts.testing.shares import share_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NOTHING_COLLECTED = 5
@@ -58,6 +60,7 @@ class Lane(NamedTuple):
     never     what the path of no such file has; where it is known, pytest need not import these files
     first     the file to begin with
     alone     after all other lanes, and not beside one
+    share     which share of these files, and of how many
     """
 
     name: str
@@ -67,6 +70,7 @@ class Lane(NamedTuple):
     never: str = "^$"
     first: str | None = None
     alone: bool = False
+    share: tuple[int, int] = (0, 1)
 
 
 _FOLDERS_OF_TRAINING = r"tests/(frameworks|data_parallel|rehearsal)/"
@@ -92,6 +96,17 @@ LANES = (
     ),
     Lane("timing", "timing", ("-p", "no:xdist"), found=r"mark\.timing", alone=True),
 )
+_FAST_LANES = min(max(CORES, 2), 4)
+FAST_LANES = tuple(
+    Lane(
+        "unit %d" % (number + 1),
+        "not timing",
+        ("-p", "no:xdist", "-p", "no:schemathesis"),
+        found="^tests/unit/",
+        share=(number, _FAST_LANES),
+    )
+    for number in range(_FAST_LANES)
+)
 LAST_FAILED = os.path.join(".pytest_cache", "v", "cache", "lastfailed")
 """Where pytest keeps the ids of failed tests; lanes that end at the same time would overwrite each other's."""
 
@@ -99,7 +114,7 @@ LAST_FAILED = os.path.join(".pytest_cache", "v", "cache", "lastfailed")
 class Selection(NamedTuple):
     """What to run.
 
-    tier      `standard`, `rest` (what that leaves out) or `all`
+    tier      `fast`, `standard`, `rest` (what that leaves out) or `all`
     parts     only these; none: all
     order     only these files and ids, in this order; None: all
     minutes   no test begins later than this after the first; None: no limit
@@ -160,8 +175,9 @@ def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> t
     live = bool(AT_THE_TERMINAL & set(arguments))
     done: list[Call] = []
     stuck: set[str] = set()
-    side_by_side = [lane for lane in LANES if not lane.alone]
-    rounds = [[lane] for lane in LANES] if live else [side_by_side, *([lane] for lane in LANES if lane.alone)]
+    every = FAST_LANES if selection.tier == "fast" else LANES
+    side_by_side = [lane for lane in every if not lane.alone]
+    rounds = [[lane] for lane in every] if live else [side_by_side, *([lane] for lane in every if lane.alone)]
     for lanes in rounds:
         calls = []
         for lane in lanes:
@@ -199,6 +215,7 @@ def files_of(lane: Lane, selection: Selection) -> list[str]:
         kept = {folder for folder, part in parts.items() if part in selection.parts} | {"conformance"}
         paths = [path for path in paths if path.split("/")[1] in kept]
     found = [path for path in paths if re.search(lane.found, _text(path)) and not re.search(lane.never, path)]
+    found = share_of({path: os.path.getsize(os.path.join(ROOT, path)) for path in found}, *lane.share)
     return sorted(found, key=lambda path: path != lane.first) if selection.order is None else found
 
 

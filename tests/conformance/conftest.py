@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hpcpack.simulator import Simulator
@@ -13,6 +14,7 @@ from targets import TARGETS, OwnTarget
 from worldsize_conformance.fixtures import place as place
 from worldsize_conformance.place import Target
 
+FOLDER = Path(__file__).parent
 WITHOUT_ACCOUNTING = {
     "test_the_exit_code_comes_through",
     "test_the_time_limit",
@@ -26,6 +28,31 @@ WITHOUT_ACCOUNTING = {
 
 SLOW_COMMANDS = ("hpcpack", "test_however_it_ends_it_ends_everywhere_and_the_run_goes_on")
 """Half a minute of waiting for files on a share; the same is tested on the other computes."""
+
+OF_THE_AGENT = {
+    "test_a_job_without_code_runs_in_an_empty_directory",
+    "test_an_exception_is_kept_as_data",
+    "test_bytes_are_kept_and_last_words_arrive",
+    "test_conventions_can_be_narrowed",
+    "test_each_ranks_own_log_in_its_own_order",
+    "test_strict",
+    "test_the_job_has_the_last_word_on_what_is_not_a_rank_variable",
+    "test_the_record_of_an_exception_is_private",
+    "test_nothing_speaks_against_what_ends_well",
+}
+"""What the agent does alone, whatever has started it: beside the local nodes only test-all has it on each compute."""
+
+FIRST_CASES = {
+    "test_a_group_reads_what_ranks_make_and_does_not_write": "077",
+    "test_ranks_have_the_users_and_our_files_are_private": "027",
+    "test_ranks_of_a_launcher_have_it": ("mpirun", "srun"),
+    "test_setup_that_fails_ends_the_run_and_is_named": "line",
+    "test_what_speaks_against_a_success": "sleep 300",
+}
+"""The case of a test that every compute has; the others run on local nodes, and elsewhere with test-all only."""
+
+FIRST_CODES = ("true-", "exit 3-")
+"""Of the exit codes, those that Slurm without accounting has with each `make test`."""
 
 
 @pytest.fixture
@@ -50,9 +77,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("own_target", [_parameter(each, name) for each in TARGETS])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark further cases as exhaustive, before those of the tier are chosen."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path.parent == FOLDER and _is_further_case(item):
+            item.add_marker("exhaustive")
+
+
+def _is_further_case(item: pytest.Function) -> bool:
+    compute, _, case = item.name.partition("[")[2].replace("slurm-alone", "alone").partition("-")
+    if compute == "alone" and item.originalname == "test_the_exit_code_comes_through":
+        return not case.startswith(FIRST_CODES)
+    return compute in ("slurm", "hpcpack") and not case.startswith(FIRST_CASES.get(item.originalname, ""))
+
+
 def _parameter(own: OwnTarget, test: str) -> object:
     target = own.target
     marks = [pytest.mark.slurm] if target.name.startswith("slurm") else []
-    if (target.name == "slurm-alone" and test not in WITHOUT_ACCOUNTING) or (target.name, test) == SLOW_COMMANDS:
+    if (
+        (target.name == "slurm-alone" and test not in WITHOUT_ACCOUNTING)
+        or (target.name in ("slurm", "hpcpack") and test in OF_THE_AGENT)
+        or (target.name, test) == SLOW_COMMANDS
+    ):
         marks.append(pytest.mark.exhaustive)
     return pytest.param(own, id=target.name, marks=marks)

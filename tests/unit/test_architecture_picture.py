@@ -41,6 +41,7 @@ def test_a_new_wing_has_a_row_of_question_marks_and_one_that_is_gone_has_none(ta
     assert made == ["| `new` | 7 | ? | ? | ? |"] and "new" in silent
 
 
+@pytest.mark.heavy
 def test_picture_and_table_are_those_of_the_code():
     drawn = subprocess.run(
         [sys.executable, "scripts/draw_architecture.py", "--check"], cwd=ROOT, capture_output=True, text=True

@@ -121,6 +121,7 @@ def test_without_a_sitecustomize_of_the_users(tmp_path: Path) -> None:
     assert output(argv, environ) == "as before\n"
 
 
+@pytest.mark.heavy
 def test_the_old_pythons_that_are_here(tmp_path: Path) -> None:
     """None, on many machines: what is above holds there."""
     environ = places(tmp_path)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.common.json_values import tuple_of
 from worldsize.state.records import ExitRecord, Failure, Observation, RankExit, Reason, RunState, Status
@@ -330,7 +331,7 @@ def decided(status: Status) -> tuple[object, ...] | None:
     return (status.state, status.reason, status.exit_code) if status.final else None
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(histories())
 def test_more_records_and_more_time_never_take_a_final_state_back(history):
     final = [decided(fold(known)) for known in history]
@@ -341,7 +342,7 @@ def test_more_records_and_more_time_never_take_a_final_state_back(history):
     assert all(final[first:]), "final stays final"
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(histories())
 def test_success_needs_every_record_and_every_code_zero(history):
     for known in history:
@@ -350,7 +351,7 @@ def test_success_needs_every_record_and_every_code_zero(history):
             assert all(record.code == 0 and record.failure is None for record in known.exits)
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(histories(), st.booleans())
 def test_an_exit_code_of_zero_means_success_and_nothing_else(history, submitted):
     for known in history:

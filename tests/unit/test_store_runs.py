@@ -9,6 +9,7 @@ import stat
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.errors import NotFound, StorageError, UsageError, WorldsizeError
 from worldsize.store import find, runs
@@ -170,7 +171,7 @@ def test_what_is_no_run_is_refused(home, tmp_path, monkeypatch, text):
         find.find_run_paths(home, text)
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(200), suppress_health_check=list(HealthCheck))
 @given(st.text(st.characters(), max_size=12) | st.text("./2016-\ud800\udcff", max_size=6))
 def test_any_text_is_a_run_or_a_clear_error(home, text):
     if not find.list_ids(home):

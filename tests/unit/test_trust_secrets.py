@@ -122,6 +122,7 @@ def test_secrets_in_text(text, masked):
     assert mask_text(text) == masked
 
 
+@pytest.mark.heavy
 def test_masking_is_linear():
     parts = (
         "a-",

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from other_packages import write_package
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 WINGS = sorted(str(each.parent.relative_to(SOURCE)) for each in SOURCE.glob("worldsize/wings/*/__init__.py"))

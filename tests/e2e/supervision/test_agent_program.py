@@ -12,7 +12,7 @@ import time
 
 import pytest
 from local_runs import HOOK, marked, until
-from pythons import SUPPORTED, TOO_OLD
+from pythons import supported, too_old
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_json
@@ -23,6 +23,9 @@ from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation
 from worldsize.state.run_state import AttemptFacts, fold
 from worldsize.store.runs import create_run
+
+SUPPORTED = supported()
+TOO_OLD = too_old()
 
 
 @pytest.fixture(scope="module")

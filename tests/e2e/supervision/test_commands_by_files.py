@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 from local_runs import LocalRun, LocalRuns, until
-from pythons import SUPPORTED
+from pythons import supported
 
 from worldsize.compute.capabilities import NodeCommand, NodeCommandStream, NodeEvent, NodeStartStatus
 from worldsize.errors import SubmitRejected
@@ -26,6 +26,7 @@ from worldsize.wings.node_commands.by_process import command_spec
 from worldsize.wings.node_commands.files import write_command_directory
 from worldsize_conformance.driver import sleepers
 
+SUPPORTED = supported()
 _CLIENT = """
 import json, sys, time
 from worldsize.compute.capabilities import NodeCommand

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from driver import Cli
+from selection import cases
 
 from worldsize.cli.main import main
 
 VALUES = [None, 5, -1, 1.5, True, "x", "", [], {}, [1], [None], {"a": 1}, [[]], 10**400, "\ud800", "../../x"]
-CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "300"))
+CASES = cases(300)
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -52,7 +52,7 @@ def test_resnet50_and_all_reduce(login: Login) -> None:
 def test_srun_is_timed_beside_worldsize(login: Login) -> None:
     words = ("-w", "2x1", "--rounds", "1", "--launchers", "worldsize,srun", "--to", "times")
     said = login("bench", "launch", *words, timeout=500)
-    assert said.code == 0, said
+    assert said.code == 0, said.out + said.err
     times = json.loads(Path(login.project, "times", "result.json").read_text())["measurements"]
     assert [each["details"]["launcher"] for each in times] == ["worldsize", "srun"]
     assert all(each["details"]["first"] and each["details"]["failure_end"] for each in times)

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from clocks import Clock
 from driver import wait_for
 
 from worldsize.agent.launchers.torchrun import torchrun_argv
 from worldsize.agent.outcome.node_record import write_unstarted_record
+from worldsize.agent.startup import prerequisites
 from worldsize.agent.startup.prerequisites import run_prerequisites, unmet_dependency
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import RunFailed
@@ -77,13 +80,22 @@ def test_the_latest_attempt_of_another_run_counts(tmp_path: Path) -> None:
     assert unmet_dependency(paths) == ""
 
 
-def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path) -> None:
+def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        pauses.append(seconds)
+
+    monkeypatch.setattr(prerequisites, "time", SimpleNamespace(monotonic=clock, sleep=sleep))
     plan, paths = a_run(tmp_path)
     _, before = a_run(tmp_path, "before")
     waits_for(paths, before)
     write_json(before.result, {"summary": {"state": "FAILED"}})
     with pytest.raises(RunFailed, match="before had SUCCEEDED"):
         run_prerequisites(plan, paths, 1, {})
+    assert sum(pauses) >= prerequisites._LAG, "its record may become visible some seconds later"
     record = read_exit(paths, 1)
     assert record is not None and record.failure is not None and record.failure.reason == "DEPENDENCY"
 

@@ -14,11 +14,12 @@ from driver import Cli
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from in_process import outcome
+from selection import cases
 
 from worldsize.cli.main import VERBS
 from worldsize.trust.secrets import mask_argv
 
-CASES = int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))
+CASES = cases()
 STARTING = ("run", "submit", "rerun", "rehearse", "check")
 APART = ("init", "selftest")
 """Verbs that write here, or start many runs, whatever their words are."""

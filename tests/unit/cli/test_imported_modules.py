@@ -86,6 +86,7 @@ def test_list_of_runs_that_have_ended_loads_nothing_that_asks_a_compute(home: st
     assert [name for name in loaded if name.startswith(asking)] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("verb", ["list", "list -e", "status", "status -o json", "logs"])
 @pytest.mark.parametrize("which", ["run", "array", "element"])
 def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str) -> None:
@@ -96,6 +97,7 @@ def test_who_looks_at_runs_loads_no_supervisor(home: str, verb: str, which: str)
     assert [name for name in loaded if name.startswith(SUPERVISOR)] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("verb", ["init", "schema", "diff", "convert", "prune"])
 def test_completion_of_a_verb_reads_no_jobs_and_asks_no_compute(verb: str) -> None:
     """Each press of the key builds the parser of every verb."""
@@ -104,6 +106,7 @@ def test_completion_of_a_verb_reads_no_jobs_and_asks_no_compute(verb: str) -> No
     assert "worldsize.wings" in loaded and [name for name in loaded if name.startswith(heavy)] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "words",
     [["--help"], ["list"], ["status"], ["logs"], ["run", "-w", "1x2", "--", "true"], ["run", "job.yml"]],

@@ -343,6 +343,7 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
         parse_job("\n".join(lines), "job.yml")
 
 
+@pytest.mark.heavy
 def test_a_file_of_too_many_values_or_bytes_is_refused() -> None:
     with pytest.raises(JobError, match="more than 100000 values"):
         parse_job("slurm: [" + "1," * 120_000, "job.yml")

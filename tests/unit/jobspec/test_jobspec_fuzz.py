@@ -1,6 +1,6 @@
 """Whatever is fed to the readers, they answer, or refuse with an error of ours; and what is written reads back.
 
-The number of examples of each test is WORLDSIZE_FUZZ_CASES (default 200).
+The number of examples of each test is that of selection.py.
 """
 
 from __future__ import annotations
@@ -151,7 +151,3 @@ def test_any_configuration(project: str, data: bytes) -> None:
     else:
         assert config.computes["local"].type == "local"
         only_ours(lambda: config.compute())
-
-
-def test_the_number_of_cases_is_the_callers() -> None:
-    assert fuzz.max_examples == int(os.environ.get("WORLDSIZE_FUZZ_CASES", "200"))

@@ -140,7 +140,8 @@ def test_variables_that_a_launcher_sets_itself_are_of_other_launchers() -> None:
 
 
 def is_launcher(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node).rpartition(".")[2] == "launcher"
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name == "launcher"
 
 
 def comparisons(tree: ast.AST) -> Iterator[str]:

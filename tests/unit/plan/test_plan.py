@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.plan.node_disk import InputCopy, NodeDiskPlan, PackedEnvironment
 from worldsize.plan.plan import (
@@ -101,7 +102,7 @@ def plans(draw) -> Plan:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(plans())
 def test_round_trip(plan):
     text = plan.to_json()

@@ -14,6 +14,8 @@ import pytest
 from worldsize.snapshot import agent_bundle as bundle
 from worldsize.snapshot.agent_bundle import ensure_agent_bundle, ensure_bytecode
 
+pytestmark = pytest.mark.heavy
+
 SOURCE = os.path.join(os.path.dirname(bundle.__file__), "..")
 
 

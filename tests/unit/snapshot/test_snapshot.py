@@ -12,6 +12,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.common.atomic_files import read_json
 from worldsize.errors import SnapshotError, StorageError
@@ -108,7 +109,7 @@ _contents = st.dictionaries(
 _SPECIAL = (".git", ".amlignore", "__pycache__", "pyvenv.cfg", "conda-meta", "outputs", "logs")
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(25), suppress_health_check=list(HealthCheck))
 @given(_contents, st.sampled_from([0, 1 << 30]))
 def test_round_trip_of_any_tree(contents, index_from):
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scripts.testing.changed import affected_tests, distances_from, imported_names, importers, naming
+import pytest
+from scripts.testing.changed import affected_tests, distances_from, imported_names, importers, module_name, naming
 
 FILES = {
     "src/worldsize/__main__.py": "from worldsize.cli.main import run",
@@ -75,7 +76,24 @@ def test_names_of_imports() -> None:
     assert imported_names("from . import d", "p.q", package=True) == {"p.q", "p.q.d"}
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("scripts/testing/lanes.py", "scripts.testing.lanes"),
+        ("scripts/wing_table.py", "wing_table"),
+        ("src/worldsize/plan/__init__.py", "worldsize.plan"),
+        ("tests/slurm/cluster.py", "slurm.cluster"),
+        ("tests/unit/wings/recorded.py", "recorded"),
+    ],
+)
+def test_a_module_has_the_name_by_which_it_is_imported(path: str, name: str) -> None:
+    assert module_name(path) == name
+
+
+@pytest.mark.heavy
 def test_the_projects_own_graph() -> None:
     nearest = affected_tests(["src/worldsize/state/run_state.py"])
     assert "tests/unit/test_state_run_state.py" in nearest[:20]
     assert "tests/conformance/test_lifecycle.py" in nearest
+    assert "tests/unit/testing/test_lanes.py" in affected_tests(["scripts/testing/lanes.py"])
+    assert len(affected_tests(["tests/selection.py"])) < 60, "which tests run affects the outcome of few"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurm_fakes import VERSIONS, FakeSlurm
+from slurm_fakes import EACH_VERSION, FakeSlurm
 
 from worldsize.compute.slurm import queue
 from worldsize.compute.slurm.job_rows import (
@@ -54,7 +54,7 @@ RECORDED_24_11 = (
 """As 24.11.5 printed them."""
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> FakeSlurm:
     return FakeSlurm(tmp_path, request.param)
 
@@ -105,6 +105,7 @@ def test_gpus_are_known_where_accounting_does_not_count_them(release: FakeSlurm)
     assert rows["2"].tres == "cpu=8,node=2"
 
 
+@pytest.mark.heavy
 def test_500_runs_are_one_squeue_and_no_sacct(one: FakeSlurm) -> None:
     one.job("77", "RUNNING")
     for job in range(1000, 1400):

@@ -19,6 +19,8 @@ from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.run_directory import embedded_files
 
+pytestmark = pytest.mark.heavy
+
 RUN_ID = "20261121-103158-417k3f"
 SRUN = """\
 #!/bin/bash

@@ -126,6 +126,7 @@ def missing(tmp_path: Path, *body: str, interpreter: str = "/bin/bash") -> list[
     return [int((each.where or "").rpartition(":")[2]) for each in found if "script not found" in each.what]
 
 
+@pytest.mark.heavy
 def test_a_script_of_many_lines(tmp_path: Path) -> None:
     """Found by review: from each line on, all that follow were read. The time limit of every test is the bound."""
     assert missing(tmp_path, *[""] * 400_000, interpreter="/usr/bin/python3") == []

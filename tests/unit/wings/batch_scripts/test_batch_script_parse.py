@@ -251,6 +251,7 @@ def test_numbers_that_nobody_means(option: str, number: str) -> None:
     refused("--%s=%s" % (option, number), option)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("lines", "option"),
     [

@@ -46,6 +46,7 @@ def test_a_variable_that_doubles(line: str) -> None:
     assert last("A=aaaaaaaaaaaaaaaa", *[line] * 60, 'echo "$A" end') == ("echo", UNKNOWN, "end")
 
 
+@pytest.mark.heavy
 def test_a_long_variable_of_which_a_word_holds_many() -> None:
     """Found by review: a word is as long as the values in it."""
     for word in ("$A" * 100_000, '"%s"' % ("$A" * 100_000)):
@@ -80,6 +81,7 @@ def test_arithmetic_of_people() -> None:
     assert last(*lines, "echo $A $B $C $D $((-N))") == ("echo", "9", "2", "9", "1000000000000", "-2")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("form", "known"),
     [("V%d=%d", ("5", "2")), ("export V%d=%d", (UNKNOWN, UNKNOWN)), ("V%d=%d true", (UNKNOWN, "2"))],
@@ -108,6 +110,7 @@ def test_commands_see_the_variables_of_their_own_time() -> None:
     assert [name for name, found in seen.items() if "B" in found] == ["three"]
 
 
+@pytest.mark.heavy
 def test_an_option_of_half_a_megabyte() -> None:
     """Found by review: a list was copied for each of its characters, and it was compared with every option's name."""
     word = "--" + "x" * 500_000
@@ -156,6 +159,7 @@ def test_variables_of_an_environment_that_double() -> None:
     assert expand_variables("~/$A:${A}:$UNKNOWN", {"A": "b", "HOME": "/h"}) == "/h/b:b:$UNKNOWN"
 
 
+@pytest.mark.heavy
 def test_many_variables_that_change_between_commands() -> None:
     """Found by review: each command kept a copy of all of them: a script of 4 MiB took 30 GB."""
     lines = ["V%d=%d" % (number, number) for number in range(2000)] + ["V0=1", ":"] * 5000

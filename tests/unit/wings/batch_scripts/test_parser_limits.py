@@ -4,6 +4,7 @@ within a few seconds of CPU time: never an endless loop, never another exception
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import signal
@@ -109,6 +110,7 @@ def is_read(text: str) -> None:
     )
 
 
+@functools.cache
 def kinds() -> list[str]:
     """All blanks and ends of lines of Unicode, and a few characters of each category."""
     found: dict[str, list[str]] = {}
@@ -142,6 +144,7 @@ def test_every_kind_of_character(position: int) -> None:
         is_read(shaped(POSITIONS[position], character))
 
 
+@pytest.mark.heavy
 def test_all_of_unicode() -> None:
     """Those that are in no category with thousands of equal ones in all that is done, the others in what looks at each
     character."""
@@ -156,6 +159,7 @@ def test_all_of_unicode() -> None:
         is_read("#!/bin/bash\n#SBATCH -N 2\n%s\n" % "".join(rare[start : start + (1 << 14)]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("option", OPTIONS)
 def test_numbers_of_a_script(option: str) -> None:
     for shape, number in itertools.product(SHAPES, HUGE):
@@ -314,6 +318,7 @@ def test_a_step_on_as_many_nodes_as_there_can_be() -> None:
             step_size({"exclude": names}, {}, there)
 
 
+@pytest.mark.heavy
 def test_long_scripts() -> None:
     """The time grows with the length, and not with its square, nor with the number of nodes for each line."""
     with bounded("many keywords"):
@@ -324,6 +329,7 @@ def test_long_scripts() -> None:
     is_read("#!/bin/bash\n#SBATCH -N 65000\n%s" % ("srun python x\n" * 2000))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("verb", [["run", "--dry-run"], ["rehearse", "--dry-run"], ["import"]])
 def test_the_command_line(verb: list[str], tmp_path: Path) -> None:
     cli = InProcess(str(tmp_path))

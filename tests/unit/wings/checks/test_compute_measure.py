@@ -104,6 +104,7 @@ def test_shares_stay_between_none_and_all(work, throttled):
     assert found["rate"] >= 0.0
 
 
+@pytest.mark.timing
 def test_a_short_measurement_has_a_rate_on_this_machine():
     found = compute_speed(0.01)
     assert found["kernel"] in ("md5", "sha512")

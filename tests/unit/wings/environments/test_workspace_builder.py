@@ -80,6 +80,7 @@ def quietly(what: str) -> None:
     pass
 
 
+@pytest.mark.heavy
 def test_a_killed_builder_leaves_nothing_that_counts(prefix: str) -> None:
     """Twenty builders are killed, at moments from before the first file to after the last; the next one is whole."""
     chance = random.Random(20)
@@ -105,6 +106,7 @@ def test_a_killed_builder_leaves_nothing_that_counts(prefix: str) -> None:
     assert not [name for name in os.listdir(os.path.dirname(prefix)) if name.startswith(".trash-")]
 
 
+@pytest.mark.heavy
 def test_ten_at_once_build_once(prefix: str) -> None:
     processes = [build(prefix, pause=0.005) for _ in range(10)]
     said = sorted(process.communicate()[0] for process in processes)

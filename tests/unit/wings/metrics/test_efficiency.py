@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuUse, NodeUse, SamplesHeader
 from worldsize.wings.metrics.efficiency import Held, NodeRecord, Times, measure_efficiency
@@ -279,7 +280,7 @@ times_of = st.just(Times(0.0, 120.0, 10.0, (30.0, 31.0))) | st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(
     st.builds(Held, st.integers(0, 4), st.none() | st.integers(0, 4), st.booleans()),
     times_of,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_metrics import BEGUN, log_values, logged_line, recorded_run, write_lines
+from selection import cases
 
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics import logged_values
@@ -82,7 +83,7 @@ def test_rubbish_between_lines_is_left_out(tmp_path: Path, line: str) -> None:
     assert progress_text(paths, BEGUN + 5) == "step 2, loss 2, 3.0 s ago"
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(st.lists(st.one_of(st.binary(max_size=60), st.just(logged_line(1, {"loss": 0.5}).encode())), max_size=8))
 def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     paths = recorded_run(tmp_path_factory.mktemp("run"))

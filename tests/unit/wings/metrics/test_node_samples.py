@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_metrics import BEGUN, recorded_run, write_lines
+from selection import cases
 
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics import samples
@@ -94,7 +95,7 @@ def test_rubbish_and_samples_that_are_not_newer_are_left_out(tmp_path: Path, tex
     assert found.samples == ((sample(2.0), sample(4.0)) if text.endswith("\n") else (sample(2.0),))
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(st.lists(st.one_of(st.binary(max_size=80), st.just(line("sample", sample(2.0)).encode())), max_size=6))
 def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     paths = recorded_run(tmp_path_factory.mktemp("run"))
@@ -110,7 +111,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(st.sampled_from(["header", "sample", "use"]), JSON_VALUES)
 def test_values_of_any_type_are_read(tmp_path_factory: pytest.TempPathFactory, key: str, value: Any) -> None:
     paths = recorded_run(tmp_path_factory.mktemp("run"))

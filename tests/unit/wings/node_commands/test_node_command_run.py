@@ -102,6 +102,7 @@ def test_who_listens_to_a_stop_has_time_to_say_so() -> None:
     assert (found.codes, found.out) == ({0: 3}, "up\ntold\n")
 
 
+@pytest.mark.heavy
 def test_who_does_not_is_killed_after_the_grace_and_no_sooner() -> None:
     turns = Turns(STOP, (0.0, 1.0, GRACE - 0.1, GRACE))
     assert executed(DEAF, turns).codes == {0: 137}
@@ -133,6 +134,7 @@ def test_at_once_ends_a_grace() -> None:
     assert executed(script, wanted).codes == {0: 137}
 
 
+@pytest.mark.heavy
 def test_a_stop_that_is_repeated_gives_no_more_time() -> None:
     turns = Turns(STOP, (0.0, 2.0, 4.0, GRACE))
     assert executed(DEAF, turns).codes == {0: 137}
@@ -176,6 +178,7 @@ def test_what_holds_its_output_open_is_ended_a_moment_after_it() -> None:
     wait_for(lambda: processes.start_time(int(found.out)) is None)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("limit", "notices"), [(24, 0), (12, 1), (8, 1), (0, 1)])
 def test_output_beyond_the_limit_is_dropped_which_is_told_once(
     limit: int, notices: int, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed_pages import Parsed
+from selection import cases
 
 from worldsize.errors import ConfigError
 from worldsize.wings.pictures.chart import Chart, Line, draw_chart, draw_charts
@@ -152,7 +153,7 @@ def test_long_text_is_cut() -> None:
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(st.lists(st.floats(), max_size=5), st.sampled_from(["linear", "log", "log2"]), st.sampled_from(["line", "bar"]))
 def test_any_numbers_are_drawn(ys: list[float], scale: str, kind: str) -> None:
     lines = (Line("a", ys, ys), Line("b", range(len(ys)), ys))

@@ -7,6 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed_pages import Parsed
+from selection import cases
 
 from worldsize.wings.pictures.colours import FADED, PALETTE
 from worldsize.wings.pictures.rendering import render
@@ -66,7 +67,7 @@ def test_a_long_name_is_cut_and_there_whole_where_the_mouse_points() -> None:
     assert "x" * 25 + "…" in [text for _, text in parsed.texts] and "x" * 100 in [text for _, text in parsed.texts]
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(st.lists(st.tuples(st.text(max_size=5), st.floats(), st.floats()), max_size=8))
 def test_any_times_are_drawn_inside_the_picture(spans: list[tuple[str, float, float]]) -> None:
     for left, width, _ in bars([TimelineRow("n", tuple(Span(*each) for each in spans))]):

@@ -15,6 +15,8 @@ from other_packages import install_project, write_package
 from worldsize.agent.launchers.base import Launcher
 from worldsize.wings.plugins.agent.launcher import ExternalLauncher
 
+pytestmark = pytest.mark.heavy
+
 SOURCE = Path(__file__).resolve().parents[4] / "src"
 
 PACKAGE = Path(__file__).resolve().parents[4] / "examples" / "toy-launcher"

@@ -109,6 +109,7 @@ def test_a_negative_size(tmp_path: Path) -> None:
     assert "negative" in refused(tmp_path, make_member(header("-0000000777") + bytes(4096), 6))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("size", "said"),
     [
@@ -136,6 +137,7 @@ def test_a_member_that_is_a_hole(tmp_path: Path, length: int) -> None:
     assert "is no packed environment" in looked_at(path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mib", [20, 5, 4])
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"0.5"])
 def test_a_description_of_many_values(tmp_path: Path, mib: int, value: bytes) -> None:
@@ -226,6 +228,7 @@ def test_a_deep_description(tmp_path: Path, sign: bytes) -> None:
         environment_of_pack(str(path))
 
 
+@pytest.mark.heavy
 def test_a_description_of_a_hundred_megabytes(tmp_path: Path) -> None:
     """Found by review: the limit of a description is 256 MiB, and its parsed value takes several times as much."""
     data = b"[" + b"0," * (50 << 20) + b"0]"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed_environments import a_prefix, packed
+from selection import cases
 
 from worldsize.environment.existing import inspect_prefix
 from worldsize.errors import StorageError
@@ -45,6 +46,7 @@ def unpacked(found: EnvironmentPack, tmp_path: Path, name: str = "node") -> Path
     return place
 
 
+@pytest.mark.heavy
 def test_a_disk_with_no_room_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once: what tarfile does as it is collected has nowhere to go any more."""
     unheard: list[object] = []
@@ -88,6 +90,7 @@ def test_it_is_the_same_elsewhere(tmp_path: Path) -> None:
     assert found.size == os.path.getsize(found.path) and found.unpacked > 9 << 20
 
 
+@pytest.mark.heavy
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     prefix = a_prefix(tmp_path)
     assert packed(prefix, tmp_path / "a").digest == packed(prefix, tmp_path / "b").digest
@@ -121,6 +124,7 @@ def test_what_it_says_of_itself_is_read_from_its_beginning(tmp_path: Path) -> No
         description_of(file.read)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("damage", ["cut", "flip", "other", "empty", "tail"])
 def test_nothing_damaged_counts(tmp_path: Path, damage: str) -> None:
     found = packed(a_prefix(tmp_path), tmp_path / "env.tar.gz")
@@ -221,7 +225,7 @@ def test_no_set_uid_bit_is_kept(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o7000 for path in (tmp_path / "node.part").rglob("*")} == {0}
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(st.binary(max_size=200_000), st.integers(1, 9))
 def test_members_hold_what_they_were_given(data: bytes, level: int) -> None:
     whole = make_member(data, level)
@@ -276,7 +280,7 @@ def test_in_binary_files_everything_stays_where_it_is() -> None:
     assert with_new_prefix(data, BINARY, 0, OLD.encode(), b"/new/place/of/env") is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(st.integers(0, 40), st.integers(1, 3), st.integers(0, 30))
 def test_room_of_condas_is_used_and_no_more(longer: int, times: int, room: int) -> None:
     """conda pads each string to the length that it had with the long name that packages are built in."""

@@ -123,6 +123,7 @@ def test_efficiency(home: str) -> None:
 # the timeline
 
 
+@pytest.mark.heavy
 def test_the_timeline(home: str) -> None:
     facts = facts_of(record_run(home), SUCCEEDED)._replace(series=[series("loss", [point(1, 0.5, MADE + 11)])])
     page = ReadPage(run_page(facts))

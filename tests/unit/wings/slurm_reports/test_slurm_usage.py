@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slurm_fakes import VERSIONS, FakeSlurm
+from slurm_fakes import EACH_VERSION, FakeSlurm
 
 from worldsize.compute.capabilities import Usage
 from worldsize.compute.slurm.job_rows import QUEUE, JobRow
@@ -14,7 +14,7 @@ from worldsize.wings.slurm_reports.reports import usages
 from worldsize.wings.slurm_reports.usage import gpus_of_tres, usage, usage_of_row
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> FakeSlurm:
     return FakeSlurm(tmp_path, request.param)
 

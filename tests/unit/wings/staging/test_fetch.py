@@ -254,6 +254,7 @@ def test_user_and_password_are_sent_and_not_shown(site: Site, data: DataStore) -
     assert "wrong" not in str(refused.value)
 
 
+@pytest.mark.heavy
 def test_ten_at_once_fetch_once(site: Site, tmp_path: Path) -> None:
     found: list[FetchedData] = []
 

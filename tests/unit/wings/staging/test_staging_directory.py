@@ -343,6 +343,7 @@ def a_wheel(folder: Path, name: str = "tiny", needs: str = "") -> None:
     (folder / ("%s-1.0-py3-none-any.whl" % name)).write_bytes(a_zip({**files, info + "RECORD": record}))
 
 
+@pytest.mark.heavy
 def test_ranks_install_without_a_network(place: Place) -> None:
     a_wheel(place.root / "index", "tiny", "smaller")
     a_wheel(place.root / "index", "smaller")
@@ -364,6 +365,7 @@ def test_ranks_install_without_a_network(place: Place) -> None:
         ]
 
 
+@pytest.mark.heavy
 def test_what_pip_cannot_find(place: Place) -> None:
     with pytest.raises(UsageError, match=r"pip could not fetch them(?s:.*)no-such-thing") as refused:
         place.stage(pip=["--no-index", "no-such-thing==1"])
@@ -375,6 +377,7 @@ def test_what_pip_cannot_find(place: Place) -> None:
 # data
 
 
+@pytest.mark.heavy
 def test_a_tree_with_a_password_is_not_built(place: Place) -> None:
     """Found by review: pip starts git with it."""
     tree = place.root / "tree"

@@ -85,16 +85,26 @@ def test_a_reason_of_any_characters_is_written(tmp_path: Path) -> None:
     assert "EXIT_CODE: \\ud83d \\udc80" in Path(root, "outputs", "trials.csv").read_text()
 
 
+@pytest.mark.heavy
 def test_a_configuration_that_is_nested_too_deep_is_an_error_of_its_own(tmp_path: Path) -> None:
     """What can be read just so cannot always be written."""
     root, array = array_in(tmp_path, 1)
     end(root, 0, 1.0)
-    for depth in range(800, 1100):
+
+    def is_written(depth: int) -> bool:
         Path(root, "code", "conf", "ds.json").write_text('{"b": %s}' % ("[" * depth + "]" * depth))
         try:
             write_outputs(root, array)
         except OSError as error:
             assert "nested too deep" in str(error)
+            return False
+        return True
+
+    coarse = {depth: is_written(depth) for depth in range(800, 1101, 10)}
+    for depth in range(800, 1100, 10):
+        if coarse[depth] != coarse[depth + 10]:  # each depth, there where what happens changes
+            for each in range(depth - 9, depth + 20):
+                is_written(each)
 
 
 def test_the_best_and_the_table_are_written_anew(tmp_path: Path) -> None:

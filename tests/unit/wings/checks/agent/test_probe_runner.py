@@ -82,6 +82,7 @@ def test_a_probe_that_fails_is_unknown_alone_and_says_why(run):
     assert found.facts == {"fact": [1, {"two": 3}]}
 
 
+@pytest.mark.heavy
 def test_a_probe_that_hangs_is_late_alone_and_ended(run):
     before = time.monotonic()
     found = run("hang", "find", limit=0.5)
@@ -116,6 +117,7 @@ def own_process(context):
     return ProbeResult((), {"pid %d" % os.getpid(): 1})
 
 
+@pytest.mark.heavy
 def test_quick_probes_share_a_process_until_one_takes_long(monkeypatch):
     for name in ("one", "two", "three"):
         monkeypatch.setitem(PROBES, name, own_process)

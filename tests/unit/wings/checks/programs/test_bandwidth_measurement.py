@@ -81,6 +81,7 @@ def test_a_wrong_result_of_one_rank_is_the_nodes(tmp_path: Path) -> None:
     assert bandwidth.run(context_of(tmp_path, WRONG="1"), order(ranks=2))["correct"] is False
 
 
+@pytest.mark.heavy
 def test_what_made_a_rank_fail_is_told_and_the_others_end(tmp_path: Path) -> None:
     answer = bandwidth.run(context_of(tmp_path, BROKEN="1"), order(ranks=2, seconds=2))
 
@@ -102,6 +103,7 @@ def test_a_relative_python_is_the_one_of_the_directory_of_ranks(tmp_path: Path) 
     assert rank_python(context) == str(tmp_path / "code/bin/python")
 
 
+@pytest.mark.heavy
 def test_a_head_that_does_not_answer_is_a_failure(tmp_path: Path, own_listener: Any) -> None:
     wrong = order({**own_listener, "token": "0" * 32}, first=1, seconds=2)
 

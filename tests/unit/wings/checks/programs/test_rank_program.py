@@ -44,6 +44,7 @@ def test_what_does_not_end_is_ended_with_all_that_it_has_started():
     assert _ends(child)
 
 
+@pytest.mark.heavy
 def test_a_child_that_holds_the_output_is_not_waited_for():
     text = "import subprocess\nsay(child=subprocess.Popen(['sleep', '30'], start_new_session=True).pid)\nos._exit(0)"
     program = started(text)

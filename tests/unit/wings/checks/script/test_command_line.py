@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand, script_command
 
@@ -65,7 +66,7 @@ def test_other_launchers(argv: list[str]) -> None:
     assert script_command(argv) == ScriptCommand("t.py", "", ("x",), argv[0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_any_words_are_survived(argv: list[str]) -> None:
     script_command(argv)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offline_jobs import ARGS, GET, HF, OFFLINE, WEB, found_in, hint_of, offline, still
+from selection import cases
 
 from worldsize.wings.checks.script.downloads.commands import command_download
 from worldsize.wings.checks.script.downloads.reading import scripts_in_text
@@ -90,7 +91,11 @@ def test_commands_that_do(tmp_path: Path, text: str, what: str) -> None:
     assert [each.what for each in found_in(tmp_path, "", text)] == [f"{what} {OFFLINE}"]
 
 
-@settings(max_examples=200, deadline=None)
+def test_a_block_that_ends_before_its_test_does() -> None:
+    assert [each.words for each in shell_commands("if a; fi; then pip install x; fi")] == [("pip", "install", "x")]
+
+
+@settings(max_examples=cases(200), deadline=None)
 @given(st.lists(st.sampled_from(PIECES)))
 def test_pieces_of_shell_are_survived(pieces: list[str]) -> None:
     text = "".join(pieces)

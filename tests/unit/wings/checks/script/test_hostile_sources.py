@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.wings.checks.script.facts import script_facts
 from worldsize.wings.checks.script.findings import RULES, script_findings
@@ -186,7 +187,7 @@ def test_what_takes_too_long_is_silent(late: int, tmp_path: Path) -> None:
     assert script_findings(request(tmp_path), lambda: next(ticks)) == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES)))
 def test_pieces_of_sources_are_survived(tmp_path: Path, pieces: list[str]) -> None:
     (tmp_path / "train.py").write_text("".join(pieces))

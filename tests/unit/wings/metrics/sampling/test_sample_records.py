@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.wings.metrics.agent.records import (
     LONGEST_LINE,
@@ -104,7 +105,7 @@ def test_what_a_newer_release_adds_is_left_out() -> None:
     assert from_line(json.dumps(value).encode()) == USE
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(st.sampled_from(["header", "sample", "use"]), VALUES)
 def test_no_value_is_an_error(name: str, value: Any) -> None:
     from_line(json.dumps({name: value}).encode())

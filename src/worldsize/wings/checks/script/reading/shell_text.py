@@ -90,7 +90,8 @@ class _Reader:
                 self.blocks.append(words[0] == "case")
                 self.test = None if words[0] == "case" else []
             elif words[0] in ("then", "do") and self.test is not None:
-                self.blocks[-1] = not _asks_rank(self.test)
+                if self.blocks:
+                    self.blocks[-1] = not _asks_rank(self.test)
                 self.test = None
             elif words[0] in ("for", "select"):
                 self.blocks.append(False)
