@@ -164,20 +164,21 @@ def _trial(
     failing = [_time_of(each) for each in heard if each.what == "failing"]
     ended = (failing[0] if failing else None) if fails else step
     over = gone[0] - ended if ended is not None and not gone[1] else None
-    failure = _failure(process.returncode, first, step, fails, gone[1], output)
+    met = step is not None or bool(failing)  # the failing rank's end may come before another's line
+    failure = _failure(process.returncode, first is not None or met, met, fails, gone[1], output)
     return Trial(
         None if first is None else first - began, None if step is None else step - began, over, gone[1], failure
     )
 
 
-def _failure(code: int | None, first: float | None, step: float | None, fails: bool, left: int, output: bytes) -> str:
+def _failure(code: int | None, first: bool, met: bool, fails: bool, left: int, output: bytes) -> str:
     said = [line.strip() for line in output.decode("utf-8", "replace").split("\n") if line.strip()]
     last = f": {said[-1][:200]}" if said else ""
     if code is None:
         return "it did not end in time" + last
-    if first is None:
+    if not first:
         return "not every rank has started" + last
-    if step is None:
+    if not met:
         return "the ranks have not met" + last
     if not fails and code != 0:
         return f"its exit code was {code}{last}"
