@@ -111,3 +111,28 @@ def test_a_person_cancels_or_leaves_and_goes_on_later(cli: Cli, number: int, cod
     assert said.code == 0, said
     assert [each["rate"] for each in result_of(cli)["measurements"]] == [100.0, 200.0]
     assert len(cli.json("list")) == (3 if number == signal.SIGINT else 2)
+
+
+def test_a_person_leaves_the_first_run(cli: Cli) -> None:
+    command = "until [ -e %s/go ]; do sleep 0.05; done; %s" % (cli.project, RATE)
+    process = cli.start("bench", "-w", "1,2", "--to", "found", "--pattern", r"rate (\d+)", "--", "sh", "-c", command)
+    assert wait_for(lambda: cli.json("list") and cli.json("list")[0]["state"] == "RUNNING", 60)
+    process.send_signal(signal.SIGQUIT)
+    out, err = process.communicate(timeout=60)
+    Path(cli.project, "go").touch()
+    assert process.returncode == 0, (out, err)
+    assert "goes on" in err.decode() and "Traceback" not in err.decode()
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [None]
+    bench(cli, "1,2", command, "--pattern", r"rate (\d+)")
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [100.0, 200.0]
+    assert len(cli.json("list")) == 2
+
+
+def test_a_ctrl_c_ends_it_even_where_the_run_succeeds_all_the_same(cli: Cli) -> None:
+    command = "trap 'echo rate 7; exit 0' TERM; touch %s/up; while :; do sleep 0.05; done" % cli.project
+    process = cli.start("bench", "-w", "1,2", "--to", "found", "--pattern", r"rate (\d+)", "--", "sh", "-c", command)
+    assert wait_for(lambda: os.path.exists(os.path.join(cli.project, "up")), 60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    assert len(cli.json("list")) == 1
