@@ -128,11 +128,12 @@ def test_a_person_leaves_the_first_run(cli: Cli) -> None:
     assert len(cli.json("list")) == 2
 
 
-def test_a_ctrl_c_ends_it_even_where_the_run_succeeds_all_the_same(cli: Cli) -> None:
-    command = "trap 'echo rate 7; exit 0' TERM; touch %s/up; while :; do sleep 0.05; done" % cli.project
-    process = cli.start("bench", "-w", "1,2", "--to", "found", "--pattern", r"rate (\d+)", "--", "sh", "-c", command)
-    assert wait_for(lambda: os.path.exists(os.path.join(cli.project, "up")), 60)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (out, err)
-    assert len(cli.json("list")) == 1
+def test_a_job_file_that_has_changed_is_another_benchmark(cli: Cli) -> None:
+    text = "command: echo rate ${{inputs.rate}}\ninputs: {rate: %d}\n"
+    words = ("bench", "job.yml", "-w", "1", "--to", "found", "--pattern", r"rate (\d+)")
+    cli.write("job.yml", text % 3)
+    assert cli(*words, timeout=60).code == 0
+    cli.write("job.yml", text % 4)
+    said = cli(*words)
+    assert said.code == 2 and "digest of the job" in said.err, said
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [3.0]

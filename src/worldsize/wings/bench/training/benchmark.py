@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import time
 
@@ -10,12 +12,13 @@ from worldsize.cli.output import report_message
 from worldsize.cli.run.job_source import requested_job, script_job
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.overrides import with_world
 from worldsize.service.computes import choose_compute
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
-from worldsize.trust.secrets import mask_text
+from worldsize.trust.secrets import mask_text, mask_tree
 from worldsize.version import VERSION
 from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.scaling.presentation import charts as charts
@@ -163,7 +166,13 @@ def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Me
     found["measured"] = measured + (", seconds" if asked.is_time and not asked.is_whole_run else "")
     if asked.per_rank:
         found["measured"] += ", of each rank"
-    return {**found, **session.shown_settings()}
+    return {**found, "digest of the job": _digest(job), **session.shown_settings()}
+
+
+def _digest(job: Job) -> str:
+    """Of its keys, wherever it lies, without secrets: with other inputs it is another job."""
+    keys = mask_tree({**job_tree(job), "code": None})
+    return hashlib.sha256(json.dumps(keys, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
