@@ -111,3 +111,29 @@ def test_a_person_cancels_or_leaves_and_goes_on_later(cli: Cli, number: int, cod
     assert said.code == 0, said
     assert [each["rate"] for each in result_of(cli)["measurements"]] == [100.0, 200.0]
     assert len(cli.json("list")) == (3 if number == signal.SIGINT else 2)
+
+
+def test_a_person_leaves_the_first_run(cli: Cli) -> None:
+    command = "until [ -e %s/go ]; do sleep 0.05; done; %s" % (cli.project, RATE)
+    process = cli.start("bench", "-w", "1,2", "--to", "found", "--pattern", r"rate (\d+)", "--", "sh", "-c", command)
+    assert wait_for(lambda: cli.json("list") and cli.json("list")[0]["state"] == "RUNNING", 60)
+    process.send_signal(signal.SIGQUIT)
+    out, err = process.communicate(timeout=60)
+    Path(cli.project, "go").touch()
+    assert process.returncode == 0, (out, err)
+    assert "goes on" in err.decode() and "Traceback" not in err.decode()
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [None]
+    bench(cli, "1,2", command, "--pattern", r"rate (\d+)")
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [100.0, 200.0]
+    assert len(cli.json("list")) == 2
+
+
+def test_a_job_file_that_has_changed_is_another_benchmark(cli: Cli) -> None:
+    text = "command: echo rate ${{inputs.rate}}\ninputs: {rate: %d}\n"
+    words = ("bench", "job.yml", "-w", "1", "--to", "found", "--pattern", r"rate (\d+)")
+    cli.write("job.yml", text % 3)
+    assert cli(*words, timeout=60).code == 0
+    cli.write("job.yml", text % 4)
+    said = cli(*words)
+    assert said.code == 2 and "digest of the job" in said.err, said
+    assert [each["rate"] for each in result_of(cli)["measurements"]] == [3.0]

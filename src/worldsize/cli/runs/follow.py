@@ -80,6 +80,11 @@ class FollowSignals:
             if self._following:
                 raise DetachRequest(self._left)
 
+    @property
+    def has_cancelled(self) -> bool:
+        """Whether a Ctrl-C has asked for the end, whatever came of it."""
+        return self._cancels > 0
+
     def follow(self) -> None:
         """Raise leaving as `DetachRequest` from now on; at once when it was asked for before."""
         self._following = True

@@ -21,11 +21,10 @@ from worldsize.cli.console import (
 from worldsize.cli.output import report, show, show_json
 from worldsize.common.named_tuple import Any, cast
 from worldsize.errors import UsageError
-from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.service.computes import choose_compute
 from worldsize.wings.bench.kinds import KINDS, Benchmark
-from worldsize.wings.bench.worlds import World, default_worlds, parse_worlds
+from worldsize.wings.bench.worlds import World, parse_worlds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def bench(options: argparse.Namespace) -> int:
     _refuse_options_of_others(options, kind)
     config = load_current_config()
     against = read_result(options.against) if options.against else None
-    worlds = parse_worlds(options.worlds) if options.worlds else _usual_worlds(options, config)
+    worlds = _worlds(options, config, kind)
     directory = os.path.abspath(options.to or default_directory(kind, time.time()))
     session = _session(options, config, worlds, directory)
     if options.dry_run:
@@ -167,16 +166,15 @@ def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
     raise UsageError(f"{what!r:.100} is no benchmark", None, f"{words}, or a job file that exists")
 
 
-def _usual_worlds(options: argparse.Namespace, config: Config) -> tuple[World, ...]:
-    """On this machine 1, 2, 4 … ranks up to its GPUs or cores. UsageError for other computes: nobody knows what a
-    person may have of them."""
-    name = choose_compute(config, options.compute, None)
-    settings = config.computes[name]
-    if settings.type != LOCAL:
-        raise UsageError(f"which worlds of {name} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
-    from worldsize.agent.machine.cores import allowed_cores
+def _worlds(options: argparse.Namespace, config: Config, kind: str) -> tuple[World, ...]:
+    """Those of -w, else the usual ones; none for a job without -w, which may name its compute itself. UsageError."""
+    if options.worlds is not None:
+        return parse_worlds(options.worlds)
+    if kind == _JOB:
+        return ()
+    from worldsize.wings.bench.session import usual_worlds
 
-    return default_worlds(settings.gpus_per_node or allowed_cores())
+    return usual_worlds(config, choose_compute(config, options.compute, None))
 
 
 def _benchmark(kind: str) -> Benchmark:

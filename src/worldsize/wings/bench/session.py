@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.agent.machine.cores import allowed_cores
 from worldsize.cli.console import count_text, duration_text
 from worldsize.cli.output import report
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import UsageError, WorldsizeError
+from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job, is_array_job
 from worldsize.jobspec.reading.set_option import apply_overrides, override_origins
@@ -26,8 +28,8 @@ from worldsize.wings.bench.fact_tables import hardware_table, software_table
 from worldsize.wings.bench.oversubscription import find_oversubscription
 from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.result_file import write_result
-from worldsize.wings.bench.world_run import RunEnd, WorldRun
-from worldsize.wings.bench.worlds import World
+from worldsize.wings.bench.world_run import INTERRUPTED, RunEnd, WorldRun
+from worldsize.wings.bench.worlds import World, default_worlds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 class Session(NamedTuple):
     """directory: where all that is measured is written, as soon as it is known.
     settings   KEY=VALUE that change the job of each world, as `--set` has them
-    timeout    seconds that one run may take, from its submission on
+    timeout    seconds for which one run is waited for, in a queue too
     dry_run    show what would be submitted, and submit nothing
     """
 
@@ -75,8 +77,11 @@ class Session(NamedTuple):
             return self._show_plans(empty, requests)
         _check_plans(requests)
         result = _without_failures(former_result(self.directory, empty))
-        for world, request in requests.items():
-            result = self._measure(result, world, request, read)
+        try:
+            for world, request in requests.items():
+                result = self._measure(result, world, request, read)
+        except KeyboardInterrupt:  # while no run is under way: what is measured is shown
+            raise Interrupted(result, INTERRUPTED) from None
         return result
 
     def _request(self, job: Job, world: World, lines: Mapping[str, int]) -> SubmissionRequest:
@@ -115,7 +120,7 @@ class Session(NamedTuple):
         end = run.follow(self._former_run(known), began)
         measurement = _measurement(end, read)
         result = _with(result, measurement)
-        if end.run is not None and not measurement.failure:
+        if end.run is not None and measurement.rate is not None:
             result = _with_facts(result, measurement, read_facts(end.run))
         write_result(result, self.directory)
         report(_line(measurement, result.unit))
@@ -131,7 +136,8 @@ class Session(NamedTuple):
             paths = find_run_paths(self.config.home, known.run)
         except WorldsizeError:
             return None  # it was removed meanwhile: the world is measured again
-        return Run(paths, self.environ) if os.path.isdir(paths.root) else None
+        is_whole = os.path.basename(paths.root) == known.run and os.path.isdir(paths.root)
+        return Run(paths, self.environ) if is_whole else None
 
 
 class Interrupted(Exception):
@@ -141,6 +147,15 @@ class Interrupted(Exception):
         super().__init__(code)
         self.result = result
         self.code = code
+
+
+def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
+    """On this machine 1, 2, 4 … ranks up to its GPUs or cores. UsageError for other computes: nobody knows what a
+    person may have of them."""
+    settings = config.computes[compute]
+    if settings.type != LOCAL:
+        raise UsageError(f"which worlds of {compute} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
+    return default_worlds(settings.gpus_per_node or allowed_cores())
 
 
 def read_facts(run: Run) -> tuple[NodeFacts, ...]:
@@ -208,7 +223,7 @@ def _gpus(nodes: Sequence[NodeFacts]) -> int:
 
 def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
     """The tables of the largest world that was measured."""
-    largest = max(each.world.ranks for each in result.measurements if each.rate is not None or each.details)
+    largest = max(each.world.ranks for each in result.measurements if each.rate is not None)
     if measurement.world.ranks < largest or not nodes:
         return result
     said: Any = measurement.details.get("software")

@@ -19,7 +19,8 @@ from worldsize.service.submission.submit import start
 from worldsize.state.records import RunState, Status
 from worldsize.wings.bench.worlds import World
 
-_CANCELLED = 130
+INTERRUPTED = 130
+"""The exit code after a Ctrl-C."""
 
 
 class RunEnd(NamedTuple):
@@ -53,12 +54,16 @@ class WorldRun:
         try:
             run = former or self._submit(began)
         except WorldsizeError as error:
-            return RunEnd(self._world, None, None, str(error))
+            self._signals.run = None
+            code = INTERRUPTED if self._signals.has_cancelled else None
+            return RunEnd(self._world, None, None, str(error), code)
         self._signals.run = run
         line = WaitingLine(f"{self._world}: run {run.id}")
         try:
             self._signals.follow()
             status = run.overall(run.follow(line.poll, self._timeout, state_reporter(run), line.take))
+            line.clear()
+            end = self._end_of(run, status)
         except DetachRequest as detached:
             line.clear()
             report("", f"detached: {run.id} goes on; the same command with --to takes it up again")
@@ -66,7 +71,7 @@ class WorldRun:
         finally:
             line.clear()
             self._signals.run = None
-        return self._end_of(run, status)
+        return end._replace(interrupted=INTERRUPTED) if self._signals.has_cancelled else end
 
     def _submit(self, began: Callable[[Run], None]) -> Run:
         made: list[Run] = []
@@ -74,8 +79,8 @@ class WorldRun:
         def submitting(paths: RunPaths) -> None:
             run = Run(paths, self._request.environ)
             made.append(run)
-            began(run)
             self._signals.run = run
+            began(run)
 
         told = ProgressLine() if sys.stderr.isatty() else _Quiet()
         try:
@@ -93,7 +98,7 @@ class WorldRun:
         if status.state == RunState.SUCCEEDED:
             return RunEnd(self._world, run, status)
         if status.state == RunState.CANCELLED:
-            code = status.exit_code or _CANCELLED
+            code = status.exit_code or INTERRUPTED
             return RunEnd(self._world, run, status, "it was cancelled", code)
         from worldsize.service.runs.failure_screen import run_failure_lines
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import time
 
+from worldsize.cli.output import report_message
 from worldsize.cli.run.job_source import requested_job, script_job
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import JobError, UsageError
+from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.overrides import with_world
 from worldsize.service.computes import choose_compute
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
+from worldsize.trust.secrets import mask_text, mask_tree
 from worldsize.version import VERSION
 from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.scaling.presentation import charts as charts
 from worldsize.wings.bench.scaling.presentation import sentences as sentences
 from worldsize.wings.bench.scaling.presentation import tables as tables
-from worldsize.wings.bench.session import Session
+from worldsize.wings.bench.session import Session, usual_worlds
 from worldsize.wings.bench.training.measured_value import (
     MeasuredValues,
     compiled_pattern,
@@ -62,9 +67,8 @@ class Measure(NamedTuple):
 
 
 def add_options(group: Any) -> None:
-    value = group.add_mutually_exclusive_group() if hasattr(group, "add_mutually_exclusive_group") else group
-    value.add_argument("--metric", metavar="NAME", help="a value that it logs (worldsize.log, TensorBoard, MLflow)")
-    value.add_argument(
+    group.add_argument("--metric", metavar="NAME", help="a value that it logs (worldsize.log, TensorBoard, MLflow)")
+    group.add_argument(
         "--pattern", metavar="REGEX", help=r"a number in its output, such as 'images/s: ([\d.]+)' (default: its time)"
     )
     group.add_argument("--seconds", action="store_true", help="the value is a time: less is better")
@@ -80,15 +84,18 @@ def add_options(group: Any) -> None:
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     """Run the job at each world. JobError, UsageError, WorldsizeError."""
     asked = _measure_of(options)
-    job, lines = _job_of(options)
     if options.pattern:
         compiled_pattern(options.pattern)
+    job, lines = _job_of(options)
+    compute = choose_compute(session.config, session.compute, job.compute)
+    if not session.worlds:
+        session = session._replace(worlds=usual_worlds(session.config, compute))
     empty = BenchResult(
         "job",
         _title(job, options.what),
         asked.unit,
         "weak" if asked.is_weak else "strong",
-        choose_compute(session.config, session.compute, job.compute),
+        compute,
         time.time(),
         VERSION,
         _settings(job, options, session, asked),
@@ -131,7 +138,9 @@ def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
     if options.words is None and options.what.endswith(".py"):
         return script_job(options.what), {}
     named = argparse.Namespace(**{**vars(options), "job": options.what, "code": None})
-    job, _, lines = requested_job(named)
+    job, warnings, lines = requested_job(named)
+    for warning in warnings:
+        report_message("warning: " + warning)
     return job, lines
 
 
@@ -153,11 +162,17 @@ def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Me
     value = f"the values {asked.metric}" if asked.metric else f"numbers in the output that match {asked.pattern}"
     measured = "the time of its ranks, from their start to their end" if asked.is_whole_run else value
     found = {"job": os.path.relpath(os.path.abspath(options.what), session.cwd)} if options.what else {}
-    found["command"] = job.command[:300]
+    found["command"] = mask_text(job.command)[:300]
     found["measured"] = measured + (", seconds" if asked.is_time and not asked.is_whole_run else "")
     if asked.per_rank:
         found["measured"] += ", of each rank"
-    return {**found, **session.shown_settings()}
+    return {**found, "digest of the job": _digest(job), **session.shown_settings()}
+
+
+def _digest(job: Job) -> str:
+    """Of its keys, wherever it lies, without secrets: with other inputs it is another job."""
+    keys = mask_tree({**job_tree(job), "code": None})
+    return hashlib.sha256(json.dumps(keys, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
@@ -170,11 +185,16 @@ def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement
     rates = tuple(asked.rate(value, world.ranks) for value in found.values)
     seconds = usual_value(found.values) if asked.is_time else work_seconds(run)
     details = {"source": found.source, "values": len(rates), "threads": run.plan.threads}
-    return Measurement(world, rate=usual_value(rates), rates=rates[:_KEPT], seconds=seconds, details=details)
+    return Measurement(world, rate=usual_value(rates), rates=_spaced(rates), seconds=seconds, details=details)
 
 
 _KEPT = 1000
 """Single values that stand in result.json."""
+
+
+def _spaced(rates: tuple[float, ...]) -> tuple[float, ...]:
+    """At most so many of them, from the whole of the run: the first ones alone would tell of another spread."""
+    return rates[:: -(-len(rates) // _KEPT) or 1]
 
 
 def _values(run: Run, asked: Measure) -> MeasuredValues:

@@ -52,7 +52,9 @@ def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
         values = list(_numbers_in(run.paths, rank, pattern))
         if values:
             return MeasuredValues(_usable(values, pattern.pattern), f"output of rank {rank}")
-    raise NotFound(f"no line of any rank matches {pattern.pattern!r:.100}", "--pattern", f"worldsize logs {run.id}")
+    raise NotFound(
+        f"{pattern.pattern!r:.100} finds no number in the output of any rank", "--pattern", f"worldsize logs {run.id}"
+    )
 
 
 def compiled_pattern(text: str) -> re.Pattern[str]:

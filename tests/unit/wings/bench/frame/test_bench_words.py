@@ -66,3 +66,11 @@ def test_dry_run_shows_each_world_and_makes_nothing(cli: InProcess) -> None:
     result = cli("bench", "launch", "-w", "1x2", "--dry-run", "--launchers", "worldsize")
     assert result.code == 0, result
     assert "run -w 1x2" in result.out
+
+
+def test_the_compute_of_the_job_says_whether_worlds_must_be_named(cli: InProcess) -> None:
+    cli.write("worldsize.toml", '[compute.lab]\ntype = "slurm"\n')
+    cli.write("job.yml", "command: 'true'\ncompute: lab\n")
+    result = cli("bench", "job.yml", "--dry-run")
+    assert result.code == 2, result
+    assert "which worlds of lab are to be measured?" in result.err

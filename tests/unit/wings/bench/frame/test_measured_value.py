@@ -13,7 +13,7 @@ import pytest
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
-from worldsize.wings.bench.training.benchmark import Measure, _measure_of
+from worldsize.wings.bench.training.benchmark import Measure, _measure_of, _spaced
 from worldsize.wings.bench.training.measured_value import compiled_pattern, printed_values, settled_values
 
 
@@ -102,3 +102,10 @@ def test_a_value_becomes_what_all_ranks_do(
 def test_words_that_contradict_each_other_are_refused(said: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         measure(**said)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(0, 0), (3, 3), (1000, 1000), (1001, 501), (5000, 1000)])
+def test_of_many_rates_some_of_the_whole_run_are_kept(count: int, kept: int) -> None:
+    rates = tuple(map(float, range(count)))
+    assert len(_spaced(rates)) == kept
+    assert count < 1001 or _spaced(rates)[-1] > 0.99 * (count - 1)
