@@ -85,10 +85,11 @@ def test_horovod_trains_the_same_network(cli: Cli) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [".venv-tensorflow", ".venv-horovod"])  # Keras 3, and Keras 2
-def test_tensorflow_trains_the_network_of_keras(cli: Cli, name: str) -> None:
-    words = environment(name)
+@pytest.mark.parametrize(("name", "data"), [(".venv-tensorflow", "generated"), (".venv-horovod", "synthetic")])
+def test_tensorflow_trains_the_network_of_keras_3_and_of_keras_2(cli: Cli, name: str, data: str) -> None:
+    words = (*environment(name), "--data", data)
     (found,) = measured(cli, "1x2", "--framework", "tensorflow", *words)["measurements"]
+    assert found["details"]["data"] == data
     assert found["details"]["parameters"] == 25_636_712
     assert found["details"]["software"]["framework"].startswith("TensorFlow ")
     assert found["communication"] is None

@@ -6,7 +6,7 @@ import argparse
 
 import tensorflow as tf
 
-from .arguments import CLASSES
+from .arguments import CLASSES, stop
 from .images import list_images
 
 TYPE_CHECKING = False
@@ -33,7 +33,9 @@ def synthetic_batch(batch: int, size: int) -> tuple[Any, Any]:
 
 def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[int, int]) -> Any:
     """An endless iterator of decoded batches of this rank's images. `world`: rank, and ranks."""
-    files = list_images(directory)
+    files = [each for each in list_images(directory) if each[0].lower().endswith((".jpg", ".jpeg"))]
+    if not files:
+        stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured with those alone")
     rank, ranks = world
     mine = files[rank % len(files) :: ranks]
     data = tf.data.Dataset.from_tensor_slices(([path for path, _ in mine], [label for _, label in mine]))

@@ -127,7 +127,8 @@ def slowest(strategy: Any, seconds: list[float]) -> list[float]:
 
 def software() -> dict[str, str]:
     built = tf.sysconfig.get_build_info()
-    found = {"framework": f"TensorFlow {tf.__version__}, Keras {tf.keras.__version__}"}
+    keras = getattr(tf.keras, "__version__", "")  # that of Keras 2 does not tell
+    found = {"framework": f"TensorFlow {tf.__version__}" + (f", Keras {keras}" if keras else "")}
     found.update({"CUDA": str(built["cuda_version"])} if built.get("cuda_version") else {})
     found.update({"cuDNN": str(built["cudnn_version"])} if built.get("cudnn_version") else {})
     return found
