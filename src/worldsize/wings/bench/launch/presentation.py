@@ -31,9 +31,6 @@ class LauncherTimes(NamedTuple):
     left: int
     failure: str
 
-    def median(self, name: str) -> float | None:
-        return statistics.median(self.times[name]) if self.times[name] else None
-
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
     """A table for each world: medians, and from the shortest to the longest."""
@@ -45,46 +42,86 @@ def tables(result: BenchResult) -> tuple[Table, ...]:
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """For each world what worldsize takes, and how many times as long the others; where one of them is faster, that
-    is said as well."""
-    found = []
-    for world, rows in _worlds(result).items():
-        found += _compare(world, rows)
-        found += [f"{world}: {each.name}: {each.failure}." for each in rows if each.failure]
-        elsewhere = [each.name for each in rows if each.nodes < world.nodes]
-        if elsewhere:
-            found.append(f"{world}: {', '.join(elsewhere)} had all {world.ranks} ranks on one node.")
-    return tuple(found) or ("Nothing was measured.",)
+    """For each world what worldsize takes, and how the others compare, whoever is faster; then what went wrong, and
+    what makes times no fair comparison."""
+    found = [sentence for world, rows in _worlds(result).items() for sentence in _sentences_of(world, rows)]
+    crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
+    return (*found, *crowded) or ("Nothing was measured.",)
+
+
+def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
+    found = [sentence for name in TIMES if (sentence := _comparison(name, rows))]
+    found += [f"{each.name}: {each.failure}." for each in rows if each.failure]
+    found += [f"{each.name} left {_processes(each.left)} behind." for each in rows if each.left]
+    elsewhere = [each.name for each in rows if each.nodes < world.nodes]
+    if elsewhere:
+        found.append(f"{', '.join(elsewhere)} had all {world.ranks} ranks on one node.")
+    return [f"{world}: {each}" for each in found]
+
+
+def _comparison(name: str, rows: list[LauncherTimes]) -> str:
+    """ "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" where worldsize was not measured."""
+    own = next((each.times[name] for each in rows if each.name == _WORLDSIZE), [])
+    if not own:
+        return ""
+    others = [
+        f"{each.name} {_seconds(statistics.median(each.times[name]))} ({_ratio(each.times[name], own)})"
+        for each in rows
+        if each.name != _WORLDSIZE and each.times[name]
+    ]
+    return f"{TIMES[name]}: worldsize {_seconds(statistics.median(own))}{'; ' if others else ''}{', '.join(others)}."
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3f} s" if time < 1 else f"{time:.2f} s"
+
+
+def _ratio(times: list[float], own: list[float]) -> str:
+    """How times compare with worldsize's: no ratio where the slowest of one lies above the fastest of the other."""
+    if min(times) <= max(own) and min(own) <= max(times):
+        return "no clear difference"
+    time, base = statistics.median(times), statistics.median(own)
+    ratio = max(time, base) / max(min(time, base), 1e-6)
+    return f"{ratio:.{0 if ratio >= 9.95 else 1}f} times as {'long' if time > base else 'fast'}"
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Bars over the number of ranks, for each time."""
-    rows = [each for rows in _worlds(result).values() for each in rows]
-    found = []
-    for name, title in TIMES.items():
-        lines = tuple(_bars(launcher, name, rows, pictures) for launcher in dict.fromkeys(each.name for each in rows))
-        if any(line.xs for line in lines):
-            found.append(
-                pictures.Chart(
-                    title=title.capitalize(),
-                    lines=tuple(line for line in lines if line.xs),
-                    x_label="ranks",
-                    y_label="s",
-                    kind="bar",
-                )
-            )
-    return tuple(found)
+    """Bars over the number of ranks, for each time. Where worlds have equally many, those of several nodes are bars of
+    their own."""
+    worlds = _worlds(result)
+    by_nodes = len({world.ranks for world in worlds}) < len(worlds)
+    bars: dict[str, list[LauncherTimes]] = {}
+    for each in (each for rows in worlds.values() for each in rows):
+        label = f"{each.name}, {each.nodes} nodes" if by_nodes and each.nodes > 1 else each.name
+        known = bars.setdefault(label, [])
+        if each.world.ranks not in (other.world.ranks for other in known):
+            known.append(each)
+    found = (_chart(name, title, bars, pictures) for name, title in TIMES.items())
+    return tuple(chart for chart in found if chart.lines)
 
 
-def _bars(launcher: str, name: str, rows: list[LauncherTimes], pictures: Any) -> Any:
-    known = [(each.world.ranks, each.median(name), each.times[name]) for each in rows if each.name == launcher]
-    shown = [(ranks, median, times) for ranks, median, times in known if median is not None]
+def _chart(name: str, title: str, bars: dict[str, list[LauncherTimes]], pictures: Any) -> Any:
+    lines = (_bars(label, [each for each in rows if each.times[name]], name, pictures) for label, rows in bars.items())
+    return pictures.Chart(
+        title=title.capitalize(),
+        lines=tuple(line for line in lines if line.xs),
+        x_label="ranks",
+        y_label="s",
+        kind="bar",
+    )
+
+
+def _bars(label: str, rows: list[LauncherTimes], name: str, pictures: Any) -> Any:
     return pictures.Line(
-        launcher,
-        tuple(float(ranks) for ranks, _, _ in shown),
-        tuple(median for _, median, _ in shown),
-        lows=tuple(min(times) for _, _, times in shown),
-        highs=tuple(max(times) for _, _, times in shown),
+        label,
+        tuple(float(each.world.ranks) for each in rows),
+        tuple(statistics.median(each.times[name]) for each in rows),
+        lows=tuple(min(each.times[name]) for each in rows),
+        highs=tuple(max(each.times[name]) for each in rows),
     )
 
 
@@ -121,18 +158,3 @@ def _time_text(times: list[float]) -> str:
         return "—"
     median = f"{statistics.median(times):.3f}"
     return median if len(times) == 1 else f"{median} ({min(times):.3f}–{max(times):.3f})"
-
-
-def _compare(world: World, rows: list[LauncherTimes]) -> list[str]:
-    own = next((each for each in rows if each.name == _WORLDSIZE), None)
-    if own is None:
-        return []
-    found = []
-    for name, title in TIMES.items():
-        base = own.median(name)
-        others = [(each.name, median) for each in rows if each is not own and (median := each.median(name)) is not None]
-        if base is None or base <= 0:
-            continue
-        ratios = ", ".join(f"{other} {median:.2f} s ({median / base:.2g} ×)" for other, median in others)
-        found.append(f"{world}: {title}: worldsize {base:.2f} s" + (f"; {ratios}." if ratios else "."))
-    return found
