@@ -46,7 +46,9 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
     what makes times no fair comparison."""
     found = [sentence for world, rows in _worlds(result).items() for sentence in _sentences_of(world, rows)]
     crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
-    return (*found, *crowded) or ("Nothing was measured.",)
+    if not result.measurements:
+        return ("Nothing was measured.",)
+    return (*found, *crowded) or ("Nothing is compared: worldsize was not measured.",)
 
 
 def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
@@ -77,7 +79,7 @@ def _seconds(time: float) -> str:
 
 
 def _ratio(times: list[float], own: list[float]) -> str:
-    """How times compare with worldsize's: no ratio where the slowest of one lies above the fastest of the other."""
+    """How times compare with worldsize's; no ratio where their ranges overlap."""
     if min(times) <= max(own) and min(own) <= max(times):
         return "no clear difference"
     time, base = statistics.median(times), statistics.median(own)

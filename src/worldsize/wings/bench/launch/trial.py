@@ -9,13 +9,14 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 
 MARK = "WORLDSIZE_BENCH_TRIAL"
 """A variable that everything inherits that a trial starts: so all of it on this machine is found again."""
 _LINE = re.compile(rb"worldsize-bench (first|step|failing) (\d{1,7}) (\d{1,19}) ([\w.-]{1,255});")
+_BAD = re.compile(r"(?i)error|\bnot\b|cannot|fail|refuse|denied|no such|unable|invalid|unrecognized")
 _LONGEST_LINE = 1 << 16
 _KEPT = 4000
 _PAUSE = 0.002
@@ -124,9 +125,9 @@ def _end(process: subprocess.Popen[bytes] | None, mark: str, ended_by: int) -> N
     try:
         if process is not None and process.poll() is None:
             process.send_signal(ended_by)
-            process.communicate(timeout=_CANCELLED_WITHIN)
-    except subprocess.TimeoutExpired:
-        pass  # it is killed
+            until = time.time() + _CANCELLED_WITHIN
+            _read_lines(process, until, lambda line: None)
+            _end_of(process, until)
     finally:
         end_marked(mark)
         if process is not None:
@@ -137,27 +138,38 @@ def _end(process: subprocess.Popen[bytes] | None, mark: str, ended_by: int) -> N
 
 
 def _listen(process: subprocess.Popen[bytes], began: float, until: float) -> Heard:
-    """What is printed until the command has ended and nothing that it has started holds its output open, or `until`."""
-    assert process.stdout is not None
-    output = process.stdout.fileno()
     times: dict[tuple[str, int], float] = {}
-    rest, other = b"", b""
+    other = b""
+
+    def take(line: bytes) -> None:
+        nonlocal other
+        if not _take(line, began, time.time(), times):
+            other = (other + line + b"\n")[-_KEPT:]
+
+    _read_lines(process, until, take)
+    return Heard(times, other.decode("utf-8", "replace"), _end_of(process, until))
+
+
+def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[bytes], None]) -> None:
+    """Read what is printed, at most until `until`, or until the command has ended, also where something else that it
+    has started holds its output open. Of a long line the end counts."""
+    assert process.stdout is not None
+    output, rest = process.stdout.fileno(), b""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while (now := time.time()) < until:
             if not selector.select(min(until - now, _HELD_OPEN)):
                 if process.poll() is not None:
-                    break  # something else that it has started holds its output open
+                    break
                 continue
             block = os.read(output, 1 << 16)
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines if block else [rest]:
-                if not _take(line, began, time.time(), times):
-                    other = (other + line + b"\n")[-_KEPT:]
             if not block:
                 break
+            *lines, rest = (rest + block).split(b"\n")
             rest = rest[-_LONGEST_LINE:]
-    return Heard(times, other.decode("utf-8", "replace"), _end_of(process, until))
+            for line in lines:
+                take(line)
+    take(rest)
 
 
 def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
@@ -215,8 +227,8 @@ def _trial(heard: Heard, began: float, gone: float | None, ranks: int, fails: bo
 def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: float) -> str:
     said = _last_words(heard.other)
     if heard.ended is None:
-        met = heard.all_of("step", ranks) is not None
-        return f"it went on for {limit:g} s{', although a rank had failed' if met and fails else said}"
+        has_failed = any(what == "failing" for what, _ in heard.times)
+        return f"it went on for {limit:g} s{', although a rank had failed' if has_failed else said}"
     if heard.all_of("first", ranks) is None:
         return f"not every rank has started{said}"
     if heard.all_of("step", ranks) is None:
@@ -227,6 +239,8 @@ def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: flo
 
 
 def _last_words(output: str) -> str:
-    """The last line that has words in it: an error, most likely."""
+    """The last line that speaks of an error; else the last that has words in it: Open MPI's messages end with advice
+    and a line of dashes."""
     said = [line.strip() for line in output.split("\n") if re.search(r"\w{2}", line)]
-    return f": {said[-1][:200]}" if said else ""
+    bad = [line for line in said if _BAD.search(line)]
+    return f": {(bad or said)[-1][:200]}" if said else ""
