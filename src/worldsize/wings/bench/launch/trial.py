@@ -225,17 +225,18 @@ def _trial(heard: Heard, began: float, gone: float | None, ranks: int, fails: bo
 
 
 def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: float) -> str:
+    """A rank that has failed on purpose had met all others, whose lines its end may have overtaken."""
     said = _last_words(heard.other)
+    has_failed = any(what == "failing" for what, _ in heard.times)
     if heard.ended is None:
-        has_failed = any(what == "failing" for what, _ in heard.times)
         return f"it went on for {limit:g} s{', although a rank had failed' if has_failed else said}"
+    if has_failed:
+        return "" if code else "a rank failed, and its exit code was 0"
     if heard.all_of("first", ranks) is None:
         return f"not every rank has started{said}"
     if heard.all_of("step", ranks) is None:
         return f"the ranks have not met{said}"
-    if not fails and code != 0:
-        return f"its exit code was {code}{said}"
-    return "a rank failed, and its exit code was 0" if fails and code == 0 else ""
+    return f"its exit code was {code}{said}" if code or fails else ""
 
 
 def _last_words(output: str) -> str:

@@ -135,9 +135,10 @@ ALL = {"first": (1.0, 2.0), "step": (3.0, 4.0)}
     ("said", "code", "fails", "failure"),
     [
         (heard(**ALL), 0, False, ""),
-        (heard(**ALL), 3, True, ""),
+        (heard(**ALL, failing=(5.0,)), 3, True, ""),
+        (heard(first=(1.0,), failing=(5.0,)), 3, True, ""),
         (heard(**ALL), 1, False, "its exit code was 1"),
-        (heard(**ALL), 0, True, "a rank failed, and its exit code was 0"),
+        (heard(**ALL, failing=(5.0,)), 0, True, "a rank failed, and its exit code was 0"),
         (heard(None, **ALL), None, False, "it went on for 60 s"),
         (heard(None, "a\n", failing=(5.0,)), None, True, "it went on for 60 s, although a rank had failed"),
         (heard(None, "stuck\n"), None, True, "it went on for 60 s: stuck"),
