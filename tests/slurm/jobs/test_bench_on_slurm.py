@@ -16,7 +16,7 @@ FILES = ["report.html", "result.csv", "result.json", "scaling.png", "scaling.svg
 
 def measured(login: Login, *words: str) -> dict[str, Any]:
     said = login("bench", *words, "--to", "found", timeout=500)
-    assert said.code == 0, said
+    assert said.code == 0, said.out + said.err
     assert sorted(os.listdir(os.path.join(login.project, "found"))) == FILES
     result: dict[str, Any] = json.loads(Path(login.project, "found", "result.json").read_text())
     assert result["compute"] == "slurm"
