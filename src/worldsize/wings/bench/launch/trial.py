@@ -19,6 +19,8 @@ _LINE = re.compile(rb"worldsize-bench (first|step|failing) (\d{1,7}) (\d{1,19}) 
 _BAD = re.compile(r"(?i)error|\bnot\b|cannot|fail|refuse|denied|no such|unable|invalid|unrecognized")
 _LONGEST_LINE = 1 << 16
 _KEPT = 4000
+FAILS_AFTER = 0.2
+"""Seconds from the line of a rank that is to fail until it does: as in ranks/probe.py."""
 _PAUSE = 0.002
 _HELD_OPEN = 0.05
 _GRACE = 5.0
@@ -216,7 +218,7 @@ def _wait_until_gone(mark: str, ended: float) -> tuple[float | None, int]:
 def _trial(heard: Heard, began: float, gone: float | None, ranks: int, fails: bool) -> Trial:
     first, step = heard.all_of("first", ranks), heard.all_of("step", ranks)
     failing = [time for (what, _), time in heard.times.items() if what == "failing"]
-    last = min(failing, default=None) if fails else step
+    last = (min(failing) + FAILS_AFTER if failing else None) if fails else step
     return Trial(
         None if first is None else first - began,
         None if step is None else step - began,

@@ -119,7 +119,8 @@ def test_the_last_rank_decides() -> None:
 
 def test_after_a_failure_time_runs_from_the_rank_that_failed() -> None:
     said = heard(first=(101.0, 103.0), step=(104.0, 103.5), failing=(110.0,))
-    assert times(said, fails=True) == (3.0, 4.0, 11.0)
+    assert times(said, fails=True) == (3.0, 4.0, pytest.approx(11.0 - trial.FAILS_AFTER))
+    assert runpy.run_path(PROBE)["FAILS_AFTER"] == trial.FAILS_AFTER
 
 
 def test_what_did_not_come_about_has_no_time() -> None:

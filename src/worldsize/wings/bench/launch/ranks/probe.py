@@ -18,6 +18,8 @@ NAMES = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
+FAILS_AFTER = 0.2
+"""Seconds from the line that tells a failure until it happens: srun loses the lines of a step that it ends."""
 LONGEST = 120.0
 """Seconds that a rank waits for others, or to be ended."""
 
@@ -86,6 +88,7 @@ def main() -> None:
     if mode == "failing":
         if rank == found - 1:
             tell("failing", rank)
+            time.sleep(FAILS_AFTER)
             os._exit(3)
         time.sleep(LONGEST)
     sys.stdout.flush()
