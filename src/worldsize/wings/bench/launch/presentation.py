@@ -48,6 +48,8 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
     crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
     if not result.measurements:
         return ("Nothing was measured.",)
+    if result.settings.get("rounds") == "1":
+        found.append("Of one round: how much these times vary is not known.")
     return (*found, *crowded) or ("Nothing is compared: worldsize was not measured.",)
 
 
@@ -79,11 +81,13 @@ def _seconds(time: float) -> str:
 
 
 def _ratio(times: list[float], own: list[float]) -> str:
-    """How times compare with worldsize's; no ratio where their ranges overlap."""
+    """How times compare with worldsize's; no ratio where their ranges overlap, or nearly are one."""
     if min(times) <= max(own) and min(own) <= max(times):
         return "no clear difference"
     time, base = statistics.median(times), statistics.median(own)
     ratio = max(time, base) / max(min(time, base), 1e-6)
+    if ratio < 1.05:
+        return "no clear difference"
     return f"{ratio:.{0 if ratio >= 9.95 else 1}f} times as {'long' if time > base else 'fast'}"
 
 

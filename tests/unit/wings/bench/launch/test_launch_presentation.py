@@ -44,6 +44,7 @@ def test_a_row_has_medians_and_ranges() -> None:
         ([0.1, 0.2], [1.0, 2.0], "mpirun 1.50 s (10 times as long)"),
         ([0.5], [0.6], "mpirun 0.600 s (1.2 times as long)"),
         ([0.05], [59.0], "mpirun 59.00 s (1180 times as long)"),
+        ([0.5], [0.51], "mpirun 0.510 s (no clear difference)"),
         ([0.5], [0.2], "mpirun 0.200 s (2.5 times as fast)"),
         ([0.4, 0.6], [0.5, 0.7], "mpirun 0.600 s (no clear difference)"),
         ([0.4, 0.4], [0.4, 0.4], "mpirun 0.400 s (no clear difference)"),
@@ -59,6 +60,11 @@ def test_worldsize_alone_and_others_alone() -> None:
     assert sentences(launched(measured("worldsize", [0.25]))) == ("1x2: first line: worldsize 0.250 s.",)
     assert sentences(launched(measured("mpirun", [0.25]))) == ("Nothing is compared: worldsize was not measured.",)
     assert sentences(launched()) == ("Nothing was measured.",)
+
+
+def test_one_round_is_told() -> None:
+    found = launched(measured("worldsize", [0.25]))._replace(settings={"rounds": "1"})
+    assert sentences(found)[-1] == "Of one round: how much these times vary is not known."
 
 
 def test_what_makes_times_no_fair_comparison_is_said() -> None:
