@@ -56,7 +56,9 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     slurm = kind == "slurm" or "SLURM_JOB_ID" in session.environ
     around = Surroundings(path, kind == LOCAL, slurm, os.path.exists("/dev/nvidiactl"))
     found = _find_launchers(options.launchers, around)
-    rounds = options.rounds or _ROUNDS
+    rounds = _ROUNDS if options.rounds is None else options.rounds
+    if not rounds:
+        raise UsageError("no round measures nothing", "--rounds", "at least 1")
     settings = {
         "rounds": str(rounds),
         "first step": "import torch, an all-reduce" if options.torch else "the ranks meet by files",
