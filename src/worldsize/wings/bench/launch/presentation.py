@@ -21,13 +21,15 @@ _WORLDSIZE = "worldsize"
 
 
 class LauncherTimes(NamedTuple):
-    """`times`: seconds of each round, by the names in TIMES."""
+    """`times`: seconds of each round, by the names in TIMES; `endless`: how long it went on after a rank's failure; 0:
+    it has always ended."""
 
     name: str
     version: str
     world: World
     nodes: int
     times: dict[str, list[float]]
+    endless: float
     left: int
     failure: str
 
@@ -56,6 +58,7 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
     found = [sentence for name in TIMES if (sentence := _comparison(name, rows))]
     found += [f"{each.name}: {each.failure}." for each in rows if each.failure]
+    found += [_endless_text(each) for each in rows if each.endless]
     found += [f"{each.name} left {_processes(each.left)} behind." for each in rows if each.left]
     elsewhere = [each.name for each in rows if each.nodes < world.nodes]
     if elsewhere:
@@ -89,6 +92,12 @@ def _ratio(times: list[float], own: list[float]) -> str:
     if ratio < 1.05:
         return "no clear difference"
     return f"{ratio:.{0 if ratio >= 9.95 else 1}f} times as {'long' if time > base else 'fast'}"
+
+
+def _endless_text(each: LauncherTimes) -> str:
+    """Hydra of MPICH 5.0.2 was seen to end the ranks of MPI programs at once, and no others."""
+    why = ": it ends others where they have called MPI_Init, which these have not" if "MPICH" in each.version else ""
+    return f"{each.name} goes on for more than {each.endless:g} s after a rank has failed{why}."
 
 
 def _processes(number: int) -> str:
@@ -150,11 +159,16 @@ def _times(each: Measurement) -> LauncherTimes | None:
     if not all(isinstance(values, list) and all(map(is_number, values)) for values in lists.values()):
         return None
     times = {key: [float(value) for value in values or ()] for key, values in lists.items()}
-    return LauncherTimes(name, version, each.world, nodes, times, left, each.failure)
+    endless = said.get("endless", 0.0)
+    return LauncherTimes(
+        name, version, each.world, nodes, times, endless if is_number(endless) else 0.0, left, each.failure
+    )
 
 
 def _row(each: LauncherTimes) -> tuple[str, ...]:
-    times = (_time_text(each.times[name]) for name in TIMES)
+    times = [_time_text(each.times[name]) for name in TIMES]
+    if each.endless:
+        times[-1] = f"> {each.endless:g}"
     return (each.name, each.version, *times, str(each.left), each.failure)
 
 

@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 class Turns:
     """The trials of one launcher. The first of each kind, while files are read for the first time, does not count;
-    where it fails, there are no more of its kind."""
+    where it fails, or does not end, there are no more of its kind."""
 
     def __init__(self, found: FoundLauncher) -> None:
         self.found = found
@@ -72,6 +72,7 @@ class Turns:
             "step": _known(trial.step for trial in self._ended[1:]),
             "end": _known(trial.over for trial in self._ended[1:]),
             "failure_end": _known(trial.over for trial in self._failed[1:]),
+            "endless": max((trial.endless for trial in self._failed), default=0.0),
             "left": max((trial.left for trial in trials), default=0),
             "failures": len(failures),
         }
@@ -81,7 +82,7 @@ class Turns:
 
 
 def _is_given_up(trials: Sequence[Trial]) -> bool:
-    return bool(trials and trials[0].failure)
+    return bool(trials and (trials[0].failure or trials[0].endless))
 
 
 def _known(times: Iterable[float | None]) -> list[float]:

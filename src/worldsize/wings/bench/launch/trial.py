@@ -32,6 +32,7 @@ class Trial(NamedTuple):
     end of the last rank (or the failure of one) until the command and all that it had started was gone. None: that did
     not come about.
 
+    endless  how many seconds it has gone on after the failure of a rank, without an end; 0: it has ended
     left     processes that were there still five seconds after the command's end, and had to be ended
     failure  a sentence; "" where it went as it should
     """
@@ -39,6 +40,7 @@ class Trial(NamedTuple):
     first: float | None = None
     step: float | None = None
     over: float | None = None
+    endless: float = 0.0
     left: int = 0
     failure: str = ""
 
@@ -52,6 +54,11 @@ class Heard(NamedTuple):
     times: Mapping[tuple[str, int], float]
     other: str
     ended: float | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a rank has failed on purpose. It had met all others then, whose lines its end may have overtaken."""
+        return any(what == "failing" for what, _ in self.times)
 
     def all_of(self, what: str, ranks: int) -> float | None:
         """When the last of all ranks has said it; None where one has not."""
@@ -86,7 +93,8 @@ def run_trial(
         return Trial(failure=f"it cannot be started: {error.strerror or error}")
     finally:
         _end(process, mark, ended_by)
-    return _trial(heard, began, gone, ranks, fails)._replace(left=left, failure=failure)
+    endless = limit if heard.ended is None and heard.has_failed else 0.0
+    return _trial(heard, began, gone, ranks, fails)._replace(endless=endless, left=left, failure=failure)
 
 
 def marked_processes(mark: str) -> list[int]:
@@ -227,13 +235,11 @@ def _trial(heard: Heard, began: float, gone: float | None, ranks: int, fails: bo
 
 
 def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: float) -> str:
-    """A rank that has failed on purpose had met all others, whose lines its end may have overtaken."""
     said = _last_words(heard.other)
-    has_failed = any(what == "failing" for what, _ in heard.times)
+    if heard.has_failed:
+        return "a rank failed, and its exit code was 0" if heard.ended is not None and code == 0 else ""
     if heard.ended is None:
-        return f"it went on for {limit:g} s{', although a rank had failed' if has_failed else said}"
-    if has_failed:
-        return "" if code else "a rank failed, and its exit code was 0"
+        return f"it went on for {limit:g} s{said}"
     if heard.all_of("first", ranks) is None:
         return f"not every rank has started{said}"
     if heard.all_of("step", ranks) is None:

@@ -18,7 +18,9 @@ SMALL = World(1, 2)
 
 
 def measured(name: str, first: list[float], world: World = SMALL, **more: Any) -> Measurement:
-    values = {name: more.pop(name) for name in ("step", "end", "failure_end", "left", "nodes") if name in more}
+    values = {
+        name: more.pop(name) for name in ("step", "end", "failure_end", "endless", "left", "nodes") if name in more
+    }
     empty = {"step": [], "end": [], "failure_end": [], "left": 0, "nodes": 1, "failures": 0}
     return Measurement(world, details={"launcher": name, "version": "1.2", "first": first, **empty, **values}, **more)
 
@@ -60,6 +62,17 @@ def test_worldsize_alone_and_others_alone() -> None:
     assert sentences(launched(measured("worldsize", [0.25]))) == ("1x2: first line: worldsize 0.250 s.",)
     assert sentences(launched(measured("mpirun", [0.25]))) == ("Nothing is compared: worldsize was not measured.",)
     assert sentences(launched()) == ("Nothing was measured.",)
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [("", ""), ("MPICH 5.0.2", ": it ends others where they have called MPI_Init, which these have not")],
+)
+def test_what_never_ends_after_a_failure_is_told(version: str, why: str) -> None:
+    found = measured("mpirun", [0.1], endless=60.0)
+    found = launched(found._replace(details={**found.details, "version": version}))
+    assert tables(found)[0].rows[0][5] == "> 60"
+    assert sentences(found) == ("1x2: mpirun goes on for more than 60 s after a rank has failed%s." % why,)
 
 
 def test_one_round_is_told() -> None:
@@ -113,7 +126,7 @@ def test_a_launcher_that_failed_has_no_bar() -> None:
 
 
 VALUES = (None, True, -1, 0, 10**400, 0.1, math.nan, math.inf, "", "x", [], [[]], [0.2], [True], [10**400], [math.inf])
-NAMES = ("launcher", "version", "nodes", "left", "first", "step", "end", "failure_end")
+NAMES = ("launcher", "version", "nodes", "left", "first", "step", "end", "failure_end", "endless")
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES), max_size=3))

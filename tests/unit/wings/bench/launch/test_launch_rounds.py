@@ -63,9 +63,9 @@ def test_a_launcher_that_fails_at_first_is_not_started_again() -> None:
 
 def test_one_that_never_ends_after_a_failure_is_asked_once() -> None:
     """Each of those trials would take a minute."""
-    endless = Trial(1.0, 2.0, None, failure="it went on for 60 s, although a rank had failed")
+    endless = Trial(1.0, 2.0, endless=60.0)
     found, failure, started = turned(*[(Trial(1.0, 2.0, 0.1), endless)] * 4)
-    assert (failure, started) == (endless.failure, 5)
+    assert (failure, started, found["endless"]) == ("", 5, 60.0)
     assert found["first"] == [1.0] * 3 and found["failure_end"] == []
 
 
