@@ -18,6 +18,8 @@ TIMES = {
 """What was timed, by its name in `details`: from the command on until all ranks have begun, and have met; from their
 end, or the failure of one, until nothing is left of them."""
 _WORLDSIZE = "worldsize"
+_KNOWN_TO = 0.01
+"""Seconds to which an end is known: processes that are left are looked for again and again."""
 
 
 class LauncherTimes(NamedTuple):
@@ -84,12 +86,12 @@ def _seconds(time: float) -> str:
 
 
 def _ratio(times: list[float], own: list[float]) -> str:
-    """How times compare with worldsize's; no ratio where their ranges overlap, or nearly are one."""
+    """How times compare with worldsize's; no ratio where their ranges overlap, or where they differ too little."""
     if min(times) <= max(own) and min(own) <= max(times):
         return "no clear difference"
     time, base = statistics.median(times), statistics.median(own)
     ratio = max(time, base) / max(min(time, base), 1e-6)
-    if ratio < 1.05:
+    if ratio < 1.05 or abs(time - base) < _KNOWN_TO:
         return "no clear difference"
     return f"{ratio:.{0 if ratio >= 9.95 else 1}f} times as {'long' if time > base else 'fast'}"
 
@@ -120,10 +122,12 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _chart(name: str, title: str, bars: dict[str, list[LauncherTimes]], pictures: Any) -> Any:
-    lines = (_bars(label, [each for each in rows if each.times[name]], name, pictures) for label, rows in bars.items())
+    """Who has no such time keeps its place, so that each has one colour in all charts."""
+    timed = {label: [each for each in rows if each.times[name]] for label, rows in bars.items()}
+    lines = tuple(_bars(label, rows, name, pictures) for label, rows in timed.items())
     return pictures.Chart(
         title=title.capitalize(),
-        lines=tuple(line for line in lines if line.xs),
+        lines=lines if any(line.xs for line in lines) else (),
         x_label="ranks",
         y_label="s",
         kind="bar",
