@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import SOURCE, Cli
+from driver import SOURCE, Cli, wait_for
 
 ROOT = os.path.dirname(SOURCE)
 
@@ -108,13 +110,51 @@ def test_the_first_step_may_be_an_all_reduce_of_torch(cli: Cli) -> None:
     times(found, 1)
 
 
-def test_a_launcher_that_leaves_processes_is_told_and_they_are_ended(cli: Cli) -> None:
+def stub(cli: Cli, script: str) -> str:
+    """A PATH with an mpirun that does so."""
     folder = os.path.join(cli.root, "bin")
     os.mkdir(folder)
-    script = "#!/bin/bash\n[ $1 = --version ] && echo 'mpirun (Open MPI) 4.0' && exit\nsetsid sleep 60 &\nexit 0\n"
-    Path(folder, "mpirun").write_text(script)
+    Path(folder, "mpirun").write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo 'mpirun (Open MPI) 4.0' && exit\n" + script
+    )
     os.chmod(os.path.join(folder, "mpirun"), 0o755)
-    path = folder + os.pathsep + cli.environ["PATH"]
-    said = cli("bench", "launch", "-w", "1x2", "--rounds", "1", "--launchers", "mpirun", "--to", "found", PATH=path)
+    return folder + os.pathsep + cli.environ["PATH"]
+
+
+def test_a_launcher_that_cannot_start_ranks_is_told_once_and_the_others_are_timed(cli: Cli) -> None:
+    path = stub(cli, "echo started >>%s/started; echo 'mpirun was unable to launch'; exit 1\n" % cli.root)
+    words = ("-w", "1x2", "--rounds", "1", "--launchers", "worldsize,mpirun", "--to", "found")
+    said = cli("bench", "launch", *words, PATH=path)
     assert said.code == 1, said
-    assert "not every rank has started" in said.out
+    assert "1x2: mpirun: not every rank has started: mpirun was unable to launch." in said.out
+    assert "1x2: first line: worldsize 0." in said.out
+    assert Path(cli.root, "started").read_text() == "started\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_measurement_that_is_interrupted(cli: Cli, number: int) -> None:
+    path = stub(cli, "touch %s/up; exec sleep 600\n" % cli.root)
+    words = ("bench", "launch", "-w", "1x2", "--launchers", "mpirun", "--to", "found")
+    process = cli.start(*words, PATH=path)
+    assert wait_for(lambda: os.path.exists(os.path.join(cli.root, "up")))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    assert b"Traceback" not in err
+    assert not glob.glob(os.path.join(cli.project, "found", ".*"))
+
+
+def test_a_run_of_worldsize_is_ended_with_the_measurement(cli: Cli) -> None:
+    process = cli.start("bench", "launch", "-w", "1x2", "--rounds", "9", "--launchers", "worldsize", "--to", "found")
+    assert wait_for(lambda: glob.glob(os.path.join(cli.project, "found", ".trials-*", "*", "rank-*")))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    assert not glob.glob(os.path.join(cli.project, "found", ".*"))
+
+
+def test_the_configuration_of_the_project_holds_wherever_the_result_is_written(cli: Cli) -> None:
+    cli.write("worldsize.toml", '[compute.desk]\ntype = "local"\n')
+    words = ("-w", "1x1", "--rounds", "1", "--launchers", "worldsize", "--compute", "desk")
+    said = cli("bench", "launch", *words, "--to", os.path.join(cli.root, "elsewhere"))
+    assert said.code == 0, said

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import wait_for
 from slurm.login import Login
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))), "examples")
@@ -56,3 +59,21 @@ def test_srun_is_timed_beside_worldsize(login: Login) -> None:
     times = json.loads(Path(login.project, "times", "result.json").read_text())["measurements"]
     assert [each["details"]["launcher"] for each in times] == ["worldsize", "srun"]
     assert all(each["details"]["first"] and each["details"]["failure_end"] for each in times)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("launcher", ["worldsize", "srun"])
+def test_ctrl_c_ends_what_a_launcher_has_on_the_nodes(login: Login, launcher: str) -> None:
+    words = ("bench", "launch", "-w", "2x1", "--rounds", "99", "--launchers", launcher, "--to", "times")
+    process = login.start(*words)
+    ranks = os.path.join(login.project, "times", ".trials-*", "*", "rank-1")
+    assert wait_for(lambda: glob.glob(ranks), 120)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, (out, err)
+    found = login.json("list")
+    assert {each["state"] for each in found} <= {"SUCCEEDED", "FAILED", "CANCELLED"}
+    for each in found:
+        login.nothing_left(each["id"])
+    login.cluster.wait_idle(60)

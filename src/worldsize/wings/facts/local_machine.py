@@ -33,6 +33,17 @@ def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
     return tuple(NodeFacts(node, host, hardware, software, machine=machine_of("/", host)) for node in range(count))
 
 
+def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
+    """This machine as it is now, with the packages of `python`; the cores are those that this process may use."""
+    from worldsize.agent.machine.cores import allowed_cores
+    from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
+    from worldsize.wings.facts.agent.software import software_rows
+
+    host = host_name()
+    software = software_rows([python], directory, environ)
+    return NodeFacts(0, host, hardware_rows(), software, cores=allowed_cores(), machine=machine_of("/", host))
+
+
 def _is_since_boot(created: Any) -> bool:
     seconds = parse_digits(text_of("/proc/uptime", 256).partition(".")[0])
     return seconds is not None and is_number(created) and bool(created > time.time() - seconds)

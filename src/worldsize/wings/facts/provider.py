@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.node_facts import NodeFacts
 from worldsize.wings.facts.records import read_node_files
@@ -23,3 +25,10 @@ def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
     from worldsize.wings.facts.local_machine import facts_of_this_machine
 
     return facts_of_this_machine(paths)
+
+
+def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
+    """What this machine is made of now, with the packages of the Python at `python`."""
+    from worldsize.wings.facts import local_machine
+
+    return local_machine.this_machine(python, directory, environ)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,10 @@ def test_a_strange_record(paths: RunPaths, python: Any) -> None:
     assert all(name == "system" for name, _ in local_machine.facts_of_this_machine(paths)[0].software)
     write_json(paths.record, [])
     assert read_facts(paths) == ()
+
+
+def test_this_machine_is_told_with_the_packages_of_a_python() -> None:
+    found = local_machine.this_machine(sys.executable, os.getcwd(), os.environ)
+    assert found.cores > 0
+    assert dict(found.software)["Python"].startswith("3.") and dict(found.hardware)["kernel"].startswith("Linux ")
+    assert found.host and found.machine

@@ -5,40 +5,47 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.version import VERSION
 from worldsize.wings.bench.worlds import World
 
 _ASKED_WITHIN = 60.0
+_MOST = 4000
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
+_OPEN_MPI, _MPICH, _INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
 
 
 class Start(NamedTuple):
-    """What a command line is made of. `program`: the words of a rank, its Python first; `compute`: where worldsize is
-    to start them; None: as it is configured."""
+    """What a command line is made of. `program`: the words of a rank, its Python first; `compute`, `settings`: where
+    worldsize is to start them, and keys that it is to change; None: as it is configured."""
 
     program: tuple[str, ...]
     world: World
-    compute: str | None
+    compute: str | None = None
+    settings: tuple[str, ...] = ()
 
 
 class Launcher(NamedTuple):
-    """command   the words for `start`, after the path of the launcher's own program
+    """command   the words for `start`, of the launcher that was found
     package   the distribution of Python that has its version; "": its program is asked
     nodes     it starts ranks on several nodes; others start all ranks of a world on this machine
     gpus      it starts several ranks on GPUs alone, as accelerate does
     variables what its environment must have
+    ended_by  the signal by which it ends its ranks wherever they are
     """
 
     name: str
-    command: Callable[[str, Start], list[str]]
+    command: Callable[[FoundLauncher, Start], list[str]]
     package: str = ""
     nodes: bool = False
     gpus: bool = False
     variables: Mapping[str, str] = {}
+    ended_by: int = signal.SIGTERM
 
 
 class FoundLauncher(NamedTuple):
@@ -47,95 +54,103 @@ class FoundLauncher(NamedTuple):
     version: str
 
 
-def _worldsize(path: str, start: Start) -> list[str]:
+class Surroundings(NamedTuple):
+    """path   the directories where launchers are looked for
+    local  ranks are to be on this machine: what starts them nowhere else is of no use for another compute
+    slurm  srun would start something: the compute is one of Slurm, or this is an allocation
+    gpus   there is a GPU
+    """
+
+    path: str
+    local: bool = True
+    slurm: bool = False
+    gpus: bool = False
+
+
+def _worldsize(found: FoundLauncher, start: Start) -> list[str]:
     where = ["--compute", start.compute] if start.compute else []
+    keys = [word for each in start.settings for word in ("--set", each)]
     words = [sys.executable, "-m", "worldsize", "run", "-w", str(start.world), "--fold", "off", "--no-check"]
     python, probe, *more = start.program
-    return [*words, "--code", os.path.dirname(probe), *where, "--", python, os.path.basename(probe), *more]
+    return [*words, *where, *keys, "--code", os.path.dirname(probe), "--", python, os.path.basename(probe), *more]
 
 
-def _torchrun(path: str, start: Start) -> list[str]:
-    return [path, "--standalone", f"--nproc-per-node={start.world.ranks}", *start.program[1:]]
+def _torchrun(found: FoundLauncher, start: Start) -> list[str]:
+    return [found.path, "--standalone", f"--nproc-per-node={start.world.ranks}", *start.program[1:]]
 
 
-def _mpirun(path: str, start: Start) -> list[str]:
-    """Open MPI refuses root, and more ranks than cores; MPICH knows neither option."""
-    is_open_mpi = "Open MPI" in _first_line([path, "--version"])
+def _mpirun(found: FoundLauncher, start: Start) -> list[str]:
+    """Open MPI refuses root, and more ranks than cores; others know neither option."""
+    is_open_mpi = found.version.startswith(_OPEN_MPI)
     more = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])] if is_open_mpi else []
-    return [path, *more, "-n", str(start.world.ranks), *start.program]
+    return [found.path, *more, "-n", str(start.world.ranks), *start.program]
 
 
-def _srun(path: str, start: Start) -> list[str]:
-    world = start.world
-    return [
-        path,
-        f"--nodes={world.nodes}",
-        f"--ntasks={world.ranks}",
-        "--unbuffered",
-        "--kill-on-bad-exit=1",
-        *start.program,
-    ]
+def _srun(found: FoundLauncher, start: Start) -> list[str]:
+    size = (f"--nodes={start.world.nodes}", f"--ntasks={start.world.ranks}")
+    return [found.path, *size, "--unbuffered", "--kill-on-bad-exit=1", *start.program]
 
 
-def _accelerate(path: str, start: Start) -> list[str]:
-    ranks = str(start.world.ranks)
-    words = [path, "launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-    return [*words, "--num_processes", ranks, *start.program[1:]]
+def _accelerate(found: FoundLauncher, start: Start) -> list[str]:
+    settings = ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
+    size = ("--num_processes", str(start.world.ranks))
+    return [found.path, "launch", "--multi_gpu", *settings, *size, *start.program[1:]]
 
 
-def _deepspeed(path: str, start: Start) -> list[str]:
-    return [path, "--num_gpus", str(start.world.ranks), "--no_local_rank", *start.program[1:]]
+def _deepspeed(found: FoundLauncher, start: Start) -> list[str]:
+    return [found.path, "--num_gpus", str(start.world.ranks), "--no_local_rank", *start.program[1:]]
 
 
-def _horovodrun(path: str, start: Start) -> list[str]:
-    return [path, "--gloo", "-np", str(start.world.ranks), *start.program]
+def _horovodrun(found: FoundLauncher, start: Start) -> list[str]:
+    return [found.path, "--gloo", "-np", str(start.world.ranks), *start.program]
 
 
-_HAS_GPUS = os.path.exists("/dev/nvidiactl")
-_ON_CPUS = {} if _HAS_GPUS else {"DS_ACCELERATOR": "cpu"}
 LAUNCHERS = (
-    Launcher("worldsize", _worldsize, nodes=True),
+    Launcher("worldsize", _worldsize, nodes=True, ended_by=signal.SIGINT),
     Launcher("torchrun", _torchrun, "torch"),
     Launcher("accelerate", _accelerate, "accelerate", gpus=True),
-    Launcher(
-        "deepspeed",
-        _deepspeed,
-        "deepspeed",
-        variables={} if os.path.exists("/dev/nvidiactl") else {"DS_ACCELERATOR": "cpu"},
-    ),
+    Launcher("deepspeed", _deepspeed, "deepspeed"),
     Launcher("horovodrun", _horovodrun, "horovod"),
     Launcher("mpirun", _mpirun),
     Launcher("srun", _srun, nodes=True),
 )
+_ON_CPUS = {"DS_ACCELERATOR": "cpu"}
+"""DeepSpeed looks for an accelerator first, and counts GPUs where nothing says that there are none."""
 
 
-def find_launchers(names: Sequence[str], path: str, slurm: bool) -> list[FoundLauncher]:
-    """Those of these names that lie in the directories of `path`, in the order of the table. srun is looked for where
-    it would start something: on a compute of Slurm, or in an allocation."""
-    found = []
-    for each in LAUNCHERS:
-        if each.name not in names or (each.name == "srun" and not slurm) or (each.gpus and not _HAS_GPUS):
-            continue
-        program = sys.executable if each.name == "worldsize" else shutil.which(each.name, path=path)
-        if program is not None:
-            found.append(FoundLauncher(each, program, find_version(each, program)))
-    return found
-
-
-def find_version(launcher: Launcher, program: str) -> str:
-    """By the names of the packages beside it; else as its program says. "" where neither tells."""
+def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | str:
+    """Where it is, or why it is of no use here."""
+    if not launcher.nodes and not around.local:
+        return "it starts ranks on this machine alone"
+    if launcher.name == "srun" and not around.slurm:
+        return "there is neither a compute of Slurm nor an allocation"
+    if launcher.gpus and not around.gpus:
+        return "it starts several ranks on GPUs alone, and here is none"
     if launcher.name == "worldsize":
-        from worldsize.version import VERSION
+        return FoundLauncher(launcher, sys.executable, VERSION)
+    path = shutil.which(launcher.name, path=around.path)
+    if path is None:
+        return "it is neither beside the ranks' Python nor on the PATH"
+    variables = _ON_CPUS if launcher.name == "deepspeed" and not around.gpus else launcher.variables
+    return FoundLauncher(launcher._replace(variables=variables), path, find_version(launcher, path))
 
-        return VERSION
-    if launcher.package:
-        return _package_version(launcher.package, program)
-    found = _VERSION.search(_first_line([program, "--version"]))
-    return found[0] if found else ""
+
+def find_version(launcher: Launcher, path: str) -> str:
+    """By the names of the packages beside it; else as its program says. "" where neither tells."""
+    return package_version(launcher.package, path) if launcher.package else said_version(_output([path, "--version"]))
 
 
-def _package_version(package: str, program: str) -> str:
-    library = os.path.join(os.path.dirname(os.path.dirname(program)), "lib")
+def said_version(text: str) -> str:
+    """ "Open MPI 4.1.4" of `mpirun (Open MPI) 4.1.4`; MPICH's mpirun names Hydra first, and Intel's its library."""
+    found = _VERSION.search(text)
+    hydra = _MPICH if re.search(r"(?i)hydra|mpich", text) else ""
+    maker = _OPEN_MPI if "Open MPI" in text else _INTEL_MPI if "Intel(R) MPI" in text else hydra
+    return f"{maker} {found[0] if found else ''}".strip()
+
+
+def package_version(package: str, path: str) -> str:
+    """That of the directory `torch-2.9.1.dist-info` in the environment whose bin/ holds `path`."""
+    library = os.path.join(os.path.dirname(os.path.dirname(path)), "lib")
     for python in sorted(_names_in(library)):
         for name in _names_in(os.path.join(library, python, "site-packages")):
             if name.startswith(package + "-") and name.endswith(".dist-info"):
@@ -146,14 +161,14 @@ def _package_version(package: str, program: str) -> str:
 def _names_in(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
-    except OSError:
+    except OSError:  # there is none
         return []
 
 
-def _first_line(words: list[str]) -> str:
-    """What the program says first; "" where it fails, or takes too long."""
+def _output(words: list[str]) -> str:
+    """What the program says; "" where it cannot be started, or takes too long."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKED_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.decode("utf-8", "replace").partition("\n")[0]
+    return done.stdout[:_MOST].decode("utf-8", "replace")

@@ -18,21 +18,22 @@ TIMES = {
 """What was timed, by its name in `details`: from the command on until all ranks have begun, and have met; from their
 end, or the failure of one, until nothing is left of them."""
 _WORLDSIZE = "worldsize"
+_KNOWN_TO = 0.01
+"""Seconds to which an end is known: processes that are left are looked for again and again."""
 
 
 class LauncherTimes(NamedTuple):
-    """`times`: seconds of each round, by the names in TIMES."""
+    """`times`: seconds of each round, by the names in TIMES; `endless`: how long it went on after a rank's failure; 0:
+    it has always ended."""
 
     name: str
     version: str
     world: World
     nodes: int
     times: dict[str, list[float]]
+    endless: float
     left: int
     failure: str
-
-    def median(self, name: str) -> float | None:
-        return statistics.median(self.times[name]) if self.times[name] else None
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
@@ -45,46 +46,101 @@ def tables(result: BenchResult) -> tuple[Table, ...]:
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """For each world what worldsize takes, and how many times as long the others; where one of them is faster, that
-    is said as well."""
-    found = []
-    for world, rows in _worlds(result).items():
-        found += _compare(world, rows)
-        found += [f"{world}: {each.name}: {each.failure}." for each in rows if each.failure]
-        elsewhere = [each.name for each in rows if each.nodes < world.nodes]
-        if elsewhere:
-            found.append(f"{world}: {', '.join(elsewhere)} had all {world.ranks} ranks on one node.")
-    return tuple(found) or ("Nothing was measured.",)
+    """For each world what worldsize takes, and how the others compare, whoever is faster; then what went wrong, and
+    what makes times no fair comparison."""
+    found = [sentence for world, rows in _worlds(result).items() for sentence in _sentences_of(world, rows)]
+    crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
+    if not result.measurements:
+        return ("Nothing was measured.",)
+    if result.settings.get("rounds") == "1":
+        found.append("Of one round: how much these times vary is not known.")
+    return (*found, *crowded) or ("Nothing is compared: worldsize was not measured.",)
+
+
+def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
+    found = [sentence for name in TIMES if (sentence := _comparison(name, rows))]
+    found += [f"{each.name}: {each.failure}." for each in rows if each.failure]
+    found += [_endless_text(each) for each in rows if each.endless]
+    found += [f"{each.name} left {_processes(each.left)} behind." for each in rows if each.left]
+    elsewhere = [each.name for each in rows if each.nodes < world.nodes]
+    if elsewhere:
+        found.append(f"{', '.join(elsewhere)} had all {world.ranks} ranks on one node.")
+    return [f"{world}: {each}" for each in found]
+
+
+def _comparison(name: str, rows: list[LauncherTimes]) -> str:
+    """ "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" where worldsize was not measured."""
+    own = next((each.times[name] for each in rows if each.name == _WORLDSIZE), [])
+    if not own:
+        return ""
+    others = [
+        f"{each.name} {_seconds(statistics.median(each.times[name]))} ({_ratio(each.times[name], own)})"
+        for each in rows
+        if each.name != _WORLDSIZE and each.times[name]
+    ]
+    return f"{TIMES[name]}: worldsize {_seconds(statistics.median(own))}{'; ' if others else ''}{', '.join(others)}."
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3f} s" if time < 1 else f"{time:.2f} s"
+
+
+def _ratio(times: list[float], own: list[float]) -> str:
+    """How times compare with worldsize's; no ratio where their ranges overlap, or where they differ too little."""
+    if min(times) <= max(own) and min(own) <= max(times):
+        return "no clear difference"
+    time, base = statistics.median(times), statistics.median(own)
+    ratio = max(time, base) / max(min(time, base), 1e-6)
+    if ratio < 1.05 or abs(time - base) < _KNOWN_TO:
+        return "no clear difference"
+    return f"{ratio:.{0 if ratio >= 9.95 else 1}f} times as {'long' if time > base else 'fast'}"
+
+
+def _endless_text(each: LauncherTimes) -> str:
+    """Hydra of MPICH 5.0.2 was seen to end the ranks of MPI programs at once, and no others."""
+    why = ": it ends others where they have called MPI_Init, which these have not" if "MPICH" in each.version else ""
+    return f"{each.name} goes on for more than {each.endless:g} s after a rank has failed{why}."
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Bars over the number of ranks, for each time."""
-    rows = [each for rows in _worlds(result).values() for each in rows]
-    found = []
-    for name, title in TIMES.items():
-        lines = tuple(_bars(launcher, name, rows, pictures) for launcher in dict.fromkeys(each.name for each in rows))
-        if any(line.xs for line in lines):
-            found.append(
-                pictures.Chart(
-                    title=title.capitalize(),
-                    lines=tuple(line for line in lines if line.xs),
-                    x_label="ranks",
-                    y_label="s",
-                    kind="bar",
-                )
-            )
-    return tuple(found)
+    """Bars over the number of ranks, for each time. Where worlds have equally many, those of several nodes are bars of
+    their own."""
+    worlds = _worlds(result)
+    by_nodes = len({world.ranks for world in worlds}) < len(worlds)
+    bars: dict[str, list[LauncherTimes]] = {}
+    for each in (each for rows in worlds.values() for each in rows):
+        label = f"{each.name}, {each.nodes} nodes" if by_nodes and each.nodes > 1 else each.name
+        known = bars.setdefault(label, [])
+        if each.world.ranks not in (other.world.ranks for other in known):
+            known.append(each)
+    found = (_chart(name, title, bars, pictures) for name, title in TIMES.items())
+    return tuple(chart for chart in found if chart.lines)
 
 
-def _bars(launcher: str, name: str, rows: list[LauncherTimes], pictures: Any) -> Any:
-    known = [(each.world.ranks, each.median(name), each.times[name]) for each in rows if each.name == launcher]
-    shown = [(ranks, median, times) for ranks, median, times in known if median is not None]
+def _chart(name: str, title: str, bars: dict[str, list[LauncherTimes]], pictures: Any) -> Any:
+    """Who has no such time keeps its place, so that each has one colour in all charts."""
+    timed = {label: [each for each in rows if each.times[name]] for label, rows in bars.items()}
+    lines = tuple(_bars(label, rows, name, pictures) for label, rows in timed.items())
+    return pictures.Chart(
+        title=title.capitalize(),
+        lines=lines if any(line.xs for line in lines) else (),
+        x_label="ranks",
+        y_label="s",
+        kind="bar",
+    )
+
+
+def _bars(label: str, rows: list[LauncherTimes], name: str, pictures: Any) -> Any:
     return pictures.Line(
-        launcher,
-        tuple(float(ranks) for ranks, _, _ in shown),
-        tuple(median for _, median, _ in shown),
-        lows=tuple(min(times) for _, _, times in shown),
-        highs=tuple(max(times) for _, _, times in shown),
+        label,
+        tuple(float(each.world.ranks) for each in rows),
+        tuple(statistics.median(each.times[name]) for each in rows),
+        lows=tuple(min(each.times[name]) for each in rows),
+        highs=tuple(max(each.times[name]) for each in rows),
     )
 
 
@@ -107,11 +163,16 @@ def _times(each: Measurement) -> LauncherTimes | None:
     if not all(isinstance(values, list) and all(map(is_number, values)) for values in lists.values()):
         return None
     times = {key: [float(value) for value in values or ()] for key, values in lists.items()}
-    return LauncherTimes(name, version, each.world, nodes, times, left, each.failure)
+    endless = said.get("endless", 0.0)
+    return LauncherTimes(
+        name, version, each.world, nodes, times, endless if is_number(endless) else 0.0, left, each.failure
+    )
 
 
 def _row(each: LauncherTimes) -> tuple[str, ...]:
-    times = (_time_text(each.times[name]) for name in TIMES)
+    times = [_time_text(each.times[name]) for name in TIMES]
+    if each.endless:
+        times[-1] = f"> {each.endless:g}"
     return (each.name, each.version, *times, str(each.left), each.failure)
 
 
@@ -121,18 +182,3 @@ def _time_text(times: list[float]) -> str:
         return "—"
     median = f"{statistics.median(times):.3f}"
     return median if len(times) == 1 else f"{median} ({min(times):.3f}–{max(times):.3f})"
-
-
-def _compare(world: World, rows: list[LauncherTimes]) -> list[str]:
-    own = next((each for each in rows if each.name == _WORLDSIZE), None)
-    if own is None:
-        return []
-    found = []
-    for name, title in TIMES.items():
-        base = own.median(name)
-        others = [(each.name, median) for each in rows if each is not own and (median := each.median(name)) is not None]
-        if base is None or base <= 0:
-            continue
-        ratios = ", ".join(f"{other} {median:.2f} s ({median / base:.2g} ×)" for other, median in others)
-        found.append(f"{world}: {title}: worldsize {base:.2f} s" + (f"; {ratios}." if ratios else "."))
-    return found

@@ -9,17 +9,22 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 
 MARK = "WORLDSIZE_BENCH_TRIAL"
-"""A variable that everything inherits that a trial starts: so all of it is found again."""
-_LINE = re.compile(rb"worldsize-bench (first|step|failing) (\d{1,7}) (\d{1,19}) (\S{1,255})")
-_MOST_OUTPUT = 1 << 20
-_LAST = 2000
-_PAUSE = 0.005
+"""A variable that everything inherits that a trial starts: so all of it on this machine is found again."""
+_LINE = re.compile(rb"worldsize-bench (first|step|failing) (\d{1,7}) (\d{1,19}) ([\w.-]{1,255});")
+_BAD = re.compile(r"(?i)error|\bnot\b|cannot|fail|refuse|denied|no such|unable|invalid|unrecognized")
+_LONGEST_LINE = 1 << 16
+_KEPT = 4000
+FAILS_AFTER = 0.2
+"""Seconds from the line of a rank that is to fail until it does: as in ranks/probe.py."""
+_PAUSE = 0.002
+_HELD_OPEN = 0.05
 _GRACE = 5.0
+_CANCELLED_WITHIN = 15.0
 
 
 class Trial(NamedTuple):
@@ -27,51 +32,69 @@ class Trial(NamedTuple):
     end of the last rank (or the failure of one) until the command and all that it had started was gone. None: that did
     not come about.
 
-    left     processes that were there still `limit` seconds after the command's end, and had to be ended
+    endless  how many seconds it has gone on after the failure of a rank, without an end; 0: it has ended
+    left     processes that were there still five seconds after the command's end, and had to be ended
     failure  a sentence; "" where it went as it should
     """
 
     first: float | None = None
     step: float | None = None
     over: float | None = None
+    endless: float = 0.0
     left: int = 0
     failure: str = ""
 
 
 class Heard(NamedTuple):
-    """A line of a rank: what, whose, when by its own clock and when it came, in seconds of Unix time; its host."""
+    """times     Unix seconds of what each rank has said, by what and by its number
+    other     the end of what was printed besides
+    ended     when the command had ended and its output was closed; None: not in time
+    """
 
-    what: str
-    rank: int
-    said: float
-    came: float
-    host: str
+    times: Mapping[tuple[str, int], float]
+    other: str
+    ended: float | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a rank has failed on purpose. It had met all others then, whose lines its end may have overtaken."""
+        return any(what == "failing" for what, _ in self.times)
+
+    def all_of(self, what: str, ranks: int) -> float | None:
+        """When the last of all ranks has said it; None where one has not."""
+        times = [self.times.get((what, rank)) for rank in range(ranks)]
+        known = [each for each in times if each is not None]
+        return max(known) if len(known) == ranks else None
 
 
 def run_trial(
-    words: Sequence[str], environ: Mapping[str, str], cwd: str, ranks: int, fails: bool, limit: float
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    ranks: int,
+    fails: bool,
+    limit: float,
+    ended_by: int = signal.SIGTERM,
 ) -> Trial:
-    """Start the command and wait until all of it is over, at most `limit` seconds; whatever is left is ended, also
-    where this is interrupted."""
+    """Start the command and wait until all of it is over, at most `limit` seconds. Where it has not ended by then, or
+    this is interrupted, it gets the signal `ended_by`; whatever is left of it on this machine is killed."""
     mark = secrets.token_hex(16)
+    process = None
     began = time.time()
     try:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd,
             env={**environ, MARK: mark}, start_new_session=True,
         )  # fmt: skip
+        heard = _listen(process, began, began + limit)
+        gone, left = _wait_until_gone(mark, heard.ended) if heard.ended is not None else (None, 0)
+        failure = _failure(heard, process.returncode, ranks, fails, limit)
     except OSError as error:
-        return Trial(failure=f"cannot be started: {error.strerror or error}")
-    try:
-        heard, output, ended = _listen(process, began + limit)
-        gone = _wait_until_gone(mark, time.time() + (_GRACE if ended else 0.0))
-        return _trial(began, heard, output, process, gone, fails, ranks)
+        return Trial(failure=f"it cannot be started: {error.strerror or error}")
     finally:
-        end_marked(mark)
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        _end(process, mark, ended_by)
+    endless = limit if heard.ended is None and heard.has_failed else 0.0
+    return _trial(heard, began, gone, ranks, fails)._replace(endless=endless, left=left, failure=failure)
 
 
 def marked_processes(mark: str) -> list[int]:
@@ -90,9 +113,9 @@ def marked_processes(mark: str) -> list[int]:
 
 
 def end_marked(mark: str) -> int:
-    """End what is left, and return how many that were; what starts others meanwhile is looked for again."""
+    """Kill what is left, and return how many that were; what starts others meanwhile is looked for again."""
     ended: set[int] = set()
-    for _ in range(50):
+    for _ in range(500):
         left = marked_processes(mark)
         if not left:
             break
@@ -106,93 +129,127 @@ def end_marked(mark: str) -> int:
     return len(ended)
 
 
-def _listen(process: subprocess.Popen[bytes], until: float) -> tuple[list[Heard], bytes, bool]:
-    """The lines of ranks, the end of the other output, and whether the command has ended by then."""
+def _end(process: subprocess.Popen[bytes] | None, mark: str, ended_by: int) -> None:
+    """A command that still runs is asked first: a job on a cluster is not ended by the death of what has started it.
+    Its output is read meanwhile, so that it can say its last words."""
+    try:
+        if process is not None and process.poll() is None:
+            process.send_signal(ended_by)
+            until = time.time() + _CANCELLED_WITHIN
+            _read_lines(process, until, lambda line: None)
+            _end_of(process, until)
+    finally:
+        end_marked(mark)
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _listen(process: subprocess.Popen[bytes], began: float, until: float) -> Heard:
+    times: dict[tuple[str, int], float] = {}
+    other = b""
+
+    def take(line: bytes) -> None:
+        nonlocal other
+        if not _take(line, began, time.time(), times):
+            other = (other + line + b"\n")[-_KEPT:]
+
+    _read_lines(process, until, take)
+    return Heard(times, other.decode("utf-8", "replace"), _end_of(process, until))
+
+
+def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[bytes], None]) -> None:
+    """Read what is printed, at most until `until`, or until the command has ended, also where something else that it
+    has started holds its output open. Of a long line the end counts."""
     assert process.stdout is not None
-    heard: list[Heard] = []
-    rest, others, taken = b"", b"", 0
+    output, rest = process.stdout.fileno(), b""
     with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while time.time() < until:
-            if not selector.select(max(0.0, min(until - time.time(), 0.5))):
+        selector.register(output, selectors.EVENT_READ)
+        while (now := time.time()) < until:
+            if not selector.select(min(until - now, _HELD_OPEN)):
                 if process.poll() is not None:
-                    break  # something else that it has started holds its output open
+                    break
                 continue
-            block = os.read(process.stdout.fileno(), 1 << 16)
-            came = time.time()
+            block = os.read(output, 1 << 16)
             if not block:
                 break
-            taken += len(block)
             *lines, rest = (rest + block).split(b"\n")
-            rest = rest[-_MOST_OUTPUT:]
+            rest = rest[-_LONGEST_LINE:]
             for line in lines:
-                found = _heard(line, came)
-                if found is None:
-                    others = (others + line + b"\n")[-_LAST:]
-                else:
-                    heard.append(found)
-    try:
-        process.wait(max(0.0, until - time.time()))
-    except subprocess.TimeoutExpired:
-        return heard, others, False
-    return heard, others, True
+                take(line)
+    take(rest)
 
 
-def _heard(line: bytes, came: float) -> Heard | None:
-    found = _LINE.search(line)
-    if found is None:
-        return None
-    what, rank, said, host = (each.decode("ascii", "replace") for each in found.groups())
-    return Heard(what, int(rank), int(said) / 1e9, came, host)
-
-
-def _wait_until_gone(mark: str, until: float) -> tuple[float, int]:
-    """When nothing was left of it, and how many processes were left at `until`."""
-    while True:
-        left = marked_processes(mark)
-        now = time.time()
-        if not left or now >= until:
-            return now, len(left)
+def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
+    """When it has ended, to a few milliseconds: Popen.wait looks less and less often."""
+    while process.poll() is None:
+        if time.time() >= until:
+            return None
         time.sleep(_PAUSE)
+    return time.time()
 
 
-def _trial(
-    began: float, heard: list[Heard], output: bytes, process: subprocess.Popen[bytes], gone: tuple[float, int],
-    fails: bool, ranks: int,
-) -> Trial:  # fmt: skip
-    first, step = _all_of(heard, "first", ranks), _all_of(heard, "step", ranks)
-    failing = [_time_of(each) for each in heard if each.what == "failing"]
-    ended = (failing[0] if failing else None) if fails else step
-    over = gone[0] - ended if ended is not None and not gone[1] else None
-    met = step is not None or bool(failing)  # the failing rank's end may come before another's line
-    failure = _failure(process.returncode, first is not None or met, met, fails, gone[1], output)
+def _take(line: bytes, began: float, came: float, times: dict[tuple[str, int], float]) -> bool:
+    """Keep what ranks say in this line, which may hold several of theirs, and a launcher's words around them; whether
+    it holds any. A rank's own clock counts where it is this machine's; else when its line came."""
+    found = _LINE.findall(line)
+    for what, rank, said, machine in found:
+        own = int(said) / 1e9
+        is_here = machine.decode("ascii") == find_machine() and began <= own <= came
+        times.setdefault((what.decode("ascii"), int(rank)), own if is_here else came)
+    return bool(found)
+
+
+def find_machine() -> str:
+    """What tells machines apart, as ranks say it: the number that the kernel has drawn as it was booted."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:  # a sandbox without it
+        return os.uname().nodename
+
+
+def _wait_until_gone(mark: str, ended: float) -> tuple[float | None, int]:
+    """When nothing was left of it: `ended`, where that is so at the first look; and how many processes are left five
+    seconds later."""
+    gone, until = ended, time.time() + _GRACE
+    while left := marked_processes(mark):
+        if time.time() >= until:
+            return None, len(left)
+        time.sleep(_PAUSE)
+        gone = time.time()
+    return gone, 0
+
+
+def _trial(heard: Heard, began: float, gone: float | None, ranks: int, fails: bool) -> Trial:
+    first, step = heard.all_of("first", ranks), heard.all_of("step", ranks)
+    failing = [time for (what, _), time in heard.times.items() if what == "failing"]
+    last = (min(failing) + FAILS_AFTER if failing else None) if fails else step
     return Trial(
-        None if first is None else first - began, None if step is None else step - began, over, gone[1], failure
+        None if first is None else first - began,
+        None if step is None else step - began,
+        None if last is None or gone is None else max(0.0, gone - last),
     )
 
 
-def _failure(code: int | None, first: bool, met: bool, fails: bool, left: int, output: bytes) -> str:
-    said = [line.strip() for line in output.decode("utf-8", "replace").split("\n") if line.strip()]
-    last = f": {said[-1][:200]}" if said else ""
-    if code is None:
-        return "it did not end in time" + last
-    if not first:
-        return "not every rank has started" + last
-    if not met:
-        return "the ranks have not met" + last
-    if not fails and code != 0:
-        return f"its exit code was {code}{last}"
-    if fails and code == 0:
-        return "a rank failed, and its exit code was 0"
-    return f"{left} of its processes were left" if left else ""
+def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: float) -> str:
+    said = _last_words(heard.other)
+    if heard.has_failed:
+        return "a rank failed, and its exit code was 0" if heard.ended is not None and code == 0 else ""
+    if heard.ended is None:
+        return f"it went on for {limit:g} s{said}"
+    if heard.all_of("first", ranks) is None:
+        return f"not every rank has started{said}"
+    if heard.all_of("step", ranks) is None:
+        return f"the ranks have not met{said}"
+    return f"its exit code was {code}{said}" if code or fails else ""
 
 
-def _all_of(heard: list[Heard], what: str, ranks: int) -> float | None:
-    """When the last of all ranks has said it."""
-    times = {each.rank: _time_of(each) for each in heard if each.what == what}
-    return max(times.values()) if set(times) == set(range(ranks)) else None
-
-
-def _time_of(each: Heard) -> float:
-    """By the rank's own clock where that is this machine's; else when its line came."""
-    return each.said if each.host == os.uname().nodename else each.came
+def _last_words(output: str) -> str:
+    """The last line that speaks of an error; else the last that has words in it: Open MPI's messages end with advice
+    and a line of dashes."""
+    said = [line.strip() for line in output.split("\n") if re.search(r"\w{2}", line)]
+    bad = [line for line in said if _BAD.search(line)]
+    return f": {(bad or said)[-1][:200]}" if said else ""

@@ -18,6 +18,8 @@ NAMES = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
+FAILS_AFTER = 0.2
+"""Seconds from the line that tells a failure until it happens: srun loses the lines of a step that it ends."""
 LONGEST = 120.0
 """Seconds that a rank waits for others, or to be ended."""
 
@@ -30,10 +32,21 @@ def find_place() -> tuple[int, int]:
     sys.exit("no launcher has told this process its rank")
 
 
+def find_machine() -> str:
+    """What tells machines apart, whose clocks differ: the number that the kernel has drawn as it was booted."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:  # a sandbox without it
+        return os.uname().nodename
+
+
+MACHINE = find_machine()
+
+
 def tell(what: str, rank: int) -> None:
     """One line, by one write: those of other ranks do not get between."""
-    text = f"worldsize-bench {what} {rank} {time.time_ns()} {os.uname().nodename}\n"
-    os.write(1, text.encode())
+    os.write(1, f"worldsize-bench {what} {rank} {time.time_ns()} {MACHINE};\n".encode())
 
 
 def meet_by_files(directory: str, rank: int, ranks: int) -> None:
@@ -75,6 +88,7 @@ def main() -> None:
     if mode == "failing":
         if rank == found - 1:
             tell("failing", rank)
+            time.sleep(FAILS_AFTER)
             os._exit(3)
         time.sleep(LONGEST)
     sys.stdout.flush()

@@ -1,0 +1,143 @@
+"""All launchers in one world, in turns: round after round, every other one backwards, so that nobody always runs after
+the same neighbour."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+
+from worldsize.cli.output import show_transient_line
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.bench.launch.launchers import FoundLauncher, Start
+from worldsize.wings.bench.launch.trial import Trial, run_trial
+from worldsize.wings.bench.result import Measurement
+from worldsize.wings.bench.session import Session
+from worldsize.wings.bench.worlds import World
+
+PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks", "probe.py")
+_LIMIT = 60.0
+_OUTER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_OUTER_PREFIXES = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
+
+
+class Place(NamedTuple):
+    """Where launchers are started.
+
+    python, path  what ranks are executed by, and where launchers are looked for
+    scratch    a directory for all trials, removed at the end
+    is_local   worldsize starts its ranks on this machine
+    """
+
+    session: Session
+    found: Sequence[FoundLauncher]
+    python: str
+    path: str
+    scratch: str
+    torch: bool
+    is_local: bool
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Keys that worldsize is to change: its ranks' Python is named already."""
+        return tuple(each for each in self.session.settings if not each.startswith("environment="))
+
+
+class Turns:
+    """The trials of one launcher. The first of each kind, while files are read for the first time, does not count;
+    where it fails, or does not end, there are no more of its kind."""
+
+    def __init__(self, found: FoundLauncher) -> None:
+        self.found = found
+        self._ended: list[Trial] = []
+        self._failed: list[Trial] = []
+
+    def take(self, run: Callable[[bool], Trial]) -> None:
+        """One more trial that ends, and one with a rank that fails; `run` is told whether it is to fail."""
+        if not _is_given_up(self._ended):
+            self._ended.append(run(False))
+        if not _is_given_up(self._ended) and not _is_given_up(self._failed):
+            self._failed.append(run(True))
+
+    def measurement(self, world: World, oversubscribed: str = "") -> Measurement:
+        trials = (*self._ended, *self._failed)
+        failures = [trial.failure for trial in trials if trial.failure]
+        details = {
+            "launcher": self.found.launcher.name,
+            "version": self.found.version,
+            "nodes": world.nodes if self.found.launcher.nodes else 1,
+            "first": _known(trial.first for trial in self._ended[1:]),
+            "step": _known(trial.step for trial in self._ended[1:]),
+            "end": _known(trial.over for trial in self._ended[1:]),
+            "failure_end": _known(trial.over for trial in self._failed[1:]),
+            "endless": max((trial.endless for trial in self._failed), default=0.0),
+            "left": max((trial.left for trial in trials), default=0),
+            "failures": len(failures),
+        }
+        return Measurement(
+            world, failure=failures[0] if failures else "", details=details, oversubscribed=oversubscribed
+        )
+
+
+def _is_given_up(trials: Sequence[Trial]) -> bool:
+    return bool(trials and (trials[0].failure or trials[0].endless))
+
+
+def _known(times: Iterable[float | None]) -> list[float]:
+    return [round(each, 6) for each in times if each is not None]
+
+
+def take_rounds(world: World, place: Place, turns: Sequence[Turns], rounds: int, keep: Callable[[], None]) -> None:
+    """So many rounds after one that does not count; `keep` is called after each that does."""
+    try:
+        for number in range(rounds + 1):
+            for each in reversed(turns) if number % 2 else turns:
+                _tell(f"{world}: round {number} of {rounds}: {each.found.launcher.name}")
+                each.take(lambda fails, found=each.found: _run(found, world, place, fails))  # type: ignore[misc]
+            if number:
+                keep()
+    finally:
+        _tell("")
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        show_transient_line(text)
+
+
+def _run(found: FoundLauncher, world: World, place: Place, fails: bool) -> Trial:
+    """One trial, whose ranks meet in a directory of its own, which nodes of a cluster see, too. worldsize stands where
+    the person stands: configuration is looked for from there upwards."""
+    launcher, session = found.launcher, place.session
+    directory = tempfile.mkdtemp(dir=place.scratch)
+    try:
+        words = launcher.command(found, start_of(world, place, fails, directory))
+        cwd = session.cwd if launcher.name == "worldsize" else directory
+        limit = session.timeout or _LIMIT
+        return run_trial(words, trial_environ(place, found), cwd, world.ranks, fails, limit, launcher.ended_by)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def start_of(world: World, place: Place, fails: bool, directory: str) -> Start:
+    program = (place.python, PROBE, "failing" if fails else "first", str(world.ranks), directory)
+    more = ("torch",) if place.torch else ()
+    return Start((*program, *more), world, place.session.compute, place.settings)
+
+
+def trial_environ(place: Place, found: FoundLauncher) -> dict[str, str]:
+    """The person's, without what an outer launcher has said of ranks, and, for those that start ranks on this machine,
+    without what it is an allocation of. worldsize's runs on this machine are not kept."""
+    outer = () if found.launcher.nodes else _OUTER_PREFIXES
+    environ = {
+        name: value
+        for name, value in place.session.environ.items()
+        if name not in _OUTER and not name.startswith(outer)
+    }
+    threads = environ.get("OMP_NUM_THREADS", "1")
+    environ.update({**found.launcher.variables, "PATH": place.path, "OMP_NUM_THREADS": threads})
+    if found.launcher.name == "worldsize" and place.is_local:
+        environ["WORLDSIZE_HOME"] = os.path.join(place.scratch, "home")
+    return environ
