@@ -153,3 +153,21 @@ def test_settings_tell_apart_what_is_no_same_measurement(tmp_path):
     assert plain.settings["data"] == "synthetic"
     other = measured(tmp_path, "--batch", "128", settings=("environment=lab",)).settings
     assert (other["batch"], other["--set environment"]) == ("128", "lab")
+
+
+def test_settings_hold_no_secret(tmp_path):
+    said = measured(tmp_path, settings=("environment_variables.HF_TOKEN=hf_abcdefghijklmnopqrstuvwx",)).settings
+    assert "abcdefghij" not in str(said)
+    assert "--set environment_variables.HF_TOKEN" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ((), "on for convolutions, on GPUs that have it"),
+        (("--framework", "tensorflow"), "on, on GPUs that have it"),
+        (("--precision", "bf16"), None),
+    ],
+)
+def test_settings_say_whether_32_bits_are_those_of_tf32(tmp_path, said, words):
+    assert measured(tmp_path, *said).settings.get("tf32") == words

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldsize.wings.bench.resnet50.ranks.resnet50 import blocks, images, report
-from worldsize.wings.bench.resnet50.ranks.resnet50.arguments import fill_in
+from worldsize.wings.bench.resnet50.ranks.resnet50.arguments import explain_missing, fill_in
 from worldsize.wings.bench.resnet50.reading import read_measurement
 from worldsize.wings.bench.worlds import World
 
@@ -66,6 +69,41 @@ def test_an_image_folder_is_read_in_one_order_with_a_number_for_each_class(tmp_p
     assert [(os.path.relpath(path, root), number) for path, number in images.list_images(root)] == [
         ("a/z.png", 0), ("b/1.JPEG", 1), ("b/2.jpg", 1)
     ]  # fmt: skip
+
+
+def test_what_is_no_file_is_no_image(tmp_path):
+    """Whoever opens a pipe waits for ever."""
+    root = make_folder(tmp_path, "a/1.jpg")
+    os.mkfifo(tmp_path / "a" / "2.jpg")
+    (tmp_path / "a" / "3.jpg").mkdir()
+    (tmp_path / "a" / "4.jpg").symlink_to("1.jpg")
+    (tmp_path / "a" / "5.jpg").symlink_to("missing")
+    assert [os.path.basename(path) for path, _ in images.list_images(root)] == ["1.jpg", "4.jpg"]
+
+
+def test_a_framework_that_is_missing_is_named_with_the_option_that_helps():
+    said = str(explain_missing(ModuleNotFoundError("No module named 'torch'")))
+    assert said.startswith("No module named 'torch' for %s" % sys.executable)
+    assert said.endswith("--environment DIR")
+
+
+def test_a_rank_that_is_told_to_end_removes_its_images(tmp_path):
+    words = [
+        "import os, signal, sys",
+        "sys.path.insert(0, %r)" % os.path.dirname(os.path.dirname(images.__file__)),
+        "from resnet50.images import make_images",
+        "make_images(lambda width, height, seed: seed, 0)",
+        "assert os.listdir(os.environ['WORLDSIZE_LOCAL_DIR'])",
+        "if not os.fork():",  # as a process that loads images
+        "    os.kill(os.getpid(), signal.SIGTERM)",
+        "os.wait()",
+        "assert os.listdir(os.environ['WORLDSIZE_LOCAL_DIR'])",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+    ]
+    environ = {**os.environ, "WORLDSIZE_LOCAL_DIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", "\n".join(words)], env=environ, timeout=60)
+    assert ended.returncode == -signal.SIGTERM
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_without_images_ends_the_rank_with_a_sentence(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -52,3 +54,35 @@ def test_generated_files_are_photographs_in_size_and_every_rank_sees_its_own(tmp
 @pytest.mark.parametrize(("number", "text"), [(90100, "9.1.0"), (8902, "8.9.2"), (91002, "9.10.2"), (7605, "7.6.5")])
 def test_versions_of_cudnn_are_spelled_out(number, text):
     assert torch_training.cudnn_text(number) == text
+
+
+def test_a_damaged_image_is_named_in_one_line(tmp_path):
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "damaged.jpg").write_bytes(b"no image")
+    said = argparse.Namespace(image_size=32, batch=1, workers=1)
+    batches = torch_images.image_batches(said, str(tmp_path), (0, 1), torch.device("cpu"), torch.contiguous_format)
+    with pytest.raises(torch_images.DamagedImage) as raised:
+        next(batches)
+    assert str(raised.value).startswith("--data: %s/class/damaged.jpg cannot be decoded: Unidentified" % tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capability", "override", "found"),
+    [("12.6", 8, None, True), ("12.6", 7, None, False), (None, 9, None, False), ("12.6", 9, "0", False)],
+)
+def test_tf32_is_of_gpus_that_have_it_where_nobody_forbids_it(monkeypatch, cuda, capability, override, found):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (capability, 0))
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    if override is not None:
+        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", override)
+    assert torch_training._has_tf32(torch.device("cpu")) is found
+
+
+def test_a_gpu_without_bf16_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
+    said = argparse.Namespace(share="1/1", precision="bf16", image_size=224, batch=8)
+    with pytest.raises(SystemExit, match="Tesla V100 has no bf16"):
+        torch_training.prepare_device(said, torch.device("cuda"))

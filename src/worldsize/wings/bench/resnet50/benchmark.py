@@ -95,13 +95,20 @@ def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
         "framework": options.framework,
         "data": options.data,
         "precision": options.precision,
-        "tf32": "on for convolutions, on GPUs that have it" if options.precision == "fp32" else "",
+        "tf32": _tf32_words(options),
     }
     for name in ("batch", "steps", "warmup", "workers", "image_size", "width"):
         value = getattr(options, name)
         found[name.replace("_", " ")] = "" if value is None else str(value)
-    found.update({f"--set {name}": value for name, _, value in (each.partition("=") for each in session.settings)})
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in {**found, **session.shown_settings()}.items() if value}
+
+
+def _tf32_words(options: argparse.Namespace) -> str:
+    """What ranks say of TF32 before they have seen a GPU: TensorFlow has it on for all products of matrices."""
+    if options.precision != "fp32":
+        return ""
+    where = "" if options.framework == "tensorflow" else " for convolutions"
+    return f"on{where}, on GPUs that have it"
 
 
 def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:

@@ -43,6 +43,11 @@ def threads_of_share(share: str) -> int | None:
     return max(1, int(given) * int(here) // int(most)) if given.isdigit() else None
 
 
+def explain_missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error of a framework that this Python does not find, with what helps."""
+    return ModuleNotFoundError(f"{error} for {sys.executable}; name a Python that has it: --environment DIR")
+
+
 def is_standard(arguments: argparse.Namespace) -> bool:
     """Whether the network is the published one, on images of the published size."""
     return (arguments.image_size, arguments.width) == (STANDARD_SIZE, STANDARD_WIDTH)

@@ -12,11 +12,15 @@ import argparse
 import gc
 import sys
 
-import horovod
-import horovod.torch as hvd
-import torch
+from .arguments import explain_missing, fill_in, parse_arguments
 
-from .arguments import fill_in, parse_arguments
+try:
+    import horovod
+    import horovod.torch as hvd
+    import torch
+except ModuleNotFoundError as error:
+    raise explain_missing(error) from None
+
 from .blocks import block_sizes, communication_share, time_blocks
 from .images import remove_images
 from .report import check_loss, write_report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import time
 
 from .arguments import stop
@@ -30,7 +31,7 @@ def list_images(directory: str) -> list[tuple[str, int]]:
         found = [
             (os.path.join(directory, name, file), number)
             for number, name in enumerate(classes)
-            for file in sorted(os.listdir(os.path.join(directory, name)))
+            for file in sorted(_files(os.path.join(directory, name)))
             if file.endswith(ENDINGS)
         ]
     except OSError as error:
@@ -41,6 +42,12 @@ def list_images(directory: str) -> list[tuple[str, int]]:
     if len(classes) > 1000:
         stop(f"--data {directory}: {len(classes)} classes, and the network has 1,000 outputs")
     return found
+
+
+def _files(directory: str) -> list[str]:
+    """The names of files, and of links to some: whoever opens a pipe waits for ever."""
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.is_file()]
 
 
 def generated_directory() -> str:
@@ -58,9 +65,24 @@ def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> 
     directory = generated_directory()
     if local_rank == 0:
         os.mkdir(directory, 0o700)  # fails where anybody has it: then nothing of theirs is read
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)  # of a rank that ends with an error
+        _remove_at_the_end(directory)
         _write_images(directory, encode)
     return _wait_for(directory)
+
+
+def _remove_at_the_end(directory: str) -> None:
+    """Of a rank that ends with an error, and of one that is told to end, as by `worldsize cancel`."""
+    owner = os.getpid()
+
+    def end(number: int, frame: object) -> None:
+        if os.getpid() == owner:  # not in the loaders that this process has forked
+            shutil.rmtree(directory, ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
 
 
 def _write_images(directory: str, encode: Callable[[int, int, bytes], bytes]) -> None:

@@ -40,20 +40,30 @@ def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[in
     mine = files[rank % len(files) :: ranks]
     data = tf.data.Dataset.from_tensor_slices(([path for path, _ in mine], [label for _, label in mine]))
     data = data.shuffle(len(mine)).repeat()
-    data = data.map(lambda path, label: (load(path, arguments.image_size), label), arguments.workers)
+    data = data.map(lambda path, label: (load(path, arguments.image_size), label), arguments.workers or None)
     return iter(data.batch(arguments.batch, drop_remainder=True).prefetch(2))
 
 
 def load(path: Any, size: int) -> Any:
     """8 to 100 % of the area in a shape from 3:4 to 4:3, turned over half of the time."""
     content = tf.io.read_file(path)
+    jpeg = tf.io.is_jpeg(content)  # whatever its name says: an image of ImageNet is a PNG by the name of a JPEG
+    shape = tf.cond(jpeg, lambda: tf.io.extract_jpeg_shape(content), lambda: tf.shape(_png(content)))
     everything = tf.zeros((1, 0, 4))
     begin, extent, _ = tf.image.sample_distorted_bounding_box(
-        tf.io.extract_jpeg_shape(content), everything, aspect_ratio_range=(3 / 4, 4 / 3), area_range=(0.08, 1.0),
+        shape, everything, aspect_ratio_range=(3 / 4, 4 / 3), area_range=(0.08, 1.0),
         use_image_if_no_bounding_boxes=True,
     )  # fmt: skip
     top, left, _ = tf.unstack(begin)
     height, width, _ = tf.unstack(extent)
-    image = tf.io.decode_and_crop_jpeg(content, tf.stack([top, left, height, width]), channels=3)
+    image = tf.cond(
+        jpeg,
+        lambda: tf.io.decode_and_crop_jpeg(content, tf.stack([top, left, height, width]), channels=3),
+        lambda: _png(content)[top : top + height, left : left + width],
+    )
     image = tf.image.random_flip_left_right(tf.image.resize(image, (size, size)))
     return (image - tf.constant(MEAN)) / tf.constant(DEVIATION)
+
+
+def _png(content: Any) -> Any:
+    return tf.io.decode_png(content, channels=3)

@@ -12,14 +12,17 @@ import json
 import os
 import sys
 
-from .arguments import CLASSES, STANDARD_SIZE, fill_in, parse_arguments, stop, threads_of_share
+from .arguments import CLASSES, STANDARD_SIZE, explain_missing, fill_in, parse_arguments, stop, threads_of_share
 from .blocks import block_sizes, time_blocks
 from .images import make_images, remove_images
 from .report import check_loss, write_report
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import tensorflow as tf
+try:
+    import tensorflow as tf
+except ModuleNotFoundError as error:
+    raise explain_missing(error) from None
 
 from .tensorflow_images import encode_jpeg, image_batches, synthetic_batch
 
@@ -135,13 +138,16 @@ def software() -> dict[str, str]:
 
 
 def device_facts(gpu: bool, ranks: int) -> dict[str, Any]:
-    name = "CPU"
-    if gpu:
-        details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[0])
-        name = details.get("device_name", "GPU")
+    details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[0]) if gpu else {}
+    has_tf32 = details.get("compute_capability", (0, 0))[0] >= 8 and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
     threads = tf.config.threading.get_intra_op_parallelism_threads() or threads_of_share("1/1")
-    tf32 = gpu and tf.config.experimental.tensor_float_32_execution_enabled()
-    return {"device": name, "gpus": ranks if gpu else 0, "threads": threads, "tf32": "on" if tf32 else "off"}
+    tf32 = has_tf32 and tf.config.experimental.tensor_float_32_execution_enabled()
+    return {
+        "device": details.get("device_name", "GPU") if gpu else "CPU",
+        "gpus": ranks if gpu else 0,
+        "threads": threads,
+        "tf32": "on" if tf32 else "off",
+    }
 
 
 def main() -> None:

@@ -11,11 +11,15 @@ import gc
 import os
 import sys
 
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
+from .arguments import explain_missing, fill_in, parse_arguments
 
-from .arguments import fill_in, parse_arguments
+try:
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+except ModuleNotFoundError as error:
+    raise explain_missing(error) from None
+
 from .blocks import block_sizes, communication_share, time_blocks
 from .images import remove_images
 from .report import check_loss, write_report

@@ -52,6 +52,10 @@ def synthetic_batches(
         yield images, labels
 
 
+class DamagedImage(Exception):
+    """A file that is no image. Its text names it."""
+
+
 class ImageFolder(Dataset):  # type: ignore[misc]
     """Images as bytes, channels last, cut at random to `size` and turned over half of the time."""
 
@@ -65,9 +69,12 @@ class ImageFolder(Dataset):  # type: ignore[misc]
 
     def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
         path, label = self.files[place]
-        with self.pillow.open(path) as image:
-            box = random_crop(*image.size)
-            cut = image.convert("RGB").resize((self.size, self.size), 2, box=box)
+        try:
+            with self.pillow.open(path) as image:
+                box = random_crop(*image.size)
+                cut = image.convert("RGB").resize((self.size, self.size), 2, box=box)
+        except Exception as error:  # noqa: BLE001  # of a damaged file, Pillow raises errors of many kinds
+            raise DamagedImage(f"--data: {path} cannot be decoded: {type(error).__name__}: {error}") from None
         pixels = torch.frombuffer(bytearray(cut.tobytes()), dtype=torch.uint8).view(self.size, self.size, 3)
         return (pixels.flip(1) if random.random() < 0.5 else pixels), label
 
@@ -112,9 +119,17 @@ def image_batches(
     )
     mean = torch.tensor(MEAN, device=device).view(1, 3, 1, 1)
     deviation = torch.tensor(DEVIATION, device=device).view(1, 3, 1, 1)
-    for pixels, labels in loader:
+    for pixels, labels in _told_apart(loader):
         images = pixels.to(device, non_blocking=True).permute(0, 3, 1, 2).contiguous(memory_format=layout)
         yield images.float().sub_(mean).div_(deviation), labels.to(device, non_blocking=True)
+
+
+def _told_apart(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """What the loader yields. Raises DamagedImage: a loader process wraps its text into the lines of a traceback."""
+    try:
+        yield from loader
+    except DamagedImage as error:
+        raise DamagedImage(str(error).rpartition("DamagedImage: ")[2].strip()) from None
 
 
 def seed_worker(worker: int) -> None:

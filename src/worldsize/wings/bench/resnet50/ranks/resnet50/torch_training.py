@@ -52,6 +52,8 @@ def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
         torch.set_num_threads(threads)
     if arguments.precision == "fp16" and device.type == "cpu":
         stop("--precision fp16 is for GPUs, and PyTorch sees none here: --precision bf16 or fp32")
+    if arguments.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        stop(f"--precision bf16: {torch.cuda.get_device_name(device)} has no bf16: --precision fp16 or fp32")
     if arguments.image_size <= 32 and arguments.batch == 1:
         stop("images of 32 × 32 leave one pixel, which cannot be normalised over a batch of 1: --batch 2")
 
@@ -160,8 +162,14 @@ def device_facts(device: torch.device, ranks: int) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if gpu else "CPU",
         "gpus": ranks if gpu else 0,
         "threads": torch.get_num_threads(),
-        "tf32": "on" if gpu and torch.backends.cudnn.allow_tf32 else "off",
+        "tf32": "on" if gpu and _has_tf32(device) and torch.backends.cudnn.allow_tf32 else "off",
     }
+
+
+def _has_tf32(device: torch.device) -> bool:
+    """Whether the GPU computes so, which NVIDIA's do since Ampere, and the person has not forbidden it."""
+    forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
+    return bool(torch.version.cuda) and not forbidden and torch.cuda.get_device_capability(device)[0] >= 8
 
 
 def software(backend: str) -> dict[str, str]:
