@@ -24,7 +24,7 @@ TESTED = re.compile(r"^Test set: Average loss: \d\.\d{4}, Accuracy: (\d+)/10000 
 @pytest.mark.exhaustive
 @pytest.mark.long(minutes=30)
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("nodes", "right"), [(1, 9150), (2, 9100)])
+@pytest.mark.parametrize(("nodes", "right"), [(1, 9000), (2, 8800)])
 def test_all_epochs_of_both_scripts(nodes: int, right: int) -> None:
     """Of 10,000 images that the network has not seen at least `right` are recognised."""
     pytest.importorskip("torch")
