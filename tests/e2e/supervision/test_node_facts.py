@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from local_runs import LocalRun, LocalRuns, until
-from pythons import SUPPORTED
+from pythons import supported
 
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision import rank_observers
@@ -125,7 +125,7 @@ def test_out_of_the_one_file_that_travels_to_nodes(tmp_path: Path) -> None:
         runs.destroy()
 
 
-@pytest.mark.parametrize("python", [SUPPORTED[0]])
+@pytest.mark.parametrize("python", supported()[:1])
 def test_on_the_oldest_python(tmp_path: Path, python: str) -> None:
     paths = RunPaths(str(tmp_path / "run"))
     os.makedirs(paths.attempt_dir)
