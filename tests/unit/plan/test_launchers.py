@@ -26,6 +26,8 @@ WORDS_OF_COMMANDS = {
         "first.by == 'srun'", "launch.by == 'mpirun'"},
     "worldsize/wings/batch_scripts/script/launches.py": {"name == 'torchrun'", "name == 'srun'",
         "name in ('mpirun', 'mpiexec', 'orterun')", "name in ('torchrun', 'accelerate', 'deepspeed')"},
+    "worldsize/wings/bench/launch/benchmark.py": {"each.launcher.name == 'mpirun'"},
+    "worldsize/wings/bench/launch/launchers.py": {"launcher.name == 'deepspeed'", "launcher.name == 'srun'"},
     "worldsize/wings/checks/agent/judgement/names.py": {"asked.get('framework') in (None, 'pytorch', 'deepspeed')"},
     "worldsize/wings/checks/agent/stages/bandwidth.py": {"'mpirun' in wanted"},
     "worldsize/wings/checks/script/reading/command_line.py": {"program == 'deepspeed'", "program == 'torchrun'"},
