@@ -99,16 +99,13 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[BenchResult, int]:
-    """What was measured, and the exit code of a person who has left early; an empty directory is not kept."""
+    """What was measured, and the exit code where it has ended early."""
     from worldsize.wings.bench.session import Interrupted
 
     try:
         return _benchmark(kind).measure(options, session), 0
     except Interrupted as left:
         return left.result, left.code
-    finally:
-        if os.path.isdir(session.directory) and not os.listdir(session.directory):
-            os.rmdir(session.directory)
 
 
 def _finish(result: BenchResult, directory: str, as_json: bool, against: BenchResult | None) -> int:
@@ -116,8 +113,10 @@ def _finish(result: BenchResult, directory: str, as_json: bool, against: BenchRe
     from worldsize.wings.bench.output.derived import result_data
     from worldsize.wings.bench.output.files import write_files
     from worldsize.wings.bench.output.terminal import result_lines
+    from worldsize.wings.bench.result_file import RESULT
 
-    written = write_files(result, directory, against) if os.path.isdir(directory) else []
+    is_kept = os.path.lexists(os.path.join(directory, RESULT))
+    written = write_files(result, directory, against) if is_kept else []
     if as_json:
         show_json({**result_data(result, against), "directory": directory})
     else:
@@ -162,8 +161,8 @@ def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
 
     if what.endswith((".yml", ".yaml", ".py")) or os.sep in what:
         raise missing_file_error(what)
-    words = ", ".join(kind for kind in KINDS if kind != _JOB)
-    raise UsageError(f"{what!r:.100} is no benchmark", None, f"{words}, or a job file that exists")
+    kinds = ", ".join(kind for kind in KINDS if kind != _JOB)
+    raise UsageError(f"{what!r:.100} is no benchmark", None, f"{kinds}, or a job file that exists")
 
 
 def _worlds(options: argparse.Namespace, config: Config, kind: str) -> tuple[World, ...]:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from worldsize.common.atomic_files import storage_error
 from worldsize.errors import UsageError
@@ -23,14 +23,13 @@ def default_directory(kind: str, now: float) -> str:
 
 @contextmanager
 def locked_directory(path: str) -> Generator[None, None, None]:
-    """The directory, made where it is not there, for this process alone. UsageError where another one writes there, or
-    where it holds something else than a benchmark; StorageError."""
+    """The directory for this process alone; made where it is not there, and removed where nothing came into it.
+    UsageError where another one writes there, or where it holds something else than a benchmark; StorageError."""
+    is_new = not os.path.lexists(path)
     try:
         os.makedirs(path, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except NotADirectoryError:
-        raise UsageError("is not a directory", path, _OTHER_DIRECTORY) from None
-    except FileExistsError:
+    except (NotADirectoryError, FileExistsError):
         raise UsageError("is not a directory", path, _OTHER_DIRECTORY) from None
     except OSError as error:
         raise storage_error(error, path) from None
@@ -40,6 +39,9 @@ def locked_directory(path: str) -> Generator[None, None, None]:
             raise UsageError("holds other files than a benchmark's", path, _OTHER_DIRECTORY)
         yield
     finally:
+        if is_new and not os.listdir(descriptor):
+            with suppress(OSError):  # somebody else has removed it, or has just written into it
+                os.rmdir(path)
         os.close(descriptor)
 
 

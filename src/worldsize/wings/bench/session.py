@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.agent.machine.cores import allowed_cores
-from worldsize.cli.console import count_text, duration_text
+from worldsize.cli.console import duration_text, warnings_text
 from worldsize.cli.output import report
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import UsageError, WorldsizeError
@@ -19,6 +19,7 @@ from worldsize.service.providers import find_provider
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.plan_job import format_notice, plan_job
+from worldsize.state.exit_records import read_exits
 from worldsize.state.node_facts import NodeFacts
 from worldsize.state.records import RunState, Status
 from worldsize.store.find import find_run_paths
@@ -87,9 +88,9 @@ class Session(NamedTuple):
     def _request(self, job: Job, world: World, lines: Mapping[str, int]) -> SubmissionRequest:
         if self.settings:
             job = apply_overrides(job, self.settings)
-        if is_array_job(job) or job.batch_script is not None:
-            what = "a batch script" if job.batch_script is not None else "an array"
-            raise UsageError(f"{what} cannot be measured world by world", job.source, "name a job of one run")
+        what = _not_one_training(job)
+        if what is not None:
+            raise UsageError(f"{what} cannot be measured world by world", job.source, "name a job of one training")
         options = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
         origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings)})
         return SubmissionRequest(
@@ -118,14 +119,23 @@ class Session(NamedTuple):
             write_result(_with(result, Measurement(world, started.id)), self.directory)
 
         end = run.follow(self._former_run(known), began)
-        measurement = _measurement(end, read)
+        is_mute = False
+        try:
+            measurement = _measurement(end, read, is_local=self.config.computes[result.compute].type == LOCAL)
+        except WorldsizeError as error:
+            measurement = Measurement(world, end.run.id if end.run is not None else "", failure=str(error))
+            is_mute = isinstance(error, UsageError)
         result = _with(result, measurement)
         if end.run is not None and measurement.rate is not None:
             result = _with_facts(result, measurement, read_facts(end.run))
         write_result(result, self.directory)
-        report(_line(measurement, result.unit))
+        if measurement.failure or measurement.rate is not None:
+            report(_line(measurement, result.unit) + (warnings_text(end.status) if end.status is not None else ""))
         if end.interrupted is not None:
             raise Interrupted(result, end.interrupted)
+        if is_mute and world != self.worlds[-1] and not _has_rate(result):
+            report("the worlds after it are not run: they would not say it either")
+            raise Interrupted(result, 1)
         return result
 
     def _former_run(self, known: Measurement | None) -> Run | None:
@@ -141,7 +151,7 @@ class Session(NamedTuple):
 
 
 class Interrupted(Exception):
-    """The person leaves, or has cancelled. `code` is the exit code of this process."""
+    """The person leaves, or has cancelled, or no run says what is to be measured. `code`: of this process's end."""
 
     def __init__(self, result: BenchResult, code: int) -> None:
         super().__init__(code)
@@ -192,33 +202,54 @@ def _with(result: BenchResult, measurement: Measurement) -> BenchResult:
     return result._replace(measurements=tuple(ordered))
 
 
-def _measurement(end: RunEnd, read: ReadRun) -> Measurement:
+def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
+    """WorldsizeError for a run that has succeeded, and says nothing that could be measured: UsageError where it was
+    asked for what it does not say."""
     empty = Measurement(end.world, end.run.id if end.run is not None else "", failure=end.failure)
     if end.run is None or end.status is None or end.failure:
         return empty
     if end.status.state != RunState.SUCCEEDED:
         return empty  # it goes on without this process
-    try:
-        found = read(end.run, end.status, end.world)
-    except WorldsizeError as error:
-        return empty._replace(failure=str(error))
+    _check_nodes(end.run)
+    found = read(end.run, end.status, end.world)
     started, ended = end.status.started, end.status.ended
     held = ended - started if started is not None and ended is not None else None
-    return _with_shares(found._replace(world=end.world, run=end.run.id, held=held), read_facts(end.run))
+    return _with_shares(found._replace(world=end.world, run=end.run.id, held=held), read_facts(end.run), is_local)
 
 
-def _with_shares(found: Measurement, nodes: Sequence[NodeFacts]) -> Measurement:
-    """Which GPUs its ranks had, and whether they shared them, or cores."""
+def _not_one_training(job: Job) -> str | None:
+    """What the job is instead of one run that trains once; None where it is that."""
+    if job.batch_script is not None:
+        return "a batch script"
+    if job.autotune is not None:
+        return "a search (autotune)"
+    return "an array" if is_array_job(job) else None
+
+
+def _check_nodes(run: Run) -> None:
+    """WorldsizeError for a run that went on without some of its nodes: it is of another world then."""
+    lost = sorted({node for record in read_exits(run.paths, len(run.plan.nodes)) for node in record.without})
+    if lost:
+        raise WorldsizeError(f"it went on without node {', '.join(map(str, lost))}: this is another world")
+
+
+def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:
+    """Which GPUs its ranks had, and whether they shared them, or cores. Those of this machine that no rank has are
+    nobody's; those of a cluster are held by the run."""
     threads = found.details.get("threads")
     said = find_oversubscription(nodes, found.world.ranks_per_node, threads if type(threads) is int else None)
-    gpus = found.gpus or _gpus(nodes)
-    return found._replace(gpus=gpus, oversubscribed=found.oversubscribed or said)
+    gpus = min(_gpus(nodes), found.world.ranks) if is_local else _gpus(nodes)
+    return found._replace(gpus=found.gpus or gpus, oversubscribed=found.oversubscribed or said)
 
 
 def _gpus(nodes: Sequence[NodeFacts]) -> int:
     """Of all machines together: nodes of one machine see the same ones."""
     machines = {node.machine or str(node.node_rank): node.gpus for node in nodes}
     return sum(machines.values())
+
+
+def _has_rate(result: BenchResult) -> bool:
+    return any(each.rate is not None for each in result.measurements)
 
 
 def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
@@ -232,10 +263,8 @@ def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[Node
 
 
 def _line(measurement: Measurement, unit: str) -> str:
-    """ "2x2: 341 images/s (run 20261127-…, 12 s)"; why not, where there is none."""
+    """ "2x2: 341 images/s (run 20261127-…, 12 s)"; why not, where there is no rate."""
     if measurement.failure:
         return f"{measurement.world}: failed: {measurement.failure}"
     took = f", {duration_text(measurement.held)}" if measurement.held is not None else ""
-    ranks = count_text(measurement.world.ranks, "rank")
-    figure = f"{measurement.rate:.4g} {unit}" if measurement.rate is not None else ranks
-    return f"{measurement.world}: {figure} (run {measurement.run}{took})"
+    return f"{measurement.world}: {measurement.rate or 0:.4g} {unit} (run {measurement.run}{took})"

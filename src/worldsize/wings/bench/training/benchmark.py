@@ -11,7 +11,7 @@ import time
 from worldsize.cli.output import report_message
 from worldsize.cli.run.job_source import requested_job, script_job
 from worldsize.common.named_tuple import Any, NamedTuple
-from worldsize.errors import JobError, UsageError
+from worldsize.errors import JobError, UsageError, WorldsizeError
 from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.overrides import with_world
@@ -154,7 +154,7 @@ def _at_world(job: Job, world: World) -> Job:
 
 
 def _title(job: Job, what: str | None) -> str:
-    return job.display_name or (os.path.basename(os.path.abspath(what)) if what else job.command[:80])
+    return job.display_name or (os.path.basename(os.path.abspath(what)) if what else mask_text(job.command)[:80])
 
 
 def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Measure) -> dict[str, str]:
@@ -176,9 +176,11 @@ def _digest(job: Job) -> str:
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
-    """NotFound where the run has not said what is to be measured."""
+    """WorldsizeError where the run has not said what is to be measured."""
     if asked.is_whole_run:
         seconds = work_seconds(run)
+        if seconds is None:
+            raise WorldsizeError("it was restarted: what its last attempt took is not what the work takes")
         details: dict[str, Any] = {"source": "the ranks' start to their end", "threads": run.plan.threads}
         return Measurement(world, rate=asked.rate(seconds, world.ranks), seconds=seconds, details=details)
     found = _values(run, asked)

@@ -14,6 +14,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.providers import provider
 from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import read_exits
+from worldsize.wings.bench.training.line_search import LineSearch
 
 _LONGEST_LINE = 1 << 16
 _MOST_VALUES = 1_000_000
@@ -47,11 +48,12 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
 
 def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
     """The numbers that the pattern finds in the output of the lowest rank that has any. NotFound where there are
-    none."""
-    for rank in range(run.plan.world_size):
-        values = list(_numbers_in(run.paths, rank, pattern))
-        if values:
-            return MeasuredValues(_usable(values, pattern.pattern), f"output of rank {rank}")
+    none; UsageError for a pattern that does not come to an end."""
+    with LineSearch(pattern) as search:
+        for rank in range(run.plan.world_size):
+            values = list(_numbers_in(run.paths, rank, search))
+            if values:
+                return MeasuredValues(_usable(values, pattern.pattern), f"output of rank {rank}")
     raise NotFound(
         f"{pattern.pattern!r:.100} finds no number in the output of any rank", "--pattern", f"worldsize logs {run.id}"
     )
@@ -68,9 +70,12 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
-def work_seconds(run: Run) -> float:
+def work_seconds(run: Run) -> float | None:
     """How long the ranks took, from their start to the end of the last: of the node on which that was longest, by its
-    own clock. NotFound where no node has recorded it."""
+    own clock. None where the run was restarted: its last attempt may have gone on from a checkpoint. NotFound where no
+    node has recorded it."""
+    if run.paths.attempt:
+        return None
     times = [
         max(rank.ended for rank in record.ranks) - min(rank.started for rank in record.ranks)
         for record in read_exits(run.paths, len(run.plan.nodes))
@@ -99,11 +104,11 @@ def _usable(values: Sequence[float], what: str) -> tuple[float, ...]:
     return settled_values(kept)
 
 
-def _numbers_in(paths: RunPaths, rank: int, pattern: re.Pattern[str]) -> Iterator[float]:
-    group = "value" if "value" in pattern.groupindex else 1
+def _numbers_in(paths: RunPaths, rank: int, search: LineSearch) -> Iterator[float]:
+    group = "value" if "value" in search.pattern.groupindex else 1
     count = 0
     for line in _lines(paths.rank_log(rank)):
-        found = pattern.search(line)
+        found = search.find(line)
         number = _number(found.group(group)) if found else None
         if number is not None:
             yield number

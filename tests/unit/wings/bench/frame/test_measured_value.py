@@ -11,10 +11,17 @@ from typing import Any, cast
 import pytest
 
 from worldsize.errors import NotFound, UsageError
+from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
-from worldsize.wings.bench.training.benchmark import Measure, _measure_of, _spaced
-from worldsize.wings.bench.training.measured_value import compiled_pattern, printed_values, settled_values
+from worldsize.state.records import ExitRecord, RankExit
+from worldsize.wings.bench.training.benchmark import Measure, _measure_of, _spaced, _title
+from worldsize.wings.bench.training.measured_value import (
+    compiled_pattern,
+    printed_values,
+    settled_values,
+    work_seconds,
+)
 
 
 def run_of(root: Path, *logs: bytes) -> Run:
@@ -102,6 +109,29 @@ def test_a_value_becomes_what_all_ranks_do(
 def test_words_that_contradict_each_other_are_refused(said: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         measure(**said)
+
+
+def record(node: int, *ranks: tuple[float, float]) -> ExitRecord:
+    exits = tuple(RankExit(rank, 0, *times) for rank, times in enumerate(ranks))
+    return ExitRecord(node, "n", 0, 0.0, 99.0, exits, None, None, 0)
+
+
+def test_the_time_is_that_of_the_slowest_node_by_its_own_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exits = [record(0, (10.0, 14.0), (11.0, 16.0)), record(1, (500.0, 507.0)), record(2)]
+    monkeypatch.setattr("worldsize.wings.bench.training.measured_value.read_exits", lambda *_: exits)
+    plan = SimpleNamespace(nodes=(None,) * 3)
+    run = cast(Run, SimpleNamespace(paths=RunPaths(str(tmp_path)), plan=plan))
+    assert work_seconds(run) == 7.0
+    restarted = cast(Run, SimpleNamespace(paths=RunPaths(str(tmp_path), 1), plan=plan))
+    assert work_seconds(restarted) is None
+    del exits[:2]
+    with pytest.raises(NotFound):
+        work_seconds(run)
+
+
+def test_a_secret_in_a_command_is_not_in_the_title() -> None:
+    job = Job("python train.py --api-key hunter2222", source="command line")
+    assert _title(job, None) == "python train.py --api-key ***"
 
 
 @pytest.mark.parametrize(("count", "kept"), [(0, 0), (3, 3), (1000, 1000), (1001, 501), (5000, 1000)])

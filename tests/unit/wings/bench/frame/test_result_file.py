@@ -116,6 +116,17 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
         pass
 
 
+def test_a_directory_that_stays_empty_is_removed_where_it_was_made(tmp_path: Path) -> None:
+    there, new = tmp_path / "there", tmp_path / "new"
+    there.mkdir()
+    for place in (there, new):
+        with locked_directory(str(place)):
+            assert place.is_dir()
+    assert there.is_dir() and not new.exists()
+    with locked_directory(str(new)):
+        new.rmdir()  # by somebody else
+
+
 def test_two_benchmarks_do_not_write_into_one_directory(tmp_path: Path) -> None:
     place = str(tmp_path / "new" / "place")
     with (
