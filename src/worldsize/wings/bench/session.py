@@ -123,7 +123,8 @@ class Session(NamedTuple):
         try:
             measurement = _measurement(end, read, is_local=self.config.computes[result.compute].type == LOCAL)
         except WorldsizeError as error:
-            measurement = Measurement(world, end.run.id if end.run is not None else "", failure=str(error))
+            words = " ".join(str(error).split())
+            measurement = Measurement(world, end.run.id if end.run is not None else "", failure=words)
             is_mute = isinstance(error, UsageError)
         result = _with(result, measurement)
         if end.run is not None and measurement.rate is not None:

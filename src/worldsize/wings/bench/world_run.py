@@ -56,7 +56,7 @@ class WorldRun:
         except WorldsizeError as error:
             self._signals.run = None
             code = INTERRUPTED if self._signals.has_cancelled else None
-            return RunEnd(self._world, None, None, str(error), code)
+            return RunEnd(self._world, None, None, " ".join(str(error).split()), code)
         self._signals.run = run
         line = WaitingLine(f"{self._world}: run {run.id}")
         try:
