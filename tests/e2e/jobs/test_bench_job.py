@@ -86,6 +86,15 @@ def test_what_a_job_has_not_said_is_a_failure_of_its_world(cli: Cli) -> None:
     assert len(cli.json("list")) == 1
 
 
+def test_a_value_that_each_rank_logs_is_multiplied(cli: Cli) -> None:
+    cli.write("rate.py", "import worldsize\nfor step in range(12): worldsize.log(step=step, rate=50 + (step > 1))\n")
+    words = ("--to", "found", "--metric", "rate", "--per-rank", "--unit", "images/s", "-o", "json")
+    said = cli("bench", "rate.py", "-w", "1x2", *words, timeout=60)
+    assert said.code == 0, said
+    (found,) = json.loads(said.out)["measurements"]
+    assert (found["rate"], len(found["rates"]), found["details"]["source"]) == (102.0, 11, "rate of rank 0, by log")
+
+
 def test_a_run_that_takes_too_long_is_cancelled(cli: Cli) -> None:
     said = bench(cli, "1", "exec sleep 60", "--timeout", "1", code=1)
     assert "it did not end within 1.0 s" in said

@@ -88,6 +88,20 @@ def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Ite
             yield name, rank, point
 
 
+def read_whole_series(paths: RunPaths, name: str) -> Series | None:
+    """The values of this name of the lowest rank that has logged it, none left out by thinning: what is computed of
+    them must not be that of the highest and lowest. None where no rank has."""
+    points: list[Point] = []
+    whose: int | None = None
+    for found, rank, value in iterate_values(paths):
+        if whose is not None and rank != whose:
+            break
+        if found == name:
+            whose = rank
+            points.append(Point(*value))
+    return Series(name, "log", whose, tuple(points)) if points else None
+
+
 def _files(paths: RunPaths, ranks: Collection[int] | None) -> Iterator[tuple[int, list[tuple[int, str]]]]:
     for rank, files in rank_files(all_attempts(paths)).items():
         if ranks is None or rank in ranks:

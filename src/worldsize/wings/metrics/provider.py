@@ -58,6 +58,14 @@ def read_series(paths: RunPaths, every_rank: bool = True, outside: bool = True) 
     return read_all_series(paths, None, every_rank, outside)
 
 
+def read_whole_series(paths: RunPaths, name: str) -> Series | None:
+    """The values of this name of the lowest rank that has logged it with worldsize.log, none of them left out; None
+    where no rank has."""
+    from worldsize.wings.metrics import logged_values
+
+    return logged_values.read_whole_series(paths, name)
+
+
 def series_row(series: Series) -> tuple[list[str], str]:
     """What `worldsize metrics` says of a series with points: name, last value, its step, lowest, highest, rank, source;
     and a sentence where a value was NaN, else ""."""

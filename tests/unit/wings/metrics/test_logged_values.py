@@ -15,9 +15,10 @@ from selection import cases
 
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.metrics import logged_values
-from worldsize.wings.metrics.logged_values import newest_names, progress_text, read_logged_values
+from worldsize.wings.metrics.logged_values import newest_names, progress_text, read_logged_values, read_whole_series
 from worldsize.wings.metrics.run_files import MAX_LINE, all_attempts, whole_lines
 from worldsize.wings.metrics.series import Point, Series, current_points
+from worldsize.wings.metrics.thinning import MAX_POINTS
 
 
 def by_name(paths: RunPaths) -> dict[tuple[str, int | None], Series]:
@@ -27,6 +28,18 @@ def by_name(paths: RunPaths) -> dict[tuple[str, int | None], Series]:
 def values(paths: RunPaths, name: str = "loss", rank: int = 0) -> list[float]:
     found = by_name(paths).get((name, rank))
     return [point.value for point in found.points] if found else []
+
+
+def test_a_whole_series_is_of_the_lowest_rank_and_not_thinned(tmp_path: Path) -> None:
+    paths = recorded_run(tmp_path, 1, 3)
+    count = MAX_POINTS + 10
+    log_values(paths, 0, [(0, {"loss": 1.0})])
+    log_values(paths, 1, ((step, {"rate": float(step % 7), "loss": 2.0}) for step in range(count)))
+    log_values(paths, 2, [(0, {"rate": 99.0})])
+    found = read_whole_series(paths, "rate")
+    assert found is not None and (found.source, found.rank) == ("log", 1)
+    assert [point.value for point in found.points] == [step % 7 for step in range(count)]
+    assert read_whole_series(paths, "lr") is None
 
 
 def test_each_name_of_each_rank_is_a_series(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from worldsize.trust.secrets import mask_text, mask_tree
 from worldsize.version import VERSION
 from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.scaling.presentation import charts as charts
-from worldsize.wings.bench.scaling.presentation import sentences as sentences
+from worldsize.wings.bench.scaling.presentation import sentences as scaling_sentences
 from worldsize.wings.bench.scaling.presentation import tables as tables
 from worldsize.wings.bench.session import Session, usual_worlds
 from worldsize.wings.bench.training.measured_value import (
@@ -79,6 +79,22 @@ def add_options(group: Any) -> None:
         choices=("strong", "weak"),
         help="strong (default): the work of the job stays the same in a larger world; weak: it grows with the ranks",
     )
+
+
+def sentences(result: BenchResult) -> tuple[str, ...]:
+    return (*scaling_sentences(result), *_thread_sentences(result))
+
+
+def _thread_sentences(result: BenchResult) -> list[str]:
+    """Without GPUs the cores are shared out: a rank that has fewer threads in a larger world is slower for that."""
+    measured = [each for each in result.measurements if each.rate is not None]
+    threads = {str(each.world): each.details.get("threads") for each in measured}
+    counts = [count for count in threads.values() if type(count) is int]
+    if any(each.gpus for each in measured) or len(set(counts)) < 2 or len(counts) < len(threads):
+        return []
+    said = ", ".join(f"{count} in {world}" for world, count in threads.items())
+    mend = f"--set threads={min(counts)} gives every rank the same"
+    return [f"Threads of each rank: {said}. On CPUs the curve tells of them, too: {mend}."]
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:

@@ -33,17 +33,19 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
     """The values of this name, from the lowest rank that has logged it; what a later attempt repeats counts once.
     NotFound, with the names that there are, where there are none."""
     metrics = provider("metrics")
-    everything: Sequence[Any] = metrics.read_series(run.paths)
-    found = sorted((each for each in everything if each.name == name), key=lambda each: each.rank or 0)
-    if not found:
+    found: Any = metrics.read_whole_series(run.paths, name)
+    if found is None:
+        everything: Sequence[Any] = metrics.read_series(run.paths, every_rank=False)
+        found = next((each for each in everything if each.name == name), None)
+    if found is None:
         names = sorted({each.name for each in everything})
         there = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
         raise NotFound(
             f"the run has logged no value called {name!r:.100}", "--metric", f"it has logged: {there or 'nothing'}"
         )
-    values = [point.value for point in metrics.current_points(found[0].points)]
-    whose = "" if found[0].rank is None else f" of rank {found[0].rank}"
-    return MeasuredValues(_usable(values, name), f"{name}{whose}, by {found[0].source}")
+    values = [point.value for point in metrics.current_points(found.points)]
+    whose = "" if found.rank is None else f" of rank {found.rank}"
+    return MeasuredValues(_usable(values, name), f"{name}{whose}, by {found.source}")
 
 
 def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:

@@ -15,13 +15,16 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
 from worldsize.state.records import ExitRecord, RankExit
-from worldsize.wings.bench.training.benchmark import Measure, _measure_of, _spaced, _title
+from worldsize.wings.bench.result import BenchResult, Measurement
+from worldsize.wings.bench.training.benchmark import Measure, _measure_of, _spaced, _title, sentences
 from worldsize.wings.bench.training.measured_value import (
     compiled_pattern,
+    logged_values,
     printed_values,
     settled_values,
     work_seconds,
 )
+from worldsize.wings.bench.worlds import World
 
 
 def run_of(root: Path, *logs: bytes) -> Run:
@@ -74,6 +77,68 @@ def test_a_pattern_without_a_number_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("count", "left_out"), [(1, 0), (2, 0), (3, 1), (10, 1), (40, 4), (100, 10)])
 def test_the_first_tenth_is_warm_up(count: int, left_out: int) -> None:
     assert settled_values(list(range(count))) == tuple(range(left_out, count))
+
+
+class _Metrics:
+    """What a run has logged: by worldsize.log, and otherwise."""
+
+    def __init__(self, whole: Any = None, *others: Any) -> None:
+        self._whole, self._others = whole, others
+
+    def read_whole_series(self, _: RunPaths, name: str) -> Any:
+        return self._whole if self._whole is not None and self._whole.name == name else None
+
+    def read_series(self, _: RunPaths, every_rank: bool) -> Any:
+        return [each for each in (self._whole, *self._others) if each is not None]
+
+    def current_points(self, points: Any) -> Any:
+        return points
+
+
+def series(name: str, source: str, rank: int | None, *values: float) -> Any:
+    return SimpleNamespace(name=name, source=source, rank=rank, points=[SimpleNamespace(value=each) for each in values])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "values", "source"),
+    [
+        (_Metrics(series("rate", "log", 2, 5, 7, 8)), (7, 8), "rate of rank 2, by log"),
+        (_Metrics(None, series("rate", "mlflow", None, 3)), (3,), "rate, by mlflow"),
+        (
+            _Metrics(series("loss", "log", 0, 1), series("rate", "tensorboard", None, 0, float("nan"), 4)), (4,),
+            "rate, by tensorboard",
+        ),
+    ],
+)  # fmt: skip
+def test_logged_values_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, metrics: _Metrics, values: tuple[float, ...], source: str
+) -> None:
+    monkeypatch.setattr("worldsize.wings.bench.training.measured_value.provider", lambda _: metrics)
+    assert logged_values(run_of(tmp_path), "rate") == (values, source)
+
+
+def test_names_that_there_are_are_said_where_one_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    metrics = _Metrics(series("loss", "log", 0, 1), *(series("m%02d" % n, "mlflow", None, 1) for n in range(15)))
+    monkeypatch.setattr("worldsize.wings.bench.training.measured_value.provider", lambda _: metrics)
+    with pytest.raises(NotFound) as raised:
+        logged_values(run_of(tmp_path), "rate")
+    assert raised.value.hint == "it has logged: loss, %s, …" % ", ".join("m%02d" % n for n in range(11))
+
+
+@pytest.mark.parametrize(
+    ("threads", "gpus", "said"),
+    [
+        ((2, 1), 0, "Threads of each rank: 2 in 1x1, 1 in 1x2."),
+        ((1, 1), 0, ""), ((2, 1), 1, ""), ((2, None), 0, ""), ((None, None), 0, ""), (("2", [1]), 0, ""),
+    ],
+)  # fmt: skip
+def test_other_threads_in_another_world_are_told(threads: tuple[Any, Any], gpus: int, said: str) -> None:
+    worlds = [
+        Measurement(World(1, ranks), "r", 100.0 * ranks, gpus=gpus, details={"threads": count})
+        for ranks, count in zip((1, 2), threads, strict=True)
+    ]
+    told = sentences(BenchResult("job", "x", "runs/h", "strong", "local", 1.0, "1", measurements=tuple(worlds)))
+    assert [each.startswith(said) for each in told if "Threads" in each] == [True] * bool(said)
 
 
 def measure(**said: Any) -> Measure:
