@@ -145,10 +145,13 @@ class Session(NamedTuple):
             return None
         try:
             paths = find_run_paths(self.config.home, known.run)
+            if os.path.basename(paths.root) != known.run:
+                return None  # part of a name, which a person may type
+            run = Run(paths, self.environ)
+            world = len(run.plan.nodes), run.plan.world_size
         except WorldsizeError:
             return None  # it was removed meanwhile: the world is measured again
-        is_whole = os.path.basename(paths.root) == known.run and os.path.isdir(paths.root)
-        return Run(paths, self.environ) if is_whole else None
+        return run if world == (known.world.nodes, known.world.ranks) else None
 
 
 class Interrupted(Exception):
@@ -166,7 +169,10 @@ def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
     settings = config.computes[compute]
     if settings.type != LOCAL:
         raise UsageError(f"which worlds of {compute} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
-    return default_worlds(settings.gpus_per_node or allowed_cores())
+    from worldsize.compute.local.reports import gpu_count
+
+    gpus = gpu_count() if settings.gpus_per_node is None else settings.gpus_per_node
+    return default_worlds(gpus or allowed_cores())
 
 
 def read_facts(run: Run) -> tuple[NodeFacts, ...]:

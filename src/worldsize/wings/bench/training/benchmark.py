@@ -196,7 +196,7 @@ def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement
     if asked.is_whole_run:
         seconds = work_seconds(run)
         if seconds is None:
-            raise WorldsizeError("it was restarted: what its last attempt took is not what the work takes")
+            raise WorldsizeError("its scheduler has started it again: its last attempt is not all of the work")
         details: dict[str, Any] = {"source": "the ranks' start to their end", "threads": run.plan.threads}
         return Measurement(world, rate=asked.rate(seconds, world.ranks), seconds=seconds, details=details)
     found = _values(run, asked)

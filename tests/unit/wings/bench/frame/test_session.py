@@ -98,6 +98,34 @@ def test_a_world_that_fails_is_measured_again_and_others_are_not(bench: Bench) -
     assert bench.started == ["1x1", "1x2", "1x4", "1x1"]
 
 
+@pytest.mark.parametrize(
+    ("name", "known", "is_taken"),
+    [
+        ("run-1x2", Measurement(World(1, 2), "run-1x2"), True),
+        ("run-1x2", Measurement(World(1, 2), "run-"), False),  # part of a name
+        ("run-1x2", Measurement(World(2, 2), "run-1x2"), False),  # a run of another size
+        ("run-1x2", Measurement(World(1, 2), "run-1x2", failure="it was cancelled"), False),
+        ("run-1x2", Measurement(World(1, 2)), False),
+        ("", Measurement(World(1, 2), "run-1x2"), False),  # it was removed
+    ],
+)
+def test_a_run_that_was_left_is_taken_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, known: Measurement, is_taken: bool
+) -> None:
+    def find(home: str, asked: str) -> RunPaths:
+        if not name.startswith(asked):
+            raise NotFound("no such run")
+        return RunPaths(str(bench.root / name))
+
+    def made(paths: RunPaths, environ: Mapping[str, str]) -> Any:
+        return SimpleNamespace(id=name, plan=run_of(bench.root, World(1, 2)).plan)
+
+    monkeypatch.setattr(module, "find_run_paths", find if name else lambda *_: find("", "?"))
+    monkeypatch.setattr(module, "Run", made)
+    found = bench.session._former_run(known)
+    assert (found is not None) == is_taken
+
+
 def test_what_the_first_run_does_not_say_is_asked_of_no_other(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """A slip in --metric costs one run, and not those of all worlds."""
 
@@ -184,6 +212,19 @@ def test_gpus_that_a_world_has(machines: Sequence[str], is_local: bool, ranks: i
     found = Measurement(World(len(nodes), ranks // len(nodes)))
     assert module._with_shares(found, nodes, is_local).gpus == gpus
     assert module._with_shares(found._replace(gpus=3), nodes, is_local).gpus == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "cores", "ranks"),
+    [(None, 0, 4, [1, 2, 4]), (None, 2, 64, [1, 2]), (4, 2, 64, [1, 2, 4]), (0, 2, 3, [1, 2, 3]), (None, 0, 1, [1])],
+)
+def test_usual_worlds_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, said: int | None, found: int, cores: int, ranks: list[int]
+) -> None:
+    monkeypatch.setattr("worldsize.compute.local.reports.gpu_count", lambda: found)
+    monkeypatch.setattr(module, "allowed_cores", lambda: cores)
+    config: Any = SimpleNamespace(computes={"here": SimpleNamespace(type="local", gpus_per_node=said)})
+    assert [world.ranks for world in module.usual_worlds(config, "here")] == ranks
 
 
 @pytest.mark.parametrize(
