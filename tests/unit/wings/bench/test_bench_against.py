@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 from bench_results import measured, result_of
 
-from worldsize.wings.bench.output.against import comparison_sentences, comparison_table, read_result
+from worldsize.wings.bench.output.against import comparison_sentences, comparison_table
 
 
 def compare(now, before):
@@ -63,11 +60,3 @@ def test_what_cannot_be_compared_is_one_sentence():
         assert rows is None and len(sentences) == 1 and sentences[0].startswith("Nothing is compared: that result")
     rows, sentences = compare(now, result_of(measured("1x2", 100)))
     assert rows is None and sentences == ["Nothing is compared: no world was measured in both."]
-
-
-def test_a_directory_stands_for_the_result_in_it(tmp_path, monkeypatch):
-    reader = ModuleType("reader")
-    reader.read_result = lambda path: path
-    monkeypatch.setitem(sys.modules, "worldsize.wings.bench.result_file", reader)
-    assert read_result(str(tmp_path)) == str(tmp_path / "result.json")
-    assert read_result(str(tmp_path / "other.json")) == str(tmp_path / "other.json")

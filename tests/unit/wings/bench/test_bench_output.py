@@ -10,7 +10,7 @@ import stat
 import pytest
 from bench_results import measured, result_of, use_presentation
 
-from worldsize.errors import ConfigError, StorageError, UsageError
+from worldsize.errors import ConfigError, StorageError
 from worldsize.wings.bench.kinds import KINDS
 from worldsize.wings.bench.output import files
 from worldsize.wings.bench.output.csv_file import csv_text
@@ -164,13 +164,6 @@ def test_a_picture_of_an_earlier_result_does_not_stay(result, directory, without
     (directory / "scaling.svg").write_text("<svg/>")
     write_files(result, str(directory))
     assert not (directory / "scaling.svg").exists()
-
-
-def test_nothing_of_others_is_replaced(result, tmp_path):
-    (tmp_path / "report.html").write_text("mine")
-    with pytest.raises(UsageError, match=r"report\.html stands there, and no result\.json"):
-        write_files(result, str(tmp_path))
-    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 def test_a_link_is_replaced_and_not_followed(result, directory, without_matplotlib):

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
-from worldsize.common.named_tuple import cast
-from worldsize.registry import load_module
 from worldsize.wings.bench.result import BenchResult, Table
 from worldsize.wings.bench.scaling.curve import Point, is_clearly_faster, scaling_curve
 from worldsize.wings.bench.scaling.wording import NONE, amount_text, list_text
 
 _MOST_DIFFERENCES = 12
 _LONGEST_VALUE = 60
-
-
-def read_result(path: str) -> BenchResult:
-    """The result in a file, or in the `result.json` of a benchmark's directory. What the reader of results raises."""
-    file = os.path.join(path, "result.json") if os.path.isdir(path) else path
-    return cast("BenchResult", load_module("wings.bench.result_file", "reading results").read_result(file))
 
 
 def comparison_table(result: BenchResult, other: BenchResult) -> Table | None:
