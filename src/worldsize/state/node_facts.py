@@ -18,6 +18,7 @@ class NodeFacts(NamedTuple):
     cores     that the node's ranks may use, all together, by affinity and control groups
     gpus      that they may use
     machine   equal for nodes that are one machine, as virtual ones are
+    complete  whether all that is asked for was found out; not of a run that ended before, and where something hangs
     """
 
     node_rank: int
@@ -27,3 +28,4 @@ class NodeFacts(NamedTuple):
     cores: int = 0
     gpus: int = 0
     machine: str = ""
+    complete: bool = True

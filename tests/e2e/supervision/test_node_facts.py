@@ -40,6 +40,10 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuns
     runs.destroy()
 
 
+def complete(run: LocalRun) -> bool:
+    return any(node.complete for node in read_node_files(run.paths))
+
+
 def end(run: LocalRun) -> None:
     Path(run.paths.code, "end").touch()
     assert run.ended(SOON)["state"] == "SUCCEEDED"
@@ -47,7 +51,7 @@ def end(run: LocalRun) -> None:
 
 def test_virtual_nodes_are_one_machine_that_one_agent_looks_at(start: LocalRuns) -> None:
     run = start.python(WORKS, nodes=2)
-    until(lambda: read_node_files(run.paths))
+    until(lambda: complete(run))
     end(run)
     first, second = read_node_files(run.paths)
     assert (first.node_rank, second.node_rank) == (0, 1)
@@ -119,7 +123,7 @@ def test_out_of_the_one_file_that_travels_to_nodes(tmp_path: Path) -> None:
     runs = LocalRuns(str(tmp_path / "home"))
     try:
         run = runs.spawned("while [ ! -e end ]; do sleep 0.02; done")
-        until(lambda: read_node_files(run.paths))
+        until(lambda: complete(run))
         end(run)
     finally:
         runs.destroy()

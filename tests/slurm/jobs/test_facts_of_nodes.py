@@ -12,7 +12,7 @@ from worldsize.wings.facts.provider import hardware_table, recorded_facts, softw
 def test_each_node_of_a_run_is_recorded_and_told(login: Login) -> None:
     run = login.begin("while [ ! -e outputs/end ]; do sleep 0.05; done")
     paths = RunPaths(login.path(run))
-    wait_for(lambda: len(recorded_facts(paths)) == 2, PATIENCE)
+    wait_for(lambda: sum(each.complete for each in recorded_facts(paths)) == 2, PATIENCE)
     nodes = recorded_facts(paths)
     assert [each.host for each in nodes] == ["node1", "node2"]
     assert nodes[0].machine == nodes[1].machine, "its nodes are one machine"

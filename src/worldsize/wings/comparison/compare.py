@@ -64,10 +64,11 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]]:
-    """The tables of what the nodes of each run are made of and have installed; empty where one is not known."""
+    """The tables of what the nodes of each run are made of and have installed; empty where one is not known,
+    or was not looked at to the end: what is missing would be told as a difference."""
     facts = find_provider("facts")
     found = [facts.recorded_facts(paths) for paths in (old, new)] if facts else [(), ()]
-    if facts is None or not all(found):
+    if facts is None or not all(nodes and all(node.complete for node in nodes) for nodes in found):
         return {}, {}
     before, after = ({**dict(facts.hardware_table(each)), **dict(facts.software_table(each))} for each in found)
     return before, after

@@ -17,14 +17,17 @@ def recorded_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
 
 
 def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """What the nodes of the attempt of `paths` are made of, by their number: as their agents have found it; of a local
-    run that was over before, as this machine is. Empty where nobody knows. Never raises."""
+    """What the nodes of the attempt of `paths` are made of, by their number: as their agents have found it; what they
+    had no time for, of a local run, as this machine is. Empty where nobody knows. Never raises."""
     found = recorded_facts(paths)
-    if found:
+    if found and all(node.software for node in found):
         return found
     from worldsize.wings.facts.local_machine import facts_of_this_machine
 
-    return facts_of_this_machine(paths)
+    here = facts_of_this_machine(paths)
+    if not found or not here:
+        return found or here
+    return tuple(node._replace(software=node.software or here[0].software) for node in found)
 
 
 def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 
-from worldsize.common.atomic_files import read_file
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, require_version
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
@@ -19,6 +19,8 @@ _VERSION = 1
 _FILE_BYTES = 1 << 18
 """A whole file has a hundredth of it; one of a run of ten thousand virtual nodes a fifth."""
 _MOST_NODES = 16_384
+_MOST_BYTES = 1 << 26
+"""Of all files together."""
 _MOST_ROWS, _LONGEST = 64, 500
 _MOST_CORES = 1 << 20
 
@@ -37,8 +39,13 @@ def read_node_files(paths: RunPaths) -> tuple[NodeFacts, ...]:
     """The facts of all nodes of the attempt that have any, by their number; of two files that tell of one node, the
     first counts."""
     found: dict[int, NodeFacts] = {}
+    left = _MOST_BYTES
     for path in _files(paths):
-        for facts in _read(path):
+        if left <= 0 or len(found) >= _MOST_NODES:
+            break
+        data = read_if_possible(path, _FILE_BYTES + 1)
+        left -= len(data)
+        for facts in _read(data):
             if len(found) < _MOST_NODES:
                 found.setdefault(facts.node_rank, facts)
     return tuple(found[number] for number in sorted(found))
@@ -54,11 +61,10 @@ def _files(paths: RunPaths) -> list[str]:
     return [paths.node_facts(number) for number in sorted(each for each in numbers if each is not None)[:_MOST_NODES]]
 
 
-def _read(path: str) -> list[NodeFacts]:
+def _read(data: bytes) -> list[NodeFacts]:
     try:
-        data = read_file(path, _FILE_BYTES + 1)
         return _parse(json.loads(data)) if len(data) <= _FILE_BYTES else []
-    except (OSError, *PARSE_ERRORS):
+    except PARSE_ERRORS:
         return []
 
 
@@ -71,7 +77,8 @@ def _parse(value: Any) -> list[NodeFacts]:
         raise ValueError("numbers that no node has")
     hardware, software = _rows(value["hardware"]), _rows(value["software"])
     host, machine = file.host[:_LONGEST], file.machine[:_LONGEST]
-    return [NodeFacts(node, host, hardware, software, file.cores, file.gpus, machine) for node in file.nodes]
+    complete = value.get("complete") is not False
+    return [NodeFacts(node, host, hardware, software, file.cores, file.gpus, machine, complete) for node in file.nodes]
 
 
 def _rows(value: Iterable[Any]) -> Rows:

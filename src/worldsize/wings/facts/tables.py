@@ -11,6 +11,7 @@ HARDWARE = ("CPU", "cores", "memory", "GPU", "GPUs", "GPU memory", "kernel", "ne
 SOFTWARE = ("system", "driver", "framework", "MPI", "CUDA", "NCCL", "cuDNN", "Python", "compiler")
 NONE = "none"
 _MOST_NAMES = 3
+_MOST_VALUES = 8
 
 
 def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
@@ -67,7 +68,8 @@ def _folded(nodes: Sequence[NodeFacts], values: Sequence[str]) -> str:
     if len(holders) == 1:
         return values[0]
     ordered = sorted(holders.items(), key=lambda each: (-len(each[1]), each[1][0].node_rank))
-    return "; ".join(f"{value} ({node_names(held)})" for value, held in ordered)
+    more = [f"and {len(ordered) - _MOST_VALUES} more"] if len(ordered) > _MOST_VALUES else []
+    return "; ".join([*(f"{value} ({node_names(held)})" for value, held in ordered[:_MOST_VALUES]), *more])
 
 
 def node_names(nodes: Sequence[NodeFacts]) -> str:

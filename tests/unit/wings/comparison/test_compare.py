@@ -69,3 +69,5 @@ def test_nodes_are_compared_where_agents_have_recorded_both(tmp_path: Path) -> N
         Path(paths.facts_dir).mkdir(parents=True)
         write_json(paths.node_facts(0), record)
     assert compare(old, new)["nodes"] == {"GPU": ["V100", "A100"]}
+    write_json(new.node_facts(0), {**record, "software": [], "complete": False})
+    assert compare(old, new)["nodes"] == {}, "what nobody had the time to find out is no difference"

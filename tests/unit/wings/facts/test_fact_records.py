@@ -18,10 +18,10 @@ from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.node_facts import NodeFacts
-from worldsize.wings.facts import local_machine
+from worldsize.wings.facts import local_machine, records
 from worldsize.wings.facts.agent import program
 from worldsize.wings.facts.agent.gpus import GpuFacts
-from worldsize.wings.facts.agent.program import Order, write_facts
+from worldsize.wings.facts.agent.program import Order, write_facts, write_hardware
 from worldsize.wings.facts.provider import read_facts
 from worldsize.wings.facts.records import read_node_files
 
@@ -54,8 +54,12 @@ def test_what_the_process_writes_is_read(tmp_path: Path, paths: RunPaths) -> Non
     put_interface(tmp_path, "eth0")
     os.rmdir(paths.facts_dir)
     order = Order(paths.node_facts(3), (3, 4), 0, ("train",), "/", {"PATH": "/nowhere"}, False)
+    write_hardware(order, str(tmp_path))
+    hardware_alone = read_node_files(paths)
     write_facts(order, {}, str(tmp_path))
     first, second = read_node_files(paths)
+    assert (hardware_alone[0].complete, first.complete) == (False, True)
+    assert hardware_alone[0]._replace(software=first.software, complete=True) == first
     assert (first.node_rank, second.node_rank) == (3, 4)
     assert first._replace(node_rank=4) == second
     assert (first.host, first.machine, first.gpus) == (host_name(), "m1", 0)
@@ -83,7 +87,7 @@ def test_a_gpu_is_told_in_a_second_look(tmp_path: Path, paths: RunPaths, monkeyp
     monkeypatch.setattr(program, "find_gpus", ask)
     write_facts(Order(paths.node_facts(0), (0,), 0, (), "/", {"PATH": "/nowhere"}), {}, str(tmp_path))
     (facts,) = read_node_files(paths)
-    assert (seen[0].gpus, facts.gpus) == (0, 1)
+    assert (seen[0].gpus, seen[0].complete, facts.gpus, facts.complete) == (0, False, 1, True)
     assert "GPU" not in dict(seen[0].hardware)
     assert dict(facts.hardware)["GPU memory"] == "32 GiB"
     assert dict(facts.software)["driver"] == "NVIDIA 535.104.05"
@@ -138,6 +142,16 @@ def test_nodes_are_bounded_and_the_first_file_counts(paths: RunPaths) -> None:
     found = read_node_files(paths)
     assert len(found) == 16_384
     assert found[1].host == "n1"
+
+
+def test_all_files_together_are_bounded(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many links to one file as a directory may hold."""
+    put_record(paths, more="x" * 1000)
+    size = os.path.getsize(paths.node_facts(0))
+    monkeypatch.setattr(records, "_MOST_BYTES", 3 * size)
+    for number in range(1, 9):
+        put_record(paths, number, more="x" * 1000)
+    assert [each.node_rank for each in read_node_files(paths)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("what", ["pipe", "directory", "device", "huge", "hole", "nested", "missing"])
@@ -202,6 +216,14 @@ def test_a_short_run_of_this_machine(paths: RunPaths) -> None:
     assert "kernel" in dict(first.hardware) and "cores" not in dict(first.hardware)
     software = dict(first.software)
     assert (software["framework"], software["NCCL"], software["Python"]) == ("torch 2.7.1", "2.26.2", "3.12.1")
+
+
+def test_a_run_that_was_over_before_its_software_was_known(paths: RunPaths) -> None:
+    put_record(paths, software=[], complete=False)
+    assert read_facts(paths)[0].software == ()
+    record(paths)
+    (facts,) = read_facts(paths)
+    assert (facts.hardware, facts.cores, dict(facts.software)["framework"]) == (FACTS.hardware, 4, "torch 2.7.1")
 
 
 @pytest.mark.parametrize(

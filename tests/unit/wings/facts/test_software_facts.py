@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from recorded_machines import NVIDIA_OPEN_VERSION, NVIDIA_VERSION, put
 
+from worldsize.wings.facts.agent import programs
 from worldsize.wings.facts.agent.programs import mpi_text, program_rows
 from worldsize.wings.facts.agent.software import (
     driver_row,
@@ -167,11 +168,28 @@ def test_nothing_of_a_relative_path_is_executed(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from worldsize.wings.facts.agent import programs
-
+@pytest.mark.parametrize("text", ["exec /bin/sleep 60", "/bin/sleep 60 & wait", "exec >&-; /bin/sleep 60", "yes"])
+def test_a_program_that_hangs_is_ended_with_what_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setattr(programs, "_LIMIT", 0.05)
-    program(tmp_path / "mpirun", "#!/bin/sh\nexec /bin/sleep 60\n")
+    pid = tmp_path / "pid"
+    program(tmp_path / "mpirun", "#!/bin/sh\necho $$ >%s\nPATH=/bin:/usr/bin\n%s\n" % (pid, text))
+    assert program_rows({"PATH": str(tmp_path)}) == ()
+    group = pid.read_text().strip() if pid.exists() else ""
+    assert not group or not [each for each in os.listdir("/proc") if each.isdigit() and _lives_in(each, group)]
+
+
+def _lives_in(pid: str, group: str) -> bool:
+    try:
+        fields = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[2] == group and fields[0] not in "ZX"
+
+
+def test_a_program_that_says_no_end_is_not_kept_in_memory(tmp_path: Path) -> None:
+    program(tmp_path / "mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 5.0.7'; exec /usr/bin/yes\n")
     assert program_rows({"PATH": str(tmp_path)}) == ()
 
 

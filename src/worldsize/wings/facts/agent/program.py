@@ -1,8 +1,10 @@
 """The process that finds out what a node is made of, apart from the agent: a file server or a driver that hangs keeps
 whoever asks it from ending.
 
-It is told what to do by the variable ORDER, writes one file, twice where there may be a GPU, since its driver is asked
-last, and ends. It has the lowest priority, and ends with the agent that has started it.
+It is told what to do by the variable ORDER, writes one file and ends, at the latest with the agent that has started it.
+The file is written as soon as the hardware is known, and again with what the process finds after that, at the lowest
+priority: beside ranks that share cores, that may take a minute, and of them the cores are to be known. A GPU's driver
+is asked last.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -54,23 +56,29 @@ def main() -> None:
     order = Order(**json.loads(os.environ[ORDER]))
     if os.getppid() != order.agent:
         return
-    os.nice(_LOWEST)
     try:
+        write_hardware(order)
+        os.nice(_LOWEST)
         write_facts(order, os.environ)
     except OSError:
         return  # the disk is full, or the run was removed: others say so
 
 
-def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
-    """Find out and write. `environ`: what names the GPUs. Raises OSError."""
-    software = _software(order, root)
+def write_hardware(order: Order, root: str = "/") -> None:
+    """Write what the kernel tells. Raises OSError."""
     _make_directory(os.path.dirname(order.path))
-    write_json(order.path, _facts(order, root, {"software": _ordered(software)}))
-    gpus = find_gpus(environ, root) if order.gpus else []
-    driver = driver_row(root) if order.gpus else ()
-    if gpus or driver:
-        found = {"hardware": hardware_rows(root, gpu_rows(gpus)), "software": _ordered(software + driver)}
-        write_json(order.path, _facts(order, root, {**found, "gpus": len(gpus)}))
+    write_json(order.path, _facts(order, root, {"complete": False}))
+
+
+def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
+    """Find out the rest, and write all of it. `environ`: what names the GPUs. Raises OSError."""
+    software = _software(order, root)
+    write_json(order.path, _facts(order, root, {"software": _ordered(software), "complete": not order.gpus}))
+    if not order.gpus:
+        return
+    gpus, driver = find_gpus(environ, root), driver_row(root)
+    found = {"hardware": hardware_rows(root, gpu_rows(gpus)), "software": _ordered(software + driver)}
+    write_json(order.path, _facts(order, root, {**found, "gpus": len(gpus)}))
 
 
 def _software(order: Order, root: str) -> tuple[tuple[str, str], ...]:
@@ -99,6 +107,7 @@ def _facts(order: Order, root: str, found: Mapping[str, Any]) -> dict[str, Any]:
         "cores": max(1, math.ceil(read_cores(root).usable)),
         "gpus": 0,
         "hardware": hardware_rows(root),
+        "software": [],
         **found,
     }
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import signal
+import time
+from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix.processes import HELPER_OF, find_program
 from worldsize.state.node_facts import Rows
 
 _LIMIT = 5.0
 """Seconds that a program may take: on a network file system that is busy, seconds."""
+
+_MOST = 1 << 14
+"""Bytes: Hydra tells some thousands of how it was built."""
 
 _MPIS = (
     (re.compile(r"Open MPI\) (\d[\w.]*)"), "Open MPI"),
@@ -55,13 +60,31 @@ def _said(environ: Mapping[str, str], name: str, *options: str) -> str:
         program = find_program(name, own)
     except OSError:
         return ""
+    return _output_of((program, *options), own)
+
+
+def _output_of(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    import select
     import subprocess
 
     try:
-        done = subprocess.run(
-            [program, *options], env=own, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, timeout=_LIMIT,
+        process = subprocess.Popen(
+            words, env=environ, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return ""
-    return done.stdout[:4096].decode("utf-8", "replace") if done.returncode == 0 else ""
+    assert process.stdout is not None
+    deadline, said, file = time.monotonic() + _LIMIT, b"", process.stdout.fileno()
+    with process.stdout:
+        while len(said) < _MOST and select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = os.read(file, _MOST)
+            if not part:
+                break
+            said += part
+    try:
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # where it is a script, what that has started, too
+        code = process.wait()
+    return said.decode("utf-8", "replace") if code == 0 else ""
