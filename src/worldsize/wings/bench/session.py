@@ -242,10 +242,11 @@ def _check_nodes(run: Run) -> None:
 
 def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:
     """Which GPUs its ranks had, and whether they shared them, or cores. Those of this machine that no rank has are
-    nobody's; those of a cluster are held by the run."""
+    nobody's; those of a cluster are held by the run. Ranks that say that they computed on CPUs had none."""
     threads = found.details.get("threads")
-    said = find_oversubscription(nodes, found.world.ranks_per_node, threads if type(threads) is int else None)
-    gpus = min(_gpus(nodes), found.world.ranks) if is_local else _gpus(nodes)
+    used = [node._replace(gpus=0) for node in nodes] if found.details.get("device") == "CPU" else nodes
+    said = find_oversubscription(used, found.world.ranks_per_node, threads if type(threads) is int else None)
+    gpus = min(_gpus(used), found.world.ranks) if is_local else _gpus(nodes)
     return found._replace(gpus=found.gpus or gpus, oversubscribed=found.oversubscribed or said)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from worldsize.state.node_facts import NodeFacts
-from worldsize.wings.bench import fact_tables
+from worldsize.wings.bench import fact_tables, session
 from worldsize.wings.bench.fact_tables import hardware_table, software_table
 from worldsize.wings.bench.oversubscription import find_oversubscription
+from worldsize.wings.bench.result import Measurement
+from worldsize.wings.bench.worlds import World
 
 
 def node(number: int, cores: int, gpus: int = 0, machine: str = "") -> NodeFacts:
@@ -48,6 +50,20 @@ def node(number: int, cores: int, gpus: int = 0, machine: str = "") -> NodeFacts
 )
 def test_oversubscription(nodes: list[NodeFacts], ranks: int, threads: int | None, found: str) -> None:
     assert find_oversubscription(nodes, ranks, threads) == found
+
+
+@pytest.mark.parametrize(
+    ("device", "local", "gpus", "said"),
+    [
+        ("A100", True, 1, "oversubscribed: 4 ranks on 1 GPU of n1"),
+        ("CPU", True, 0, ""),
+        ("CPU", False, 1, ""),
+    ],
+)
+def test_ranks_that_compute_on_cpus_share_no_gpu(device: str, local: bool, gpus: int, said: str) -> None:
+    measured = Measurement(World(1, 4), rate=1.0, details={"device": device})
+    found = session._with_shares(measured, [node(0, 8, gpus=1)], local)
+    assert (found.gpus, found.oversubscribed) == (gpus, said)
 
 
 def test_the_two_tables() -> None:
