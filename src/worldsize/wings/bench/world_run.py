@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from worldsize.cli.console import duration_text
 from worldsize.cli.output import report
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
 from worldsize.cli.runs.waiting_line import WaitingLine
-from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import WorldsizeError
+from worldsize.logs.text import without_colours
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import SubmissionRequest
 from worldsize.service.runs.run import Run
@@ -100,10 +101,11 @@ class WorldRun:
         if status.state == RunState.CANCELLED:
             code = status.exit_code or INTERRUPTED
             return RunEnd(self._world, run, status, "it was cancelled", code)
-        from worldsize.service.runs.failure_screen import run_failure_lines
+        from worldsize.service.runs.failure_screen import failure_data, run_failure_lines
 
         report(f"{self._world}: run {run.id} failed", *run_failure_lines(run, status))
-        return RunEnd(self._world, run, status, _reason(status))
+        data = failure_data(run.paths, run.plan, status) or {}
+        return RunEnd(self._world, run, status, failure_sentence(status, data))
 
 
 class _Quiet(NoticePrinter):
@@ -113,6 +115,11 @@ class _Quiet(NoticePrinter):
         pass
 
 
-def _reason(status: Status) -> str:
+def failure_sentence(status: Status, data: Mapping[str, Any]) -> str:
+    """Why the run has failed; of a rank that has ended with 1 and no exception, as by `sys.exit(text)`, with its last
+    line. `data`: the screen of the failure, in which secrets are masked."""
     words = status.message or (status.failure.message if status.failure else "")
-    return " ".join(words.split())[:300] or str(status.reason or status.state)
+    lines = data.get("last_lines", ()) if data.get("code") == 1 and not data["exception"] else ()
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    text = " ".join(f"{words}; last line: {without_colours(last)}".split() if last else words.split())
+    return text[:300] or str(status.reason or status.state)
