@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,27 @@ def test_tensorflow_trains_the_network_of_keras_3_and_of_keras_2(cli: Cli, name:
     assert found["details"]["parameters"] == 25_636_712
     assert found["details"]["software"]["framework"].startswith("TensorFlow ")
     assert found["communication"] is None
+
+
+_BATCHES = """
+import argparse, sys
+from resnet50.tensorflow_images import image_batches
+said = argparse.Namespace(image_size=32, batch=3, workers=0)
+images, labels = next(image_batches(said, sys.argv[1], (0, 1)))
+assert (images.shape, labels.shape) == ((3, 32, 32, 3), (3,)), (images.shape, labels.shape)
+"""
+
+
+@pytest.mark.exhaustive
+def test_tensorflow_decodes_what_a_file_holds_whatever_its_name(tmp_path: Path) -> None:
+    """One of ImageNet's images is a PNG by the name of a JPEG."""
+    _, prefix = environment(".venv-tensorflow")
+    folder = tmp_path / "set" / "class"
+    folder.mkdir(parents=True)
+    image = pytest.importorskip("PIL.Image").frombytes("RGB", (20, 10), os.urandom(600))
+    for file, kind in (("1.jpg", "JPEG"), ("2.png", "PNG"), ("3.JPEG", "PNG")):
+        image.save(folder / file, kind)
+    code = os.path.join(SOURCE, "worldsize", "wings", "bench", "resnet50", "ranks")
+    words = [os.path.join(prefix, "bin", "python"), "-c", _BATCHES, str(tmp_path / "set")]
+    environ = {**os.environ, "PYTHONPATH": code, "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run(words, env=environ, check=True, timeout=200)
