@@ -1,12 +1,8 @@
-"""Bandwidth of an all-reduce, and the share of a network's rate that it comes to."""
+"""Bandwidth of an all-reduce, as nccl-tests counts it."""
 
 from __future__ import annotations
 
 from worldsize.wings.bench.allreduce.report import Row
-
-JUDGED_FROM = 512 << 20
-"""Bytes: below it latency and pipelines decide, on every fabric that was measured (anchors: 12 % of the rate at 16 MiB
-where 73 % are reached in the end)."""
 
 
 def algorithm_bandwidth(size: int, seconds: float) -> float:
@@ -26,8 +22,3 @@ def best_time(row: Row) -> float:
 
 def row_bandwidth(row: Row, ranks: int) -> float:
     return bus_bandwidth(row.size, best_time(row), ranks)
-
-
-def network_rate_per_rank(bus: float, nodes: int, ranks: int) -> float:
-    """Of the bus bandwidth what goes over the network for each rank: (k-1)/(n-1) with k nodes and n ranks, GB/s."""
-    return bus * (nodes - 1) / (ranks - 1) if ranks > 1 else 0.0

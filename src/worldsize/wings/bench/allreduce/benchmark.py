@@ -7,9 +7,10 @@ import os
 import time
 
 from worldsize.cli.console import parse_count
+from worldsize.cli.output import report as report_line
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import size_text
-from worldsize.errors import UsageError
+from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.service.computes import choose_compute
@@ -20,7 +21,7 @@ from worldsize.wings.bench.allreduce.bandwidth import row_bandwidth
 from worldsize.wings.bench.allreduce.presentation import charts as charts
 from worldsize.wings.bench.allreduce.presentation import sentences as sentences
 from worldsize.wings.bench.allreduce.presentation import tables as tables
-from worldsize.wings.bench.allreduce.report import read_report
+from worldsize.wings.bench.allreduce.report import Report, read_report
 from worldsize.wings.bench.allreduce.sizes import parse_sizes
 from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.session import Session
@@ -39,7 +40,7 @@ def add_options(group: Any) -> None:
         "--backend", choices=("nccl", "gloo", "mpi"), help="what reduces (default: nccl on GPUs, else gloo)"
     )
     group.add_argument("--dtype", choices=_DTYPES[""], help="of the elements (float32)")
-    group.add_argument("--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 20, by time)")
+    group.add_argument("--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 1000, by time)")
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
@@ -53,6 +54,7 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
         session = session._replace(worlds=tuple(world for world in session.worlds if world.ranks > 1))
         if not session.worlds:
             raise UsageError(f"{alone} is one rank: there is nothing to reduce", "-w", "-w 1x2, say")
+        report_line(f"{alone} is left out: one rank has nothing to reduce")
     command = _command(backend, dtype, sizes, options.iterations)
     empty = BenchResult(
         "allreduce",
@@ -95,6 +97,8 @@ def _job(world: World, backend: str, command: str) -> Job:
 def _read(run: Run, status: Status, world: World) -> Measurement:
     """`rate` is the highest bus bandwidth of all sizes. NotFound, WorldsizeError."""
     report = read_report(run.paths.outputs)
+    if report.ranks != world.ranks:
+        raise WorldsizeError(_other_ranks(report, world))
     wrong = f"{report.wrong} elements of the results were wrong" if report.wrong else ""
     return Measurement(
         world,
@@ -103,3 +107,10 @@ def _read(run: Run, status: Status, world: World) -> Measurement:
         failure=wrong,
         details={**report._asdict(), "rows": [row._asdict() for row in report.rows]},
     )
+
+
+def _other_ranks(report: Report, world: World) -> str:
+    what = f"{report.ranks} of {world.ranks} ranks have taken part"
+    if report.backend == "mpi" and report.ranks == 1:
+        return f"{what}: mpi4py belongs to another MPI than mpirun: build it with this one's mpicc"
+    return what

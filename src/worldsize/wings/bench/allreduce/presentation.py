@@ -5,19 +5,14 @@ from __future__ import annotations
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import size_text
-from worldsize.wings.bench.allreduce.bandwidth import (
-    JUDGED_FROM,
-    algorithm_bandwidth,
-    best_time,
-    bus_bandwidth,
-    network_rate_per_rank,
-    row_bandwidth,
-)
+from worldsize.wings.bench.allreduce.bandwidth import algorithm_bandwidth, best_time, bus_bandwidth, row_bandwidth
+from worldsize.wings.bench.allreduce.network import network_sentence
 from worldsize.wings.bench.allreduce.report import Report, Row, parse_report
 from worldsize.wings.bench.result import BenchResult, Measurement, Table
 
 _HEADERS = ("size (B)", "count", "type", "redop", "root", *("time (us)", "algbw", "busbw", "#wrong") * 2)
-_VIRTUAL = "virtual nodes"
+_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+"""nccl-tests' names, where they are others."""
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
@@ -32,9 +27,11 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
     """The highest bandwidth and the lowest latency of each world; what may be concluded from it, and what not."""
     found = []
     for each, report in _reports(result):
+        if each.failure:
+            continue  # how fast a wrong sum was tells nothing
         found.append(_speed_sentence(each, report))
         if each.world.nodes > 1:
-            found.append(_network_sentence(each, report, result))
+            found.append(network_sentence(each.world, report, dict(result.hardware)))
         if each.oversubscribed:
             found.append(f"{each.world}: {each.oversubscribed}.")
     for each in result.measurements:
@@ -45,7 +42,7 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
     """Bus bandwidth over the size, and time over the size, a line for each world."""
-    found = _reports(result)
+    found = [(each, report) for each, report in _reports(result) if not each.failure]
     if not found:
         return ()
     bandwidths, times = [], []
@@ -79,7 +76,7 @@ def _caption(each: Measurement, report: Report) -> str:
 def _row(row: Row, report: Report) -> tuple[str, ...]:
     left = _columns(row.size, row.out_seconds, row.out_wrong, report.ranks)
     right = _columns(row.size, row.seconds, row.wrong, report.ranks)
-    return (str(row.size), str(row.count), report.dtype, "sum", "-1", *left, *right)
+    return (str(row.size), str(row.count), _TYPES.get(report.dtype, report.dtype), "sum", "-1", *left, *right)
 
 
 def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) -> tuple[str, ...]:
@@ -91,23 +88,9 @@ def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) ->
 
 def _speed_sentence(each: Measurement, report: Report) -> str:
     fastest = max(report.rows, key=lambda row: row_bandwidth(row, report.ranks))
-    smallest = report.rows[0]
+    smallest = min(report.rows, key=lambda row: row.size)
     bus = row_bandwidth(fastest, report.ranks)
     return (
         f"{each.world}: at most {bus:.3g} GB/s of bus bandwidth, at {size_text(fastest.size)}; "
         f"{size_text(smallest.size)} take {best_time(smallest) * 1e6:.4g} µs."
-    )
-
-
-def _network_sentence(each: Measurement, report: Report, result: BenchResult) -> str:
-    """What goes over the network, where there is one."""
-    if any(_VIRTUAL in value for _, value in result.hardware):
-        return f"{each.world}: its nodes are virtual ones of one machine: nothing of this went over a network."
-    largest = report.rows[-1]
-    if largest.size < JUDGED_FROM:
-        return f"{each.world}: the network is not judged by less than {size_text(JUDGED_FROM)}: --sizes 8B:1GB."
-    rate = network_rate_per_rank(row_bandwidth(largest, report.ranks), each.world.nodes, report.ranks)
-    return (
-        f"{each.world}: at {size_text(largest.size)} a rank gets {rate:.3g} GB/s ({8 * rate:.3g} Gb/s) of the network: "
-        "70 % of its adapter's rate is good, below 50 % is poor (worldsize check says what NCCL chose)."
     )

@@ -11,6 +11,9 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import NotFound, WorldsizeError
 
 _MOST_BYTES = 1 << 20
+_MOST_ROWS, _MOST_RANKS, _MOST_TEXT, _MOST_SOFTWARE = 200, 1 << 20, 100, 20
+_LARGEST, _LEAST = 1 << 42, 1e-9
+"""Bytes, and seconds: none is larger, and none is shorter."""
 NAME = "bench.json"
 
 
@@ -58,10 +61,20 @@ def read_report(outputs: str) -> Report:
 def parse_report(value: Any) -> Report:
     """ValueError and the like for what is none."""
     report = check_fields(tuple_of(Report, value))
-    if not report.rows or report.ranks < 1:
-        raise ValueError("it has no rows")
+    if not 0 < len(report.rows) <= _MOST_ROWS:
+        raise ValueError(f"it has {len(report.rows)} rows")
+    if not (0 < report.ranks <= _MOST_RANKS and 0 <= report.gpus <= report.ranks and report.threads >= 0):
+        raise ValueError(f"{report.ranks} ranks, {report.gpus} GPUs and {report.threads} threads cannot be")
     for row in report.rows:
-        times = (row.seconds, row.out_seconds)
-        if row.size < 1 or row.wrong < 0 or any(time is not None and time <= 0 for time in times):
-            raise ValueError(f"{row.size} bytes: a figure is below 0")
-    return report
+        _check_row(row)
+    texts = {name: getattr(report, name)[:_MOST_TEXT] for name in ("backend", "device", "dtype")}
+    software = {name[:_MOST_TEXT]: text[:_MOST_TEXT] for name, text in list(report.software.items())[:_MOST_SOFTWARE]}
+    return report._replace(**texts, software=software)
+
+
+def _check_row(row: Row) -> None:
+    """ValueError for what no all-reduce has taken, or counted."""
+    times = (row.seconds, row.seconds if row.out_seconds is None else row.out_seconds)
+    numbers = (row.wrong, row.out_wrong or 0, row.iterations)
+    if not 0 < row.count <= row.size <= _LARGEST or min(numbers) < 0 or not all(each > _LEAST for each in times):
+        raise ValueError(f"{row.size} bytes: a figure cannot be")

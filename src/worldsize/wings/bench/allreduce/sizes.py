@@ -6,7 +6,7 @@ import re
 
 from worldsize.errors import UsageError
 
-_SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(i?)(b?)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15})\s*([kmg]?)(i?)(b?)", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30}
 _LARGEST = 1 << 40
 _MOST = 200

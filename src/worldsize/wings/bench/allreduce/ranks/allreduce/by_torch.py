@@ -44,7 +44,7 @@ class TorchReducer(Reducer):
         try:
             self._buffer = torch.zeros(max(1, largest // self.element), dtype=self._dtype, device=self._torch_device)
         except RuntimeError as error:
-            stop(f"all-reduce of {largest} bytes: {error}")
+            stop(f"all-reduce of {largest} bytes: {str(error).splitlines()[0]:.200}")
 
     def _software(self) -> dict[str, str]:
         found = {"framework": f"torch {torch.__version__}"}

@@ -60,9 +60,10 @@ class Reducer:
 
 
 PATH = os.path.join("outputs", "bench.json")
-MOST_ITERATIONS, LEAST_ITERATIONS = 20, 3
-BLOCK_SECONDS = 1.0
-"""A block of iterations takes about so long where it would take longer with all of them."""
+LEAST_ITERATIONS = 3
+BLOCKS = ((20, 1.0), (1000, 0.1))
+"""Iterations of a block, and seconds that it may take with so many: 20, as nccl-tests has, or as many as fit into a
+second; more where they are short, as the ranks do not begin at the very same time."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -77,12 +78,12 @@ def parse_arguments() -> argparse.Namespace:
 
 def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
     """Measure every size, print the table and write the report. What was wrong stands in both."""
-    shown = print_line if reducer.rank == 0 else _ignore
+    shown = _print if reducer.rank == 0 else _ignore
     for text in header(arguments, reducer.backend, reducer.device, reducer.ranks):
         shown(text)
     rows = []
-    for size in arguments.sizes:
-        rows.append(_measure(reducer, max(1, size // reducer.element), arguments))
+    for count in sorted({max(1, size // reducer.element) for size in arguments.sizes}):
+        rows.append(_measure(reducer, count, arguments))
         shown(line(rows[-1], arguments.dtype, reducer.ranks))
     for text in footer(rows, reducer.ranks):
         shown(text)
@@ -124,8 +125,7 @@ def _block(reducer: Reducer, reduce: Callable[[int], None], count: int, iteratio
 
 
 def _iterations(once: float) -> int:
-    fitting = int(BLOCK_SECONDS / once) if once > 0 else MOST_ITERATIONS
-    return max(LEAST_ITERATIONS, min(MOST_ITERATIONS, fitting))
+    return max(LEAST_ITERATIONS, *(min(most, int(seconds / max(once, 1e-9))) for most, seconds in BLOCKS))
 
 
 def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
@@ -136,7 +136,7 @@ def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[di
         "device": reducer.device,
         "dtype": arguments.dtype,
         "gpus": reducer.gpus,
-        "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
+        "threads": _threads(os.environ.get("OMP_NUM_THREADS", "")),
         "software": reducer.software,
     }
     os.makedirs("outputs", exist_ok=True)
@@ -145,7 +145,13 @@ def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[di
     os.replace(PATH + ".part", PATH)
 
 
-def print_line(text: str) -> None:
+def _threads(said: str) -> int:
+    """Of the outermost level: "4,2" are 4; 1 where it is not said."""
+    first = said.partition(",")[0].strip()
+    return int(first) if first.isdigit() else 1
+
+
+def _print(text: str) -> None:
     print(text, flush=True)
 
 

@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+"""nccl-tests' names, where they are others."""
 _COLUMNS = (
     "#" + 62 * " " + "out-of-place" + 23 * " " + "in-place" + 10 * " ",
     "#       size         count      type   redop    root" + 2 * "     time   algbw   busbw #wrong",
@@ -35,7 +37,7 @@ def line(row: dict[str, Any], dtype: str, ranks: int) -> str:
     """One size. A library that has no all-reduce into another buffer leaves those columns N/A."""
     left = _columns(row["size"], row.get("out_seconds"), row.get("out_wrong"), ranks)
     right = _columns(row["size"], row["seconds"], row["wrong"], ranks)
-    return f"{row['size']:12d}  {row['count']:12d}  {dtype:>8s}     sum      -1  {left}  {right}"
+    return f"{row['size']:12d}  {row['count']:12d}  {TYPES.get(dtype, dtype):>8s}     sum      -1  {left}  {right}"
 
 
 def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) -> str:
@@ -48,7 +50,7 @@ def _columns(size: int, seconds: float | None, wrong: int | None, ranks: int) ->
 
 def _microseconds(seconds: float) -> str:
     value = seconds * 1e6
-    return f"{value:.{2 if value < 1000 else 1 if value < 10000 else 0}f}"
+    return f"{value:.{2 if value < 100 else 1 if value < 10000 else 0}f}"
 
 
 def footer(rows: list[dict[str, Any]], ranks: int) -> list[str]:
