@@ -41,12 +41,17 @@ def add_options(group: Any) -> None:
     )
     group.add_argument("--dtype", choices=_DTYPES[""], help="of the elements (float32)")
     group.add_argument("--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 1000, by time)")
+    group.add_argument("--warmup", metavar="N", type=int, help=f"of each size, before them (default: {_WARM_UP})")
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     """Run the sweep in each world. UsageError, WorldsizeError."""
     backend, dtype = options.backend or "", options.dtype or "float32"
-    sizes = parse_sizes(options.sizes or _SIZES, options.factor or _FACTOR)
+    sizes = parse_sizes(options.sizes or _SIZES, _FACTOR if options.factor is None else options.factor)
+    warm_ups = _WARM_UP if options.warmup is None else options.warmup
+    for name, number in (("--iterations", options.iterations), ("--warmup", warm_ups)):
+        if number is not None and number < 1:
+            raise UsageError(f"{number} all-reduces measure nothing", name, "1 or more")
     if dtype not in _DTYPES.get(backend, _DTYPES[""]):
         raise UsageError(f"mpi knows no {dtype}", "--dtype", "float32 or float64")
     alone = next((world for world in session.worlds if world.ranks == 1), None)
@@ -55,7 +60,7 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
         if not session.worlds:
             raise UsageError(f"{alone} is one rank: there is nothing to reduce", "-w", "-w 1x2, say")
         report_line(f"{alone} is left out: one rank has nothing to reduce")
-    command = _command(backend, dtype, sizes, options.iterations)
+    command = _command(backend, dtype, sizes, options.iterations, warm_ups)
     empty = BenchResult(
         "allreduce",
         f"all-reduce of {dtype}",
@@ -74,12 +79,12 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     return session.measure_worlds(empty, lambda world: _job(world, backend, command), _read)
 
 
-def _command(backend: str, dtype: str, sizes: tuple[int, ...], iterations: int | None) -> str:
+def _command(backend: str, dtype: str, sizes: tuple[int, ...], iterations: int | None, warm_ups: int) -> str:
     program = "allreduce.by_mpi" if backend == "mpi" else "allreduce.by_torch"
     words = ["python", "-m", program, "--sizes", ",".join(map(str, sizes)), "--dtype", dtype]
     words += ["--backend", backend] if backend not in ("", "mpi") else []
     words += ["--iterations", str(iterations)] if iterations else []
-    return " ".join([*words, "--warmup", str(_WARM_UP)])
+    return " ".join([*words, "--warmup", str(warm_ups)])
 
 
 def _job(world: World, backend: str, command: str) -> Job:

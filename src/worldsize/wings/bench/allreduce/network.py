@@ -14,8 +14,9 @@ from worldsize.wings.bench.worlds import World
 JUDGED_FROM = 512 << 20
 """Bytes: below it latency and pipelines decide, on every fabric that was measured: 12 % of the rate at 16 MiB where
 73 % are reached in the end (stas00/ml-engineering)."""
-GOOD, POOR = 0.70, 0.50
-"""Shares of the adapters' rate. Fabrics that were measured reach 71 to 73 %; half is no published number."""
+GOOD, POOR, SOCKETS = 0.70, 0.50, 0.25
+"""Shares of the adapters' rate. Fabrics that were measured reach 71 to 73 %; half and a quarter are no
+published numbers; sockets had a fifth of what RDMA had on the same fabric (AReaL, issue 639)."""
 _ADAPTERS = re.compile(r"(?:(\d{1,3}) × )?(InfiniBand|RoCE|Omni-Path|EFA) (\d{1,6}(?:\.\d{1,3})?) Gb/s \([^()]*\)")
 _INTERFACE = re.compile(r"(\S{1,40}) (\d{1,6}(?:\.\d{1,3})?) ([GM])b/s")
 
@@ -88,4 +89,5 @@ def _verdict(share: float) -> str:
         return ", which is good."
     if share >= POOR:
         return f"; good is {GOOD:.0%}."
-    return f", which is poor: good is {GOOD:.0%}; `worldsize check` says what NCCL has chosen, and why."
+    said = f", which is poor: good is {GOOD:.0%}; `worldsize check` says what NCCL has chosen, and why."
+    return said if share >= SOCKETS else f"{said} So little is what sockets carry: look at its transport first."

@@ -10,17 +10,17 @@ from worldsize.wings.bench.allreduce.network import network_sentence
 from worldsize.wings.bench.allreduce.report import Report, Row, parse_report
 from worldsize.wings.bench.result import BenchResult, Measurement, Table
 
-_HEADERS = ("size (B)", "count", "type", "redop", "root", *("time (us)", "algbw", "busbw", "#wrong") * 2)
+_SIZE = ("size (B)", "count", "type", "redop", "root")
+_OUT_OF_PLACE = ("time (us)", "algbw", "busbw", "#wrong")
+_IN_PLACE = tuple(f"in-place {name}" for name in _OUT_OF_PLACE)
+"""No two headers are equal: a program that reads the CSV finds each column by its name."""
 _TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 """nccl-tests' names, where they are others."""
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """A table for each world, with nccl-tests' columns: out of place, then in place, GB/s."""
-    return tuple(
-        Table(_caption(each, report), _HEADERS, tuple(_row(row, report) for row in report.rows))
-        for each, report in _reports(result)
-    )
+    """A table for each world, with nccl-tests' columns: out of place where the library has it, then in place; GB/s."""
+    return tuple(_table(each, report) for each, report in _reports(result))
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
@@ -69,12 +69,16 @@ def _reports(result: BenchResult) -> list[tuple[Measurement, Report]]:
     return found
 
 
-def _caption(each: Measurement, report: Report) -> str:
-    return f"{each.world}: {report.ranks} ranks, {report.backend}, {report.device}: out of place, then in place; GB/s"
+def _table(each: Measurement, report: Report) -> Table:
+    both = any(row.out_seconds is not None for row in report.rows)
+    forms = "out of place, then in place" if both else "in place"
+    caption = f"{each.world}: {report.ranks} ranks, {report.backend}, {report.device}: {forms}; GB/s"
+    headers = (*_SIZE, *(_OUT_OF_PLACE if both else ()), *_IN_PLACE)
+    return Table(caption, headers, tuple(_row(row, report, both) for row in report.rows))
 
 
-def _row(row: Row, report: Report) -> tuple[str, ...]:
-    left = _columns(row.size, row.out_seconds, row.out_wrong, report.ranks)
+def _row(row: Row, report: Report, both: bool) -> tuple[str, ...]:
+    left = _columns(row.size, row.out_seconds, row.out_wrong, report.ranks) if both else ()
     right = _columns(row.size, row.seconds, row.wrong, report.ranks)
     return (str(row.size), str(row.count), _TYPES.get(report.dtype, report.dtype), "sum", "-1", *left, *right)
 

@@ -91,6 +91,9 @@ class FakeReducer(sweep.Reducer):  # type: ignore[misc, name-defined]
     def from_first(self, value: int) -> int:
         return value
 
+    def gather(self, text: str) -> list[str]:
+        return [text] * self.ranks
+
 
 def measured(monkeypatch: pytest.MonkeyPatch, seconds: float, **more: Any) -> tuple[FakeReducer, dict[str, Any]]:
     reducer = FakeReducer(seconds)

@@ -2,8 +2,7 @@
 
     python -m allreduce.by_torch --sizes 8,1048576 --backend gloo
 
-torch reduces in place alone. What each rank contributes is other elements of the sum than the others', so that every
-sum is exact in every type, and one that lacks a rank, or counts it twice, is found.
+torch reduces in place alone.
 """
 
 from __future__ import annotations
@@ -16,28 +15,34 @@ try:
     import torch
     import torch.distributed as dist
 except ImportError as error:
-    sys.exit(f"all-reduce by nccl or gloo needs torch ({error}): name an environment that has it")
+    sys.exit(f"all-reduce by nccl or gloo needs torch ({error}): --environment with one that has it")
 
+from .pattern import parts, repeats, sums
 from .sweep import Reducer, parse_arguments, run_sweep, stop
 
-_CHUNK = 1 << 22
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TEXT = 200
+"""Bytes of what one rank says of itself."""
 
 
 class TorchReducer(Reducer):
     def __init__(self, backend: str, dtype: str, largest: int) -> None:
-        local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        self.backend = backend or ("nccl" if gpus else "gloo")
-        if self.backend == "nccl" and local_rank >= gpus:
-            stop(f"all-reduce by nccl: local rank {local_rank} has no GPU of its own: there are {gpus}")
+        self.backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
         on_gpu = self.backend == "nccl"
-        self._torch_device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+        self._torch_device = torch.device("cuda", choose_gpu(self.local_rank)) if on_gpu else torch.device("cpu")
         if on_gpu:
             torch.cuda.set_device(self._torch_device)
         dist.init_process_group(self.backend)
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.gpus = self.ranks if on_gpu else 0
-        self.device = torch.cuda.get_device_name(self._torch_device) if on_gpu else "CPU"
+        if on_gpu:
+            properties = torch.cuda.get_device_properties(self._torch_device)
+            self.device, self.bus = properties.name, f"0x{getattr(properties, 'pci_bus_id', 0):02x}"
+        else:
+            self.check_memory(largest, 1)
         self._dtype = getattr(torch, dtype)
         self.element = torch.empty((), dtype=self._dtype).element_size()
         self.software = self._software()
@@ -49,7 +54,7 @@ class TorchReducer(Reducer):
     def _software(self) -> dict[str, str]:
         found = {"framework": f"torch {torch.__version__}"}
         if self.gpus:
-            found["CUDA"] = str(torch.version.cuda)
+            found.update({"CUDA": torch.version.cuda} if torch.version.cuda else {"ROCm": str(torch.version.hip)})
             found["NCCL"] = ".".join(map(str, torch.cuda.nccl.version()))
         return found
 
@@ -61,20 +66,17 @@ class TorchReducer(Reducer):
 
     def count_wrong(self, count: int, out: bool) -> int:
         part = self._buffer[:count]
-        for start in range(0, count, _CHUNK):
-            piece, index = self._piece(part, start, count)
-            piece.copy_((index % self.ranks == self.rank) * (index % 3 + 1))
+        for piece, own in self._pieces(part, parts(self.rank, self.ranks)):
+            piece.copy_(own)
         dist.all_reduce(part)
-        wrong = 0
-        for start in range(0, count, _CHUNK):
-            piece, index = self._piece(part, start, count)
-            wrong += int((piece != (index % 3 + 1).to(self._dtype)).sum())
-        return int(self._sum(wrong))
+        wrong = sum(int((piece != right).sum()) for piece, right in self._pieces(part, sums(self.ranks)))
+        return int(self._reduced(wrong, dist.ReduceOp.SUM))
 
-    def _piece(self, part: torch.Tensor, start: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A part of the buffer, and the numbers of its elements."""
-        stop_at = min(start + _CHUNK, count)
-        return part[start:stop_at], torch.arange(start, stop_at, device=self._torch_device)
+    def _pieces(self, part: torch.Tensor, values: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Each piece of `part`, and as many of `values`, which are repeated."""
+        whole = torch.tensor(values, dtype=self._dtype, device=self._torch_device).repeat(repeats(values))
+        for piece in part.split(len(whole)):
+            yield piece, whole[: len(piece)]
 
     def synchronize(self) -> None:
         if self.gpus:
@@ -92,13 +94,30 @@ class TorchReducer(Reducer):
         dist.broadcast(said, 0)
         return int(said.item())
 
-    def _sum(self, value: float) -> float:
-        return self._reduced(value, dist.ReduceOp.SUM)
+    def gather(self, text: str) -> list[str]:
+        """By bytes: torch's own gathering of objects needs numpy."""
+        encoded = text.encode("utf-8", "replace")[:_TEXT].ljust(_TEXT)
+        said = torch.tensor(list(encoded), dtype=torch.uint8, device=self._torch_device)
+        everybody = [torch.empty_like(said) for _ in range(self.ranks)]
+        dist.all_gather(everybody, said)
+        return [bytes(each.tolist()).decode("utf-8", "replace").rstrip() for each in everybody]
 
     def _reduced(self, value: float, how: dist.ReduceOp) -> float:
         said = torch.tensor([value], dtype=torch.float64, device=self._torch_device)
         dist.all_reduce(said, how)
         return float(said.item())
+
+
+def choose_gpu(local_rank: int) -> int:
+    """The GPU of this rank. Ends a rank that has none of its own: NCCL cannot reduce two ranks on one GPU."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus == 0:
+        stop("all-reduce by nccl: torch sees no GPU on this node: --backend gloo, or an --environment with CUDA")
+    if local_rank < gpus:
+        return local_rank
+    if gpus == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:
+        return 0  # each rank is told its own, as Slurm may do
+    return stop(f"all-reduce by nccl: torch sees {gpus} GPUs on this node: -w with at most {gpus} ranks per node")
 
 
 def main() -> None:

@@ -5,25 +5,32 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import sys
 import time
 
+from .memory import free_memory, memory_problem
 from .table import footer, header, line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 class Reducer:
-    """What a library of collectives does. `element`: bytes of one element."""
+    """What a library of collectives does.
+
+    element  bytes of one element
+    device   the name of what the buffers are on, and its address
+    """
 
     rank: int
     ranks: int
     backend: str
-    device = "CPU"
+    device = bus = "CPU"
     gpus = 0
+    local_rank = int(os.environ.get("LOCAL_RANK") or 0)
     element: int
     software: dict[str, str]
     has_out_of_place = False
@@ -58,12 +65,25 @@ class Reducer:
         """The first rank's value."""
         raise NotImplementedError
 
+    def gather(self, text: str) -> list[str]:
+        """The texts of all ranks, in their order, each cut to 200 bytes at most."""
+        raise NotImplementedError
+
+    def check_memory(self, size: int, buffers: int) -> None:
+        """End this rank where the ranks of its machine need more memory than is free."""
+        host = platform.node()
+        problem = memory_problem(size, buffers, self.gather(host).count(host), free_memory())
+        if problem:
+            stop(problem)
+
 
 PATH = os.path.join("outputs", "bench.json")
 LEAST_ITERATIONS = 3
 BLOCKS = ((20, 1.0), (1000, 0.1))
 """Iterations of a block, and seconds that it may take with so many: 20, as nccl-tests has, or as many as fit into a
 second; more where they are short, as the ranks do not begin at the very same time."""
+LONG, FEW_WARM_UPS = 0.1, 3
+"""Seconds: after a size that took longer, so few all-reduces warm the next one up."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -79,11 +99,12 @@ def parse_arguments() -> argparse.Namespace:
 def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
     """Measure every size, print the table and write the report. What was wrong stands in both."""
     shown = _print if reducer.rank == 0 else _ignore
-    for text in header(arguments, reducer.backend, reducer.device, reducer.ranks):
+    for text in header(arguments, reducer.backend, reducer.gather(_place(reducer))):
         shown(text)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for count in sorted({max(1, size // reducer.element) for size in arguments.sizes}):
-        rows.append(_measure(reducer, count, arguments))
+        before = rows[-1]["seconds"] if rows else 0.0
+        rows.append(_measure(reducer, count, arguments, before))
         shown(line(rows[-1], arguments.dtype, reducer.ranks))
     for text in footer(rows, reducer.ranks):
         shown(text)
@@ -91,26 +112,34 @@ def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
         _write_report(reducer, arguments, rows)
 
 
-def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of one all-reduce of so many elements, as the slowest rank has them."""
+def _place(reducer: Reducer) -> str:
+    host = platform.node()
+    return f"Pid {os.getpid():6d} on {host:>10s} device {reducer.local_rank:2d} [{reducer.bus}] {reducer.device}"
+
+
+def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before: float = 0.0) -> dict[str, Any]:
+    """Seconds of one all-reduce of so many elements, as the slowest rank has them. `before`: those of the size before,
+    which all ranks know."""
     row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
+    asked = arguments.warmup if before < LONG else min(arguments.warmup, FEW_WARM_UPS), arguments.iterations
     if reducer.has_out_of_place:
-        row["out_seconds"], _ = _time(reducer, reducer.reduce_out, count, arguments)
+        row["out_seconds"], _ = _time(reducer, reducer.reduce_out, count, *asked)
         row["out_wrong"] = reducer.count_wrong(count, True)
-    row["seconds"], row["iterations"] = _time(reducer, reducer.reduce, count, arguments)
+    row["seconds"], row["iterations"] = _time(reducer, reducer.reduce, count, *asked)
     row["wrong"] = reducer.count_wrong(count, False)
     return row
 
 
 def _time(
-    reducer: Reducer, reduce: Callable[[int], None], count: int, arguments: argparse.Namespace
+    reducer: Reducer, reduce: Callable[[int], None], count: int, warm_ups: int, iterations: int
 ) -> tuple[float, int]:
-    """The mean of a block that nothing interrupts. The first all-reduces connect ranks, and do not count."""
+    """The mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is 0. The
+    first all-reduces connect ranks, and do not count."""
     reducer.zero()
-    for _ in range(arguments.warmup):
+    for _ in range(warm_ups):
         reduce(count)
     once = _block(reducer, reduce, count, 1)
-    iterations = reducer.from_first(arguments.iterations or _iterations(reducer.slowest(once)))
+    iterations = reducer.from_first(iterations or _iterations(reducer.slowest(once)))
     return reducer.slowest(_block(reducer, reduce, count, iterations)) / iterations, iterations
 
 
@@ -159,7 +188,7 @@ def _ignore(text: str) -> None:
     pass
 
 
-def stop(sentence: str) -> None:
+def stop(sentence: str) -> NoReturn:
     """End this rank: the sentence is the last that it writes."""
     sys.stdout.flush()
     sys.exit(sentence)

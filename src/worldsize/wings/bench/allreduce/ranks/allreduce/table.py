@@ -15,15 +15,23 @@ _COLUMNS = (
 )
 
 
-def header(arguments: Any, backend: str, device: str, ranks: int) -> list[str]:
-    """What was asked, and the names of the columns."""
-    least, most, iterations = arguments.sizes[0], arguments.sizes[-1], arguments.iterations or "by time"
+def header(arguments: Any, backend: str, places: list[str]) -> list[str]:
+    """What was asked, where the ranks are, and the names of the columns."""
+    sizes, iterations = arguments.sizes, arguments.iterations or "by time"
+    asked = f"minBytes {sizes[0]} maxBytes {sizes[-1]} step: {_step(sizes)} warmup iters: {arguments.warmup}"
     return [
-        f"# {ranks} ranks, {backend}, {device}",
-        f"# minBytes {least} maxBytes {most} warmup iters: {arguments.warmup} iters: {iterations} validation: 1",
+        f"# nThread 1 nGpus 1 {asked} iters: {iterations} agg iters: 1 validation: 1 graph: 0",
+        "#",
+        f"# Using devices: {len(places)} ranks by {backend}",
+        *(f"#  Rank {rank:2d} Group  0 {place}" for rank, place in enumerate(places)),
         "#",
         *_COLUMNS,
     ]
+
+
+def _step(sizes: list[int]) -> str:
+    factors = {larger / size for size, larger in zip(sizes, sizes[1:])}  # Python 3.8; one has no larger
+    return f"{factors.pop():g}(factor)" if len(factors) == 1 else "list"
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> tuple[float, float]:

@@ -1,0 +1,31 @@
+"""Whether the ranks of a node have the memory that they need."""
+
+from __future__ import annotations
+
+_MEMORY = "/proc/meminfo"
+
+
+def memory_problem(size: int, buffers: int, ranks: int, free: int | None) -> str:
+    """A sentence where so many ranks with so many buffers of `size` bytes need more than there is; "" otherwise, and
+    where it is not known."""
+    needed = size * buffers * ranks
+    if free is None or needed <= free:
+        return ""
+    return (
+        f"all-reduce of {_gib(size)}: the ranks of this machine, {ranks}, need {_gib(needed)}, and {_gib(free)} are "
+        "free: --sizes with a smaller end, or fewer ranks per node"
+    )
+
+
+def free_memory(path: str = _MEMORY) -> int | None:
+    """Bytes that programs of this machine can have without taking them from others; None where nobody says."""
+    try:
+        with open(path) as file:
+            words = [line.split() for line in file if line.startswith("MemAvailable:")]
+        return int(words[0][1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None  # no Linux, or an old one: the allocation itself tells
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.3g} GiB"
