@@ -33,13 +33,15 @@ def environment(name: str) -> tuple[str, str]:
 @pytest.mark.timeout(300)
 def test_gloo_reduces_every_size_as_nccl_tests_prints_it(cli: Cli) -> None:
     pytest.importorskip("torch")
-    (found,), out = measured(cli, "allreduce", "-w", "2x1", "--sizes", "8B:64KB", "--factor", "64", "--iterations", "2")
-    rows = found["details"]["rows"]
+    (found,), out = measured(cli, "allreduce", "-w", "2x2", "--sizes", "8B:64KB", "--factor", "64", "--iterations", "2")
+    rows, details = found["details"]["rows"], found["details"]
+    assert (details["ranks"], details["backend"]) == (4, "gloo")
     assert [row["size"] for row in rows] == [8, 512, 32768]
     assert all(row["wrong"] == 0 and row["seconds"] > 0 and row["out_seconds"] is None for row in rows)
-    assert found["details"]["backend"] == "gloo"
-    log = cli("logs", "--rank", "0").out
+    log = cli("logs", "--rank", "0", "--raw").out
     assert "# Out of bounds values : 0 OK" in log and "# Avg bus bandwidth    : " in log
+    assert log.startswith("# nThread 1 nGpus 1 minBytes 8 maxBytes 32768 step: 64(factor) warmup iters: 5 iters: 2 ")
+    assert log.count("#  Rank ") == 4
     assert "virtual" in out
 
 

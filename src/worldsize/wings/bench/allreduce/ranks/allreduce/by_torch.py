@@ -50,6 +50,7 @@ class TorchReducer(Reducer):
             self._buffer = torch.zeros(max(1, largest // self.element), dtype=self._dtype, device=self._torch_device)
         except RuntimeError as error:
             stop(f"all-reduce of {largest} bytes: {str(error).splitlines()[0]:.200}")
+        self._last = self._buffer
 
     def _software(self) -> dict[str, str]:
         found = {"framework": f"torch {torch.__version__}"}
@@ -59,13 +60,19 @@ class TorchReducer(Reducer):
         return found
 
     def reduce(self, count: int) -> None:
-        dist.all_reduce(self._buffer[:count])
+        dist.all_reduce(self._part(count))
+
+    def _part(self, count: int) -> torch.Tensor:
+        """The very same tensor as long as `count` stays: a new one for each all-reduce costs gloo time."""
+        if len(self._last) != count:
+            self._last = self._buffer[:count]
+        return self._last
 
     def zero(self) -> None:
         self._buffer.zero_()
 
     def count_wrong(self, count: int, out: bool) -> int:
-        part = self._buffer[:count]
+        part = self._part(count)
         for piece, own in self._pieces(part, parts(self.rank, self.ranks)):
             piece.copy_(own)
         dist.all_reduce(part)

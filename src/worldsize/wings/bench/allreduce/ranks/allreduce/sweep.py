@@ -123,14 +123,14 @@ def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before
     row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
     asked = arguments.warmup if before < LONG else min(arguments.warmup, FEW_WARM_UPS), arguments.iterations
     if reducer.has_out_of_place:
-        row["out_seconds"], _ = _time(reducer, reducer.reduce_out, count, *asked)
+        row["out_seconds"], _ = time_all_reduces(reducer, reducer.reduce_out, count, *asked)
         row["out_wrong"] = reducer.count_wrong(count, True)
-    row["seconds"], row["iterations"] = _time(reducer, reducer.reduce, count, *asked)
+    row["seconds"], row["iterations"] = time_all_reduces(reducer, reducer.reduce, count, *asked)
     row["wrong"] = reducer.count_wrong(count, False)
     return row
 
 
-def _time(
+def time_all_reduces(
     reducer: Reducer, reduce: Callable[[int], None], count: int, warm_ups: int, iterations: int
 ) -> tuple[float, int]:
     """The mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is 0. The
