@@ -47,7 +47,7 @@ def add_options(group: Any) -> None:
     )
     group.add_argument("--batch", type=int, metavar="N", help="images per step and rank (default: 64 on GPUs, or 8)")
     group.add_argument("--steps", type=int, metavar="N", help="steps that are measured (default: 100 on GPUs, or 10)")
-    group.add_argument("--warmup", type=int, metavar="N", help="steps before them (default: 20 on GPUs, or 2)")
+    group.add_argument("--warmup", type=int, metavar="N", help="before them: steps (20 on GPUs, or 2), all-reduces (5)")
     group.add_argument("--workers", type=int, metavar="N", help="processes per rank that decode images (default: 4)")
     group.add_argument("--image-size", type=int, metavar="N", help="other than 224 × 224: no standard figure")
     group.add_argument("--width", type=int, metavar="N", help="channels of the first layer, other than 64: likewise")

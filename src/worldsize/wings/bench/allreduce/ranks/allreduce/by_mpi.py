@@ -47,8 +47,8 @@ class MpiReducer(Reducer):
     def reduce_out(self, count: int) -> None:
         self._world.Allreduce([self._buffer, count, self._type], [self._other, count, self._type])
 
-    def zero(self) -> None:
-        for piece, nothing in self._pieces(self._buffer, len(self._buffer), [0]):
+    def zero(self, count: int) -> None:
+        for piece, nothing in self._pieces(self._buffer, count, [0]):
             piece[:] = nothing
 
     def count_wrong(self, count: int, out: bool) -> int:

@@ -68,8 +68,8 @@ class TorchReducer(Reducer):
             self._last = self._buffer[:count]
         return self._last
 
-    def zero(self) -> None:
-        self._buffer.zero_()
+    def zero(self, count: int) -> None:
+        self._part(count).zero_()
 
     def count_wrong(self, count: int, out: bool) -> int:
         part = self._part(count)

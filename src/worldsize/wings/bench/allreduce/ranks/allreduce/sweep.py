@@ -43,8 +43,8 @@ class Reducer:
         """The same into another buffer, where `has_out_of_place`."""
         raise NotImplementedError
 
-    def zero(self) -> None:
-        """Fill all elements with 0."""
+    def zero(self, count: int) -> None:
+        """Fill the first `count` elements with 0."""
         raise NotImplementedError
 
     def count_wrong(self, count: int, out: bool) -> int:
@@ -135,7 +135,7 @@ def time_all_reduces(
 ) -> tuple[float, int]:
     """The mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is 0. The
     first all-reduces connect ranks, and do not count."""
-    reducer.zero()
+    reducer.zero(count)
     for _ in range(warm_ups):
         reduce(count)
     once = _block(reducer, reduce, count, 1)
