@@ -90,6 +90,8 @@ def test_worldsize_is_timed_until_nothing_is_left(cli: Cli) -> None:
     assert sorted(os.listdir(cli.project)) == ["found"]
     assert not any(name.startswith(".") for name in os.listdir(os.path.join(cli.project, "found")))
     assert cli.json("list") == []
+    both, out = measured(cli, "launch", "-w", "1x1,1x2", "--rounds", "1", "--launchers", "worldsize")
+    assert both[1] == found and both[0]["world"] != found["world"]
 
 
 @pytest.mark.exhaustive

@@ -49,7 +49,8 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Start each launcher in turn, some rounds, in each world. UsageError; Interrupted, with what was measured."""
+    """Start each launcher in turn, some rounds, in each world; one in which all of them were measured before, without
+    a failure, is kept. UsageError; Interrupted, with what was measured."""
     compute = choose_compute(session.config, session.compute, None)
     kind = session.config.computes[compute].type
     python, path = find_python(session)
@@ -70,9 +71,9 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     place = Place(session, found, python, path, "", options.torch, around.local)
     if session.dry_run:
         return _show_commands(empty, place)
-    former_result(session.directory, empty)  # which refuses other settings; times of another day are not mixed in
+    former = former_result(session.directory, empty)
     with _scratch(session.directory) as scratch, _heard_signals():
-        return _measure(empty, place._replace(scratch=scratch), rounds)
+        return _measure(former, place._replace(scratch=scratch), rounds)
 
 
 def _find_launchers(said: str | None, around: Surroundings) -> list[FoundLauncher]:
@@ -143,13 +144,27 @@ def _heard_signals() -> Generator[None, None, None]:
             signal.signal(number, handler)
 
 
-def _measure(empty: BenchResult, place: Place, rounds: int) -> BenchResult:
+def _measure(former: BenchResult, place: Place, rounds: int) -> BenchResult:
     nodes = this_machine(place)
     mpi = next((each.version for each in place.found if each.launcher.name == "mpirun"), "")
-    result = empty._replace(hardware=hardware_table(nodes), software=software_table(nodes, {"MPI": mpi}))
+    result = former._replace(hardware=hardware_table(nodes), software=software_table(nodes, {"MPI": mpi}))
+    names = [each.launcher.name for each in place.found]
     for world in place.session.worlds:
-        result = _measure_world(result, world, place, rounds, nodes)
+        if is_measured(former.measurements, world, names, rounds):
+            report(f"{world}: measured already")
+        else:
+            result = _measure_world(result, world, place, rounds, nodes)
     return result
+
+
+def is_measured(measurements: Sequence[Measurement], world: World, launchers: Sequence[str], rounds: int) -> bool:
+    """All of these launchers have done all rounds in this world, and none has failed."""
+    known = {str(each.details.get("launcher")): each for each in measurements if each.world == world}
+    for name in launchers:
+        times = known[name].details.get("end") if name in known and not known[name].failure else None
+        if not isinstance(times, list) or len(times) != rounds:
+            return False
+    return True
 
 
 def this_machine(place: Place) -> tuple[NodeFacts, ...]:
@@ -168,9 +183,11 @@ def _measure_world(
     turns = [Turns(each) for each in place.found]
     crowd = find_oversubscription(nodes, world.ranks, 1)
     found: list[Measurement] = []
+    others = [each for each in result.measurements if each.world != world]
 
     def with_found() -> BenchResult:
-        return result._replace(measurements=(*result.measurements, *found))
+        ordered = sorted((*others, *found), key=lambda each: (each.world.ranks, each.world.nodes))
+        return result._replace(measurements=tuple(ordered))
 
     def keep() -> None:
         found[:] = [each.measurement(world, crowd) for each in turns]

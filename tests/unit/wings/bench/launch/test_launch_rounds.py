@@ -11,9 +11,11 @@ import pytest
 
 from worldsize.jobspec.config.config import Config
 from worldsize.wings.bench.launch import rounds
+from worldsize.wings.bench.launch.benchmark import is_measured
 from worldsize.wings.bench.launch.launchers import LAUNCHERS, FoundLauncher
 from worldsize.wings.bench.launch.rounds import Place, Turns, start_of, take_rounds, trial_environ
 from worldsize.wings.bench.launch.trial import Trial
+from worldsize.wings.bench.result import Measurement
 from worldsize.wings.bench.session import Session
 from worldsize.wings.bench.worlds import World
 
@@ -77,6 +79,26 @@ def test_a_failure_later_on_is_told_and_the_others_count() -> None:
 def test_processes_that_were_left_are_counted_and_are_no_failure() -> None:
     found, failure, _ = turned(Trial(1.0, 2.0, left=2), Trial(1.0, 2.0, left=1))
     assert (found["left"], failure) == (2, "")
+
+
+MEASURED = Measurement(WORLD, details={"launcher": "worldsize", "end": [0.1, 0.2]})
+
+
+@pytest.mark.parametrize(
+    ("measurement", "rounds", "is_kept"),
+    [
+        (MEASURED, 2, True),
+        (MEASURED, 3, False),
+        (MEASURED._replace(failure="the ranks have not met"), 2, False),
+        (MEASURED._replace(world=World(1, 4)), 2, False),
+        (MEASURED._replace(details={"launcher": "srun", "end": [0.1, 0.2]}), 2, False),
+        (MEASURED._replace(details={"launcher": "worldsize", "end": "0.1"}), 2, False),
+    ],
+)
+def test_a_world_is_kept_where_all_rounds_were_done_without_a_failure(
+    measurement: Measurement, rounds: int, is_kept: bool
+) -> None:
+    assert is_measured([measurement], WORLD, ["worldsize"], rounds) is is_kept
 
 
 def test_every_other_round_runs_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
