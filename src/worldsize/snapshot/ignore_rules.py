@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 AML = ".amlignore"
 GIT = ".gitignore"
+RESULT_MARK = ".worldsize-result"
+"""An empty file in a directory that worldsize has written, and that is no code whatever lies around it."""
 
 _ALWAYS = frozenset((".git", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache"))
 _ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
@@ -58,9 +60,9 @@ def is_environment(names: set[str]) -> bool:
     return not _ENVIRONMENT_MARKS.isdisjoint(names)
 
 
-def is_run(names: set[str]) -> bool:
-    """Whether a directory that holds `names` belongs to a run or an array, which may hold secrets."""
-    return "agent.pyz" in names
+def is_result(names: set[str]) -> bool:
+    """Whether a directory that holds `names` belongs to a run or an array, which may hold secrets, or is a result."""
+    return "agent.pyz" in names or RESULT_MARK in names
 
 
 def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:

@@ -11,7 +11,7 @@ from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import SnapshotError, StorageError
 from worldsize.snapshot.code_files import CodeFiles, snapshot_read_error
-from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_run
+from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_result
 from worldsize.trust.directories import real_path
 from worldsize.trust.links import read_link
 from worldsize.trust.owners import is_believed, is_unknown, user_name
@@ -106,7 +106,7 @@ class _Walk:
             raise snapshot_read_error(error, path) from None
         names = {entry.name for entry in entries}
         if directory:
-            if is_environment(names) or is_run(names):
+            if is_environment(names) or is_result(names):
                 return []
             listing.directories.append(directory)
         prefix = directory + "/" if directory else ""

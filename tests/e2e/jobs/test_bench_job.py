@@ -12,7 +12,7 @@ import pytest
 from driver import SOURCE, Cli, wait_for
 
 EXAMPLES = os.path.join(os.path.dirname(SOURCE), "examples")
-FILES = ["report.html", "result.csv", "result.json", "scaling.png", "scaling.svg"]
+FILES = [".worldsize-result", "report.html", "result.csv", "result.json", "scaling.png", "scaling.svg"]
 RATE = "echo rate $((100 * WORLD_SIZE))"
 
 
@@ -147,3 +147,13 @@ def test_a_job_file_that_has_changed_is_another_benchmark(cli: Cli) -> None:
     said = cli(*words)
     assert said.code == 2 and "digest of the job" in said.err, said
     assert [each["rate"] for each in result_of(cli)["measurements"]] == [3.0]
+
+
+def test_it_is_said_that_the_code_has_changed_and_results_beside_it_are_none(cli: Cli) -> None:
+    words = ("bench", "train.py", "--to", "found", "--pattern", r"rate (\d+)", "-w")
+    cli.write("train.py", "print('rate 3')\n")
+    assert cli(*words, "1", timeout=60).code == 0
+    said = cli(*words, "1,2", timeout=60)
+    assert said.code == 0 and "code has changed" not in said.out, said
+    cli.write("train.py", "print('rate 4')\n")
+    assert "code has changed meanwhile, and these are compared all the same: 1x1, 1x2; 1x4." in cli(*words, "1,2,4").out

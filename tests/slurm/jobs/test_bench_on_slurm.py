@@ -14,7 +14,7 @@ from driver import wait_for
 from slurm.login import Login
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))), "examples")
-FILES = ["report.html", "result.csv", "result.json", "scaling.png", "scaling.svg"]
+FILES = [".worldsize-result", "report.html", "result.csv", "result.json", "scaling.png", "scaling.svg"]
 
 
 def measured(login: Login, *words: str) -> dict[str, Any]:

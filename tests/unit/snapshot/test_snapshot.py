@@ -166,6 +166,12 @@ def test_runs_inside_the_code_are_left_out(place, name):
     assert names_in(place.take()[0]) == {"runs/mine.txt"}
 
 
+def test_results_of_benchmarks_inside_the_code_are_left_out(place):
+    for name in ("bench-job-1/.worldsize-result", "bench-job-1/result.json", "bench-job-1/more/x", "train.py"):
+        place.write(name)
+    assert names_in(place.take()[0]) == {"train.py"}
+
+
 def test_nested_gitignore_the_deepest_decides(place):
     place.write(".gitignore", "*.ckpt\r\n/data/\n# comment\nbuild/\nname with space\n\u00fc.txt\n")
     place.write("sub/.gitignore", "!keep.ckpt\n/only_here\n")

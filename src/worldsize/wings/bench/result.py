@@ -23,6 +23,7 @@ class Measurement(NamedTuple):
     oversubscribed a sentence where ranks share cores or GPUs: then no efficiency is said
     failure    a sentence, where the run failed
     details    what the kind of benchmark has to say besides, of JSON's kinds
+    code       the digest of the run's code; "" where it is not known
     """
 
     world: World
@@ -36,6 +37,7 @@ class Measurement(NamedTuple):
     oversubscribed: str = ""
     failure: str = ""
     details: Mapping[str, Any] = {}
+    code: str = ""
 
 
 class BenchResult(NamedTuple):

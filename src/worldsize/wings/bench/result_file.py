@@ -9,6 +9,7 @@ from worldsize.common.atomic_files import read_file, storage_error, write_json
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, require_version, tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.errors import NewerFormat, UsageError
+from worldsize.snapshot.ignore_rules import RESULT_MARK
 from worldsize.wings.bench.result import RESULT_VERSION, BenchResult, Measurement
 
 RESULT = "result.json"
@@ -18,11 +19,13 @@ _HINT = "name the result.json that `worldsize bench` has written, or its directo
 
 
 def write_result(result: BenchResult, directory: str) -> None:
-    """Replace the file as a whole. StorageError."""
+    """Replace the file as a whole, in a directory that no snapshot of code holds. StorageError."""
     path = os.path.join(directory, RESULT)
     measurements = [{**each._asdict(), "world": each.world._asdict()} for each in result.measurements]
     try:
         write_json(path, {**result._asdict(), "measurements": measurements})
+        with open(os.path.join(directory, RESULT_MARK), "ab"):
+            pass
     except OSError as error:
         raise storage_error(error, path) from None
 

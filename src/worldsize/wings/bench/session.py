@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from worldsize.agent.machine.cores import allowed_cores
 from worldsize.cli.console import duration_text, warnings_text
 from worldsize.cli.output import report
+from worldsize.common.atomic_files import read_object
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.compute_types import LOCAL
@@ -32,6 +33,7 @@ from worldsize.wings.bench.result_file import write_result
 from worldsize.wings.bench.world_run import INTERRUPTED, RunEnd, WorldRun
 from worldsize.wings.bench.worlds import World, default_worlds
 
+_DIGEST = 12
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.common.named_tuple import Any
@@ -221,7 +223,14 @@ def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
     found = read(end.run, end.status, end.world)
     started, ended = end.status.started, end.status.ended
     held = ended - started if started is not None and ended is not None else None
-    return _with_shares(found._replace(world=end.world, run=end.run.id, held=held), read_facts(end.run), is_local)
+    found = found._replace(world=end.world, run=end.run.id, code=_code_digest(end.run.paths.manifest), held=held)
+    return _with_shares(found, read_facts(end.run), is_local)
+
+
+def _code_digest(manifest: str) -> str:
+    """Of all files of a run's code; "" where it is not known."""
+    digest = read_object(manifest).get("digest")
+    return digest[:_DIGEST] if isinstance(digest, str) else ""
 
 
 def _not_one_training(job: Job) -> str | None:

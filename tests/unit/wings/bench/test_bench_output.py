@@ -103,6 +103,14 @@ def test_a_base_of_several_ranks_is_named_and_seconds_stand_where_they_are_known
     assert "seconds  speed-up over 2x2" in headers and "communication" not in headers
 
 
+@pytest.mark.parametrize(("codes", "is_said"), [("aaa", False), ("aab", True), ("a b", True), ("a  ", False)])
+def test_it_is_said_where_the_code_has_changed_between_worlds(codes, is_said):
+    runs = [measured(f"1x{1 << place}", 100 << place, code=code.strip()) for place, code in enumerate(codes)]
+    text = "\n".join(result_lines(result_of(*runs)))
+    assert ("The code has changed meanwhile" in text) is is_said
+    assert ("compared all the same: 1x1, 1x2; 1x4." in text) is (codes == "aab")
+
+
 @pytest.mark.parametrize("where", ["base", "world"])
 def test_no_efficiency_is_printed_of_what_is_oversubscribed(where):
     said = {"oversubscribed": "8 threads on 4 cores"}

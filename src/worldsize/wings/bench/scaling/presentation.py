@@ -75,8 +75,15 @@ def _efficiency_text(point: Point, curve: Curve) -> str:
 
 
 def _notes(result: BenchResult) -> list[str]:
-    """What the runs have said of themselves: why they failed, and who shares what."""
+    """What the runs have said of themselves: why they failed, who shares what, and whether they ran the same code."""
     found = []
     for each in result.measurements:
         found += [f"{each.world}: {text}" for text in (each.failure, each.oversubscribed) if text]
+    codes: dict[str, list[str]] = {}
+    for each in result.measurements:
+        if each.code and each.rate is not None:
+            codes.setdefault(each.code, []).append(str(each.world))
+    if len(codes) > 1:
+        groups = "; ".join(", ".join(worlds) for worlds in codes.values())
+        found.append(f"The code has changed meanwhile, and these are compared all the same: {groups}.")
     return found
