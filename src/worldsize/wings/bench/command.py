@@ -85,6 +85,8 @@ def bench(options: argparse.Namespace) -> int:
 
     kind = _kind_of(options.what, options.words)
     _refuse_options_of_others(options, kind)
+    if options.dry_run and options.output == "json":
+        raise UsageError("what would run is shown as text alone", "--dry-run", "leave -o json out")
     config = load_current_config()
     against = read_result(options.against) if options.against else None
     worlds = _worlds(options, config, kind)
@@ -142,6 +144,7 @@ def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, .
         options.timeout,
         options.dry_run,
         sys.argv,
+        {"environment": "--environment"} if options.environment else {},
     )
 
 

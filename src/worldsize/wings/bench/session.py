@@ -47,6 +47,7 @@ class Session(NamedTuple):
     settings   KEY=VALUE that change the job of each world, as `--set` has them
     timeout    seconds for which one run is waited for, in a queue too
     dry_run    show what would be submitted, and submit nothing
+    options    which option has said a key of the job, where it was another than `--set`
     """
 
     config: Config
@@ -59,6 +60,7 @@ class Session(NamedTuple):
     timeout: float | None = None
     dry_run: bool = False
     argv: Sequence[str] = ()
+    options: Mapping[str, str] = {}
 
     def shown_settings(self) -> dict[str, str]:
         """What `--set` and `--environment` say, without secrets: two measurements with other ones are two."""
@@ -94,7 +96,7 @@ class Session(NamedTuple):
         if what is not None:
             raise UsageError(f"{what} cannot be measured world by world", job.source, "name a job of one training")
         options = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
-        origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings)})
+        origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings), **self.options})
         return SubmissionRequest(
             job, self.config, self.compute, self.environ, self.cwd, origins, self.argv, check={}
         )  # a check of nodes would take longer than many measurements

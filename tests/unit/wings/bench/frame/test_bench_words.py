@@ -32,6 +32,8 @@ def cli(tmp_path: Path) -> InProcess:
         (("bench", "resnet50", "--", "true"), "both resnet50 and a command"),
         (("bench", "-w", "1x1", "--pattern", "x", "--", "true"), "has no group"),
         (("bench", "-w", "1x1", "--unit", "x", "--", "true"), "--unit says what the value is"),
+        (("bench", "-w", "1x1", "--environment", "no", "--", "true"), "--environment: there is no environment 'no'"),
+        (("bench", "-w", "1x1", "--dry-run", "-o", "json", "--", "true"), "as text alone"),
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_made(cli: InProcess, words: tuple[str, ...], said: str) -> None:
