@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple
@@ -25,6 +29,26 @@ def needed_sources() -> list[str]:
     return [] if SOURCE in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [SOURCE]
 
 
+@functools.cache
+def agent_bundle() -> tuple[str, bytes]:
+    """The name of worldsize's agent.pyz and what is in it. To make it takes ten times as long as a short run."""
+    from worldsize.snapshot.agent_bundle import ensure_agent_bundle
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = ensure_agent_bundle(folder)
+        with open(path, "rb") as file:
+            return os.path.basename(path), file.read()
+
+
+def lend_bundle(home: str) -> None:
+    """Make a home that has the agent.pyz which its first run would make."""
+    name, content = agent_bundle()
+    for folder in (home, os.path.join(home, "cache")):
+        os.mkdir(folder, 0o700)
+    with open(os.open(os.path.join(home, "cache", name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
 class Result(NamedTuple):
     code: int
     out: str
@@ -38,10 +62,12 @@ class Result(NamedTuple):
 class Cli:
     """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs.
 
-    With `ordinary`, permissions hold for it even where the tests run as root.
+    With `ordinary`, permissions hold for it even where the tests run as root. With `lends`, a home that is not there
+    yet has an agent.pyz when the first run begins, and is not there again when that was refused.
     """
 
     ordinary = False
+    lends = True
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -60,16 +86,24 @@ class Cli:
         }
 
     def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
+        is_new = not os.path.lexists(self.home)
         with self.start(*words, cwd=cwd, **environ) as process:
             try:
                 out, err = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+        if is_new:
+            self._take_back()
         return Result(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
         """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
+        starts = words[:1] and words[0] in ("run", "submit", "rehearse", "bench") and "--dry-run" not in words
+        own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
+        if self.lends and starts and own and not os.path.lexists(self.home):
+            with contextlib.suppress(OSError):
+                lend_bundle(self.home)
         return subprocess.Popen(
             [sys.executable, "-m", "worldsize", *words],
             cwd=cwd or self.project,
@@ -79,6 +113,13 @@ class Cli:
             stderr=subprocess.PIPE,
             preexec_fn=_as_an_ordinary_user if self.ordinary else _default_signals,
         )
+
+    def _take_back(self) -> None:
+        """Remove a home in which nothing is but what it was lent."""
+        with contextlib.suppress(OSError):
+            cache = os.path.join(self.home, "cache")
+            if os.listdir(self.home) == ["cache"] and os.listdir(cache) == [agent_bundle()[0]]:
+                shutil.rmtree(self.home)
 
     def ok(self, *words: str, **environ: Any) -> Result:
         """The result, which must be a success."""
@@ -100,6 +141,11 @@ class Cli:
         return self.latest()
 
     def latest(self) -> str:
+        """The only run there is, or what `worldsize list` has first."""
+        runs = os.path.join(self.home, "runs")
+        names = os.listdir(runs) if os.path.isdir(runs) else []
+        if len(names) == 1 and os.path.exists(os.path.join(runs, names[0], "plan.json")):
+            return names[0]
         run_id: str = self.json("list", "-n", "1")[0]["id"]
         return run_id
 

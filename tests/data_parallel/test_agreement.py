@@ -60,6 +60,7 @@ found.append(world.differ([torch.tensor([nan])], 0.0))
     assert found_by_ranks(script) == [expected, expected]
 
 
+@pytest.mark.exhaustive(unless=["numpy_on1"])
 @pytest.mark.parametrize("numpy_on", [(0,), (1,), (0, 1)])
 def test_random_numbers_go_on_as_those_of_rank_0(numpy_on: tuple[int, ...]) -> None:
     """Also where a library has loaded numpy on one rank alone."""

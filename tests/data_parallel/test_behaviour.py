@@ -60,6 +60,7 @@ def printed(text: str, word: str) -> list[str]:
     return re.findall(r"^%s (.*)$" % word, text, re.MULTILINE)
 
 
+@pytest.mark.exhaustive(unless=["scale"])
 @pytest.mark.parametrize("mode", ["split", "scale"])
 def test_what_ranks_share_and_what_they_do_apart(trainings: Trainings, mode: str) -> None:
     trainings.cli.write("train.py", HEAD + EACH_ITS_OWN)

@@ -24,6 +24,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from driver import lend_bundle
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -95,6 +97,7 @@ def environment(home: Path) -> dict[str, str]:
     shim = tools / "worldsize"
     shim.write_text('#!/bin/sh\nexec "%s" -m worldsize "$@"\n' % sys.executable)
     shim.chmod(0o755)
+    lend_bundle(str(home / ".worldsize"))
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("WORLDSIZE_", "XDG_", "VIRTUAL_"))
     }

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from driver import agent_bundle
+
 from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.posix import processes
 from worldsize.compute.local.compute import LocalCompute
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
-from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation, Status
 from worldsize.state.run_state import AttemptFacts, fold
@@ -151,7 +152,8 @@ class SpawnedRun(LocalRun):
     """One whose conductor is a program of its own, started from agent.pyz."""
 
     def _start(self, environ: dict[str, str]) -> int:
-        os.link(ensure_agent_bundle(os.path.join(os.path.dirname(self.paths.root), "..", "cache")), self.paths.agent)
+        with open(self.paths.agent, "xb") as file:
+            file.write(agent_bundle()[1])
         return spawn_conductor(self.paths, environ)
 
 

@@ -15,7 +15,9 @@ from slurm.fixtures import leave_as_found
 from slurm.login import login_of
 
 SLURM = pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.exhaustive])
-"""A framework that trains on virtual nodes meets on Slurm what tests/slurm and tests/conformance prove of any ranks."""
+HPCPACK = pytest.param("hpcpack", marks=pytest.mark.exhaustive)
+"""A framework that trains on virtual nodes meets elsewhere what tests/slurm, tests/hpcpack and tests/conformance prove
+of any ranks."""
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Cli]:
             yield login
 
 
-@pytest.fixture(params=["local", SLURM, "hpcpack"])
+@pytest.fixture(params=["local", SLURM, HPCPACK])
 def every_place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Cli]:
     """The same on every compute."""
     if request.param == "local":

@@ -88,6 +88,7 @@ def test_a_rank_that_fails_ends_all(cli: Cli) -> None:
     assert took < 30
 
 
+@pytest.mark.exhaustive
 def test_trials_find_the_best_configuration(place: Cli, world: str) -> None:
     """By the throughput that DeepSpeed itself tells: eight times the batch in a step is faster."""
     words = ("-w", world, "--set", "autotune.search.zero_stage=[2]")

@@ -142,6 +142,7 @@ def test_static_rendezvous(cli: Cli) -> None:
     assert cli.read(run, "attempt-0", "logs", "rank-00001.log").endswith("sum 2 of 2 2 2 2 1\n")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(300)
 def test_all_ranks_are_started_again_when_one_fails(place: Cli) -> None:
     pytest.importorskip("torch")

@@ -16,6 +16,7 @@ ENVIRONMENT = os.path.join(ROOT, ".venv-horovod")
 TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 
 
+@pytest.mark.exhaustive(unless=["local-2x1-torch"])
 @pytest.mark.parametrize("words", [(), TENSORFLOW], ids=["torch", "tensorflow"])
 def test_gradients_are_averaged_over_the_nodes(place: Cli, world: str, words: tuple[str, ...]) -> None:
     logs = trained(place, example("horovod-digits"), "-w", world, *words)

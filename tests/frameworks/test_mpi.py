@@ -70,6 +70,7 @@ def test_srun_starts_the_ranks_where_slurm_has_pmix(slurm_place: Cli) -> None:
     assert launcher(slurm_place) == "srun"
 
 
+@pytest.mark.exhaustive
 @with_mpirun
 def test_torch_takes_its_rank_from_mpirun(place: Cli, world: str) -> None:
     """With the Open MPI 4 of the system."""

@@ -82,6 +82,7 @@ def test_keras_fit_works_with_the_old_keras_and_the_new_one_is_explained(cli: Cl
     assert all("fitted" in log.splitlines() for log in logs)  # who leaves last may complain that the other has gone
 
 
+@pytest.mark.exhaustive
 def test_the_azure_guides_tensorflow_sample(cli: Cli) -> None:
     folder = os.path.join(ROOT, "examples", "azure-tensorflow")
     environ = {**os.environ, **cli.environ}

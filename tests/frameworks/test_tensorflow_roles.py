@@ -119,6 +119,7 @@ def test_an_evaluator_is_waited_for_and_then_ended(cli: Cli) -> None:
     assert sorted(exits(cli, 2).values()) == [(0, False), (0, False), (143, True)]
 
 
+@pytest.mark.exhaustive(unless=["ps0"])
 @pytest.mark.parametrize("role", ["worker1", "ps0", "chief0"])
 def test_a_task_that_fails_ends_all(cli: Cli, role: str) -> None:
     distribution = {"worker_count": 2, "parameter_server_count": 1, "chief": True}

@@ -69,6 +69,7 @@ def test_torchrun_meets_where_the_job_says(client: Client, endpoint: str | None)
     assert "[(0, 'cn01'), (1, 'cn01'), (2, 'cn02'), (3, 'cn02')] True" in result.out
 
 
+@pytest.mark.exhaustive
 def test_the_guides_own_line_runs_from_the_share(client: Client) -> None:
     """One process on each of two nodes that are named, each the guide's torchrun line with a path below /app. Port and
     id are others, for docs/hpcpack.md runs the guide's own."""

@@ -29,6 +29,7 @@ def gpus(cli: Cli) -> int:
     return int(cli.status(cli.latest())["virtual_gpus"])
 
 
+@pytest.mark.exhaustive(unless=["job2-gpus_per_node = 5\\n-options2-5"])
 @pytest.mark.parametrize(
     ("job", "config", "options", "expected"),
     [

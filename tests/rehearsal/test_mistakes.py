@@ -38,6 +38,7 @@ def test_all_ranks_of_a_node_on_one_gpu(cli: Cli) -> None:
     assert "Duplicate GPU detected : rank " in screen and "both on CUDA device 0" in screen
 
 
+@pytest.mark.exhaustive
 def test_a_batch_that_was_not_sent_to_the_gpu(cli: Cli) -> None:
     assert MIXED in failed(cli, "1x1", 1, "forgotten_batch")
 
@@ -64,6 +65,7 @@ def test_a_path_that_only_the_first_node_has(cli: Cli) -> None:
     assert "what to do: each node of a rehearsal has a /tmp of its own" in screen
 
 
+@pytest.mark.exhaustive
 def test_a_download_from_a_hub_on_offline_nodes(cli: Cli) -> None:
     pytest.importorskip("huggingface_hub")
     cli.write("job.yml", "command: python mistakes.py hub\ncode: .\nvirtual_gpus: 1\noffline: true\n")

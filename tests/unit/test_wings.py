@@ -16,8 +16,21 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 WINGS = sorted(str(each.parent.relative_to(SOURCE)) for each in SOURCE.glob("worldsize/wings/*/__init__.py"))
 WINGS.append("worldsize_hpcpack_simulator")
-PYTEST = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not timing"]
-CORE_TESTS = ("tests/unit", "--ignore=tests/unit/wings", "--ignore=tests/unit/test_wings.py")
+PYTEST = [
+    "-m",
+    "pytest",
+    "-q",
+    "-x",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:schemathesis",
+    "-m",
+    "not slow and not timing",
+]
+NOT_OF_THE_CORE = ("tests/unit/wings", "tests/unit/test_wings.py", "tests/unit/testing")
+CORE_TESTS = ("tests/unit", *map("--ignore=%s".__mod__, NOT_OF_THE_CORE))
+QUICK = ("--tier", "fast")
 MISSING = "%s is not part of this installation of worldsize"
 
 
@@ -40,8 +53,15 @@ def run_python(sources, *words, cwd=ROOT, **variables):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_core_passes_its_tests_without_any(tmp_path):
-    check_core(WINGS, tmp_path / "src")
+def test_the_core_passes_its_quick_tests_without_any(core):
+    check_core(core, *QUICK, cases=10)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+def test_the_core_passes_its_tests_without_any(core):
+    check_core(core)
 
 
 @pytest.mark.slow
@@ -49,13 +69,13 @@ def test_the_core_passes_its_tests_without_any(tmp_path):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("wing", WINGS, ids=os.path.basename)
 def test_the_core_passes_its_tests_without(wing, tmp_path):
-    check_core([wing], tmp_path / "src")
+    check_core(copy_without([wing], tmp_path / "src"))
 
 
-def check_core(wings, directory):
-    """The core's unit tests pass on sources without these wings, with fewer cases of what is tried at random: all of
-    them have been tried with the wings."""
-    done = run_python(copy_without(wings, directory), *PYTEST, *CORE_TESTS, WORLDSIZE_FUZZ_CASES="20")
+def check_core(sources, *words, cases=20):
+    """The core's unit tests pass on these sources, with fewer cases of what is tried at random: all of them have been
+    tried with the wings."""
+    done = run_python(sources, *PYTEST, *words, *CORE_TESTS, WORLDSIZE_FUZZ_CASES=str(cases))
     assert done.returncode == 0, done.stdout[-3000:]
 
 

@@ -34,6 +34,9 @@ def test_two_processes_on_each_of_two_instances(cli: Cli) -> None:
     assert 1024 < port < 65536
 
 
+@pytest.mark.exhaustive(
+    unless=["exit 3-3", "kill -9 $$-137", "no-such-command-127", "[ $RANK = 2 ] && exit 7; sleep 60-7"]
+)
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -131,6 +134,7 @@ def test_an_input_that_says_no_type_may_be_a_file(cli: Cli) -> None:
     assert cli.ok("run", "job.yml").out == "0:0: hello\n"
 
 
+@pytest.mark.exhaustive(unless=["2"])
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_dry_run_is_what_a_rank_finds(cli: Cli, nodes: int) -> None:
     """Every variable of rank 0, but for what is known at the start alone: the head, its port, the second, the id."""
@@ -209,11 +213,17 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES)
-def test_a_rank_gets_an_inputs_exact_value(cli: Cli, value: str) -> None:
-    cli.write("job.yml", 'command: printf %s "$WORLDSIZE_INPUT_TEXT" > outputs/exact\ninputs:\n  text: x\n')
-    run = cli.run("job.yml", "--set", "inputs.text=" + _quoted(value))
-    assert cli.read(run, "outputs", "exact") == value
+def test_a_rank_gets_an_inputs_exact_value(cli: Cli) -> None:
+    numbers = range(len(VALUES))
+    command = " ".join('"$WORLDSIZE_INPUT_TEXT%d"' % number for number in numbers)
+    cli.write(
+        "job.yml",
+        "command: printf '%%s\\0' %s > outputs/exact\ninputs:\n%s"
+        % (command, "".join("  text%d: x\n" % number for number in numbers)),
+    )
+    words = [("--set", "inputs.text%d=%s" % (number, _quoted(value))) for number, value in enumerate(VALUES)]
+    run = cli.run("job.yml", *(word for each in words for word in each))
+    assert cli.read(run, "outputs", "exact").split("\0") == [*VALUES, ""]
     assert os.listdir(cli.path(run, "outputs")) == ["exact"]
 
 
@@ -221,12 +231,13 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("value", VALUES)
-def test_words_after_the_dashes_arrive_exactly(cli: Cli, value: str) -> None:
-    cli.write("args.py", "import sys\nopen('outputs/args', 'w', newline='').write('|'.join(sys.argv[1:]))\n")
-    run = cli.run("--", "python", "args.py", value, "--", value)
+def test_words_after_the_dashes_arrive_exactly(cli: Cli) -> None:
+    cli.write("args.py", "import sys\nopen('outputs/args', 'w', newline='').write('|0|'.join(sys.argv[1:]))\n")
+    words = [*VALUES, "--", *reversed(VALUES)]
+    run = cli.run("--", "python", "args.py", *words)
     with open(cli.path(run, "outputs", "args"), newline="") as file:
-        assert file.read() == "|".join((value, "--", value))
+        assert file.read().split("|0|") == words
+    assert os.listdir(cli.path(run, "outputs")) == ["args"]
 
 
 def test_outputs_and_logs_exist_before_the_command_and_are_kept(cli: Cli) -> None:
@@ -274,6 +285,7 @@ def test_a_line_of_ten_megabytes_passes(cli: Cli) -> None:
 
 
 def test_the_run_directory_is_private(cli: Cli) -> None:
+    cli.lends = False
     cli.write("sub/code.py", "print(1)\n")
     run = cli.run("--", "sh", "-c", "echo x > outputs/x; mkdir outputs/d; python sub/code.py")
     modes = {}
@@ -365,7 +377,8 @@ def test_more_ranks_than_cores_is_a_notice(cli: Cli) -> None:
 
 
 def test_several_runs_at_a_time(cli: Cli) -> None:
-    """Twelve runs at once: each is its own, with its own port."""
+    """Twelve runs at once: each is its own, with its own port; and all of them make what a home has for all."""
+    cli.lends = False
     started = [cli.start("run", "-w", "2x1", "--", "sh", "-c", "echo %d $MASTER_PORT" % i) for i in range(12)]
     outputs = [process.communicate(timeout=60)[0].decode() for process in started]
     assert [process.returncode for process in started] == [0] * 12
@@ -416,25 +429,16 @@ def test_more_processes_than_the_machine_can_hold(cli: Cli) -> None:
     assert not os.path.exists(cli.home)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", "-w", "1x2", "--", "true"),
-        ("run", "-w", "2x1", "--", "true"),
-        ("submit", "--", "true"),
-        ("status",),
-        ("logs",),
-    ],
-)
-def test_starting_imports_nothing_dear(cli: Cli, words: tuple[str, ...]) -> None:
-    cli.ok("run", "--", "true")
+def test_starting_imports_nothing_dear(cli: Cli) -> None:
     dear = {"typing", "dataclasses", "inspect", "pathlib", "shutil", "tempfile", "subprocess", "logging", "yaml"}
-    told = cli.ok(*words, PYTHONPROFILEIMPORTTIME="1").err
-    imported = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
-    assert "argparse" in imported
-    assert imported & dear == set()
+    for words in ("run -w 1x2 -- true", "run -w 2x1 -- true", "submit -- true", "status", "logs"):
+        told = cli.ok(*words.split(), PYTHONPROFILEIMPORTTIME="1").err
+        imported = {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
+        assert "argparse" in imported, words
+        assert imported & dear == set(), words
 
 
+@pytest.mark.exhaustive(unless=["agents-0.15", "srun-2"])
 @pytest.mark.parametrize("seconds", [0.15, 2])
 @pytest.mark.parametrize("by", ["agents", "srun"])
 def test_a_rank_that_aborts_for_want_of_its_peer_is_not_blamed(cli: Cli, by: str, seconds: float) -> None:

@@ -61,6 +61,7 @@ def test_list(cli: Cli) -> None:
     assert cli("list", "--state", "DONE").code == 2
 
 
+@pytest.mark.exhaustive(unless=['{"type":'])
 @pytest.mark.parametrize("content", ["", '{"type":', "[1]"])
 def test_what_is_damaged_in_a_run_is_said(cli: Cli, content: str) -> None:
     """As a machine that lost its power leaves files: there, and empty."""
@@ -179,9 +180,8 @@ def test_logs_as_json_stream_while_it_runs(cli: Cli) -> None:
     assert json.loads(out)["line"] == "late" and following.returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_logs_that_cannot_be(cli: Cli, lines: str) -> None:
+    for words, said in (
         ("--rank 4", "ranks are 0-3"),
         ("--rank x", "'x' is not a rank"),
         ("--node 2", "nodes are 0-1"),
@@ -190,11 +190,9 @@ def test_logs_as_json_stream_while_it_runs(cli: Cli) -> None:
         ("--tail -1", "-1 is negative"),
         ("--raw --grep x", "do not go together"),
         ("--raw -o json", "do not go together"),
-    ],
-)
-def test_logs_that_cannot_be(cli: Cli, lines: str, words: str, said: str) -> None:
-    result = cli("logs", *words.split())
-    assert result.code == 2 and said in result.err, result
+    ):
+        result = cli("logs", *words.split())
+        assert result.code == 2 and said in result.err, (words, result)
 
 
 def test_wait(cli: Cli) -> None:
@@ -417,17 +415,14 @@ def test_version(cli: Cli) -> None:
     assert cli.ok("--version").out == cli.ok("version").out == "worldsize %s\n" % VERSION
 
 
-@pytest.mark.parametrize(
-    "words", ["list --all", "logs", "status", "--help", "run --help", "schema", "run --dry-run -- true"]
-)
-def test_a_reader_that_wants_one_line(cli: Cli, lines: str, words: str) -> None:
-    script = '"%s" -m worldsize %s 2>err | head -1; echo ${PIPESTATUS[0]}' % (sys.executable, words)
-    shell = subprocess.run(
-        ["bash", "-c", script], cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False
-    )
-    assert shell.stdout.split("\n")[-2] in ("0", "141"), shell
-    with open(os.path.join(cli.project, "err")) as file:
-        assert file.read() == ""
+def test_a_reader_that_wants_one_line(cli: Cli, lines: str) -> None:
+    for words in ("list --all", "logs", "status", "--help", "run --help", "schema", "run --dry-run -- true"):
+        script = '"%s" -m worldsize %s 2>err | head -1; echo ${PIPESTATUS[0]}' % (sys.executable, words)
+        shell = subprocess.run(
+            ["bash", "-c", script], cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False
+        )
+        assert shell.stdout.split("\n")[-2] in ("0", "141"), (words, shell)
+        assert cli.read_project("err") == "", words
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full", "2>/dev/full"])

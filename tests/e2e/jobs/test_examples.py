@@ -56,6 +56,7 @@ def test_hello_prints_what_the_slurm_tutorial_prints(cli: Cli) -> None:
         assert re.fullmatch("".join(line + "\n" for line in lines), log), log
 
 
+@pytest.mark.exhaustive
 def test_hello_counts_what_slurm_allocated(cli: Cli) -> None:
     path = os.path.join(cli.project, "job.yml")
     shutil.copytree(os.path.join(EXAMPLES, "hello"), cli.project, dirs_exist_ok=True)
@@ -86,6 +87,7 @@ def test_digits_takes_its_inputs_from_the_job(cli: Cli) -> None:
     assert accuracy(log) < 0.3
 
 
+@pytest.mark.exhaustive
 def test_mnist_trains_the_tutorials_network_on_digits(cli: Cli) -> None:
     data = os.path.join(cli.root, "data")
     python(os.path.join(EXAMPLES, "mnist", "make_digits.py"), data)
@@ -140,6 +142,7 @@ def toy_losses(cli: Cli) -> list[float]:
     return [float(loss) for loss in re.findall(r"^epoch \d+/6 loss=([\d.]+)$", printed, re.MULTILINE)]
 
 
+@pytest.mark.exhaustive
 def test_toy_ddp_is_started_by_its_own_torchrun_line(cli: Cli) -> None:
     losses = toy_losses(cli)
     assert len(losses) == 6 and losses[-1] < 0.2 * losses[0]

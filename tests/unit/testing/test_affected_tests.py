@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scripts.testing import changed as subject
 from scripts.testing.changed import affected_tests, distances_from, imported_names, importers, module_name, naming
 
 FILES = {
@@ -91,7 +92,12 @@ def test_a_module_has_the_name_by_which_it_is_imported(path: str, name: str) -> 
 
 
 @pytest.mark.heavy
-def test_the_projects_own_graph() -> None:
+def test_the_projects_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for each of the three: to read all files takes seconds."""
+    files = subject.python_files()
+    graph = importers(files)
+    monkeypatch.setattr(subject, "python_files", lambda: files)
+    monkeypatch.setattr(subject, "importers", lambda found: graph)
     nearest = affected_tests(["src/worldsize/state/run_state.py"])
     assert "tests/unit/test_state_run_state.py" in nearest[:20]
     assert "tests/conformance/test_lifecycle.py" in nearest

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import lend_bundle
 from other_packages import install_project, write_package
 
 from worldsize.agent.launchers.base import Launcher
@@ -50,6 +51,7 @@ resources: {instance_count: 2}
 def toys(tmp_path: Path) -> Path:
     install_project(PACKAGE, tmp_path)
     (tmp_path / "job.yml").write_text(JOB)
+    lend_bundle(str(tmp_path / "home"))
     return tmp_path
 
 
