@@ -16,6 +16,9 @@ _SLOW = {"hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
 _INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
 """Examples that a page has its reader install."""
 
+_SHOWN_ELSEWHERE = ("data-parallel.md", "rehearsal.md", "extending.md", "selftest.md")
+"""What these show, tests of what they are about show too."""
+
 _PATIENCE = 120
 _MORE = 60
 """What a page may need besides its commands, in seconds, before pytest ends it."""
@@ -23,6 +26,8 @@ _MORE = 60
 
 def _parameter(page: Path) -> object:
     marks = [pytest.mark.timeout(_SLOW.get(page.name, _PATIENCE) + _MORE)]
+    if page.name in _SHOWN_ELSEWHERE:
+        marks.append(pytest.mark.exhaustive)
     return pytest.param(page, id=page.name, marks=[*marks, pytest.mark.training] if page.name in _SLOW else marks)
 
 

@@ -46,6 +46,7 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
             del left[name]
 
 
+@pytest.mark.heavy
 def test_no_module_imports_one_that_imports_it(modules: dict[str, Path]) -> None:
     graph = {name: imported_modules(name, path, modules) for name, path in modules.items()}
     assert sum(map(len, graph.values())) > 2000, "the imports were found"

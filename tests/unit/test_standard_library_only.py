@@ -9,6 +9,8 @@ import ast
 import os
 import sys
 
+import pytest
+
 SOURCE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize")
 NEWER = {"annotationlib", "_sha2", "_sha256"}
 """Of the standard library of other Pythons than this one, and imported only there."""
@@ -42,6 +44,7 @@ def imported(path: str) -> set[str]:
     return packages
 
 
+@pytest.mark.heavy
 def test_imports_only_what_a_node_has() -> None:
     standard = set(sys.stdlib_module_names) | NEWER
     beyond = {path: imported(path) - standard - set(allowed.split()) for path, allowed in sources()}

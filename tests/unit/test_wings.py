@@ -176,6 +176,7 @@ def test_a_way_to_start(worldsize, words, what, tmp_path):
     check_refused(worldsize(*words), what)
 
 
+@pytest.mark.exhaustive(unless=["--virtual-gpus 2"])
 @pytest.mark.parametrize("words", ["--virtual-gpus 2", "--data-parallel"])
 def test_bytecode_that_is_left_of_a_wing_is_none(tmp_path, words):
     """Git and package managers remove sources, and leave the folders of their bytecode."""

@@ -425,6 +425,19 @@ def test_a_reader_that_wants_one_line(cli: Cli, lines: str) -> None:
         assert cli.read_project("err") == "", words
 
 
+@pytest.mark.exhaustive(
+    unless=[
+        "run -- echo x->&-",
+        "run -- echo x-2>&-",
+        "run -- echo x-<&-",
+        "run -- echo x->&- 2>&- <&-",
+        "run -- echo x->/dev/full",
+        "run -- echo x-2>/dev/full",
+        "list->&- 2>&- <&-",
+        "status zzz->&- 2>&- <&-",
+        "run --nonsense->&- 2>&- <&-",
+    ]
+)
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full", "2>/dev/full"])
 @pytest.mark.parametrize("words", ["list", "run -- echo x", "status zzz", "run --nonsense"])
 def test_streams_that_are_closed_or_full(cli: Cli, redirection: str, words: str) -> None:

@@ -65,6 +65,7 @@ def test_another_failed_command_is_not_told_by_a_probes_exception(tmp_path: Path
     assert code == 1 and message is not None and "['false']" in message
 
 
+@pytest.mark.exhaustive(unless=["torchrun"])
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed"])
 def test_the_rank_of_a_launcher_tells_more_than_the_launcher(tmp_path: Path, launcher: str) -> None:
     (tmp_path / "train.py").write_text(PROBE + FAIL)
@@ -102,6 +103,7 @@ def test_the_tasks_of_a_python_batch_script_are_ranks_of_their_own(tmp_path: Pat
     assert left(tmp_path, "python job.py", "rank-%t.json") == (0, "the real cause")
 
 
+@pytest.mark.exhaustive(unless=["[1]", ""])
 @pytest.mark.parametrize("text", ["", "[1]", '{"pid": "x"}', '{"pid": 1, "time": null}', "{" * 5000])
 def test_a_damaged_report_keeps_none_from_being_left(tmp_path: Path, text: str) -> None:
     (tmp_path / "rank-00000.json").write_text(text)
@@ -110,6 +112,7 @@ def test_a_damaged_report_keeps_none_from_being_left(tmp_path: Path, text: str) 
     assert left(tmp_path, "python train.py") == (1, "the real cause")
 
 
+@pytest.mark.exhaustive(unless=["0"])
 @pytest.mark.parametrize("grace", [0, 10])
 def test_helpers_that_see_that_their_rank_is_gone_speak_against_nothing(cli: Cli, grace: int) -> None:
     """Those of multiprocessing end by themselves a moment later, whatever grace the run has."""
@@ -125,6 +128,7 @@ def test_helpers_that_see_that_their_rank_is_gone_speak_against_nothing(cli: Cli
     assert cli.status(run)["warnings"] == []
 
 
+@pytest.mark.exhaustive(unless=['{"code":3}'])
 @pytest.mark.parametrize("text", ["3", '{"code":3}', '{"code":3,"ended":1.0,"step":0,"failure":"x","command":[]}'])
 def test_what_a_step_writes_over_its_record_costs_no_success(cli: Cli, text: str) -> None:
     body = "srun true\necho '%s' >$WORLDSIZE_RUN_DIR/attempt-0/steps/step-0000.json\n" % text

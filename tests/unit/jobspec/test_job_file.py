@@ -329,6 +329,7 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
+@pytest.mark.heavy
 def test_a_thousand_problems_stay_readable() -> None:
     text = "command: x\n" + "".join("key%d: 1\n" % number for number in range(1000))
     with pytest.raises(JobError, match=r"(?s)1000 problems.*and 960 more"):
@@ -344,9 +345,15 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
 
 
 @pytest.mark.heavy
-def test_a_file_of_too_many_values_or_bytes_is_refused() -> None:
+@pytest.mark.exhaustive
+def test_a_file_of_too_many_values_is_refused() -> None:
+    """Those that aliases make are of `test_an_alias_bomb_is_refused_at_once`."""
     with pytest.raises(JobError, match="more than 100000 values"):
         parse_job("slurm: [" + "1," * 120_000, "job.yml")
+
+
+@pytest.mark.heavy
+def test_a_file_of_too_many_bytes_is_refused() -> None:
     with pytest.raises(JobError, match="not a job file"):
         parse_job(b"# " + b"x" * (9 << 20), "job.yml")
 

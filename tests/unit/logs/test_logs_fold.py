@@ -50,6 +50,7 @@ def play(folder, actions, steps):
     return out + pop(folder, now, drain=True), said
 
 
+@pytest.mark.exhaustive(unless=["same-0.2", "off-None"])
 @pytest.mark.parametrize("window", [0.2, None])
 @pytest.mark.parametrize("mode", ["same", "off"])
 @given(actions=st.lists(ACTION, max_size=30), steps=st.lists(st.sampled_from([0.0, 0.05, 0.3]), min_size=1, max_size=5))

@@ -184,6 +184,7 @@ def test_comparisons_are_found(text: str, found: int) -> None:
     assert len(list(comparisons(ast.parse(text)))) == found
 
 
+@pytest.mark.heavy
 def test_nothing_but_launchers_compares_their_names() -> None:
     found: dict[str, set[str]] = {}
     for path in [*SOURCE.glob("worldsize/**/*.py"), *SOURCE.glob("worldsize_hpcpack_simulator/**/*.py")]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from driver import lend_bundle
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.compute.base import Handle, Submission
@@ -25,6 +26,7 @@ from worldsize.service.submission.submit import start
 @pytest.fixture
 def request_of_three(tmp_path: Path) -> SubmissionRequest:
     environ = {"WORLDSIZE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    lend_bundle(environ["WORLDSIZE_HOME"])
     (tmp_path / "code").mkdir()
     job = Job(command="true", code=str(tmp_path / "code"), count=3, outputs={"model": Output()})
     return SubmissionRequest(job, load_config(str(tmp_path), environ), None, environ, str(tmp_path))

@@ -28,6 +28,12 @@ def other_sources(tmp_path, monkeypatch):
     return copy
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The bundle of the sources as they are: to make one takes half a second."""
+    return ensure_agent_bundle(str(tmp_path_factory.mktemp("made")))
+
+
 def read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
@@ -43,20 +49,20 @@ def test_made_once_and_private(tmp_path):
     assert os.listdir(cache) == [os.path.basename(first)]
 
 
-def test_the_same_sources_give_the_same_bytes(tmp_path, other_sources):
+def test_the_same_sources_give_the_same_bytes(made, tmp_path, other_sources):
     """Wherever they lie, and whenever they were written."""
-    copied = ensure_agent_bundle(str(tmp_path / "one"))
     for folder, _, names in os.walk(other_sources):
         for name in names:
             os.utime(os.path.join(folder, name), (1_000_000, 1_000_000))
     touched = ensure_agent_bundle(str(tmp_path / "two"))
-    assert os.path.basename(copied) != os.path.basename(touched)
-    assert read(copied) == read(touched)
+    assert os.path.basename(made) != os.path.basename(touched)
+    assert read(made) == read(touched)
 
 
-def test_other_sources_give_another_bundle(tmp_path, other_sources):
+def test_other_sources_give_another_bundle(made, tmp_path, other_sources):
     cache = str(tmp_path / "cache")
-    first = ensure_agent_bundle(cache)
+    os.mkdir(cache, 0o700)
+    first = shutil.copy(made, cache)
     with open(os.path.join(other_sources, "agent", "outcome", "verdict.py"), "a") as file:
         file.write("\nMORE = 1\n")
     second = ensure_agent_bundle(cache)
@@ -64,15 +70,14 @@ def test_other_sources_give_another_bundle(tmp_path, other_sources):
     assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/outcome/verdict.py")
 
 
-def test_what_python_has_left_of_a_wing_is_none(tmp_path, other_sources):
+def test_what_python_has_left_of_a_wing_is_none(made, tmp_path, other_sources):
     """Git and package managers remove sources, and leave the folders of their bytecode."""
-    first = ensure_agent_bundle(str(tmp_path / "one"))
     os.makedirs(os.path.join(other_sources, "wings", "former", "agent", "__pycache__"))
-    assert read(ensure_agent_bundle(str(tmp_path / "two"))) == read(first)
+    assert read(ensure_agent_bundle(str(tmp_path / "two"))) == read(made)
 
 
-def test_holds_the_nodes_side_and_nothing_else(tmp_path):
-    names = set(zipfile.ZipFile(ensure_agent_bundle(str(tmp_path))).namelist())
+def test_holds_the_nodes_side_and_nothing_else(made):
+    names = set(zipfile.ZipFile(made).namelist())
     assert {"__main__.py", "worldsize/__init__.py", "worldsize/errors.py", "worldsize/registry.py"} <= names
     packages = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert packages - {"wings"} == {"agent", "common", "plan", "state", "trust"}
@@ -83,16 +88,15 @@ def test_holds_the_nodes_side_and_nothing_else(tmp_path):
     assert names - sources == compiled
 
 
-def test_this_python_need_not_compile_it(tmp_path):
-    bundle = ensure_agent_bundle(str(tmp_path))
+def test_this_python_need_not_compile_it(made):
     program = "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.agent.supervision import supervisor"
     program += "; print(supervisor.__file__)"
-    assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, bundle], text=True).endswith(".pyc\n")
+    assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program, made], text=True).endswith(".pyc\n")
 
 
-def test_a_small_one_holds_the_same_sources_and_runs(tmp_path):
+def test_a_small_one_holds_the_same_sources_and_runs(made, tmp_path):
     """What travels in a batch script: every byte of it goes to slurmctld, for every run."""
-    whole, small = ensure_agent_bundle(str(tmp_path)), ensure_agent_bundle(str(tmp_path), small=True)
+    whole, small = shutil.copy(made, tmp_path), ensure_agent_bundle(str(tmp_path), small=True)
     assert small != whole and os.path.getsize(small) < os.path.getsize(whole) / 4
     first, second = zipfile.ZipFile(whole), zipfile.ZipFile(small)
     assert second.namelist() == [name for name in first.namelist() if name.endswith(".py")]
@@ -116,16 +120,15 @@ def test_bytecode_of_one_module_is_taken_for_it(tmp_path):
     assert ensure_bytecode(str(source), str(tmp_path / "cache")) != made
 
 
-def test_asking_again_imports_no_zipfile(tmp_path):
+def test_asking_again_imports_no_zipfile(made):
     program = (
         "import sys\n"
         "from worldsize.snapshot.agent_bundle import ensure_agent_bundle\n"
         "ensure_agent_bundle(sys.argv[1])\n"
         "sys.exit('zipfile' in sys.modules)\n"
     )
-    ensure_agent_bundle(str(tmp_path))
     environ = {**os.environ, "PYTHONPATH": os.path.join(SOURCE, "..")}
-    assert subprocess.call([sys.executable, "-c", program, str(tmp_path)], env=environ) == 0
+    assert subprocess.call([sys.executable, "-c", program, os.path.dirname(made)], env=environ) == 0
 
 
 def test_an_interrupted_writer_leaves_no_half_bundle(tmp_path, monkeypatch):

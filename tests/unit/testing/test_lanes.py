@@ -92,6 +92,7 @@ def wait_for_ever():
 """
 
 
+@pytest.mark.exhaustive(unless=["pass"])
 @pytest.mark.parametrize("outcome", ["pass", "assert False"])
 def test_pytest_that_does_not_end_is_ended(
     suite: Path, outcome: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -88,6 +88,7 @@ def is_work(worker: Worker, line: str, seconds: float) -> bool:
     return is_busy(Sample(0.0, (), {1: before}), Sample(seconds, (), {1: after}), HERTZ)
 
 
+@pytest.mark.exhaustive(unless=["line1"])
 @pytest.mark.heavy
 @pytest.mark.parametrize("line", [BURNS, IN_A_CHILD % ("import time\nwhile time.process_time() < 0.3: pass")])
 def test_cpu_time_counts_that_of_ended_children_too(worker: Worker, line: str) -> None:

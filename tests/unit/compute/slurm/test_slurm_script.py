@@ -152,6 +152,7 @@ def test_a_run_that_has_ended_is_not_started_again(place: Place) -> None:
     assert attempts(place) == ["0\n"]
 
 
+@pytest.mark.exhaustive(unless=["cancel.json"])
 @pytest.mark.parametrize("name", ["result.json", "cancel.json"])
 def test_what_was_given_up_is_not_started_again(place: Place, name: str) -> None:
     text = place.text(plan_of("echo $WORLDSIZE_ATTEMPT; exit 3", nodes=1))

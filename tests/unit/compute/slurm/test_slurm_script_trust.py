@@ -58,6 +58,7 @@ def test_a_directory_that_others_can_write_to(runs: Path, deep: bool) -> None:
     assert not is_reliable(runs, trusted)
 
 
+@pytest.mark.heavy
 def test_links_of_ones_own(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(runs.parent)
     (tmp_path / "relative").symlink_to("link/../%s/runs" % runs.parent.name)

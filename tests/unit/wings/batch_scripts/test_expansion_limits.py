@@ -81,6 +81,7 @@ def test_arithmetic_of_people() -> None:
     assert last(*lines, "echo $A $B $C $D $((-N))") == ("echo", "9", "2", "9", "1000000000000", "-2")
 
 
+@pytest.mark.exhaustive(unless=["V%d=%d true-known2", "V%d=%d-known0"])
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("form", "known"),

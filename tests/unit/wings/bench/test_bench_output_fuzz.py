@@ -9,6 +9,7 @@ from unittest.mock import patch
 from bench_results import PRESENTATION
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import cases
 
 from worldsize.wings.bench.kinds import KINDS
 from worldsize.wings.bench.output.csv_file import csv_text
@@ -41,7 +42,7 @@ _NO_NUMBER = re.compile(r"\b(nan|inf)\b", re.IGNORECASE)
 
 
 @given(RESULTS, RESULTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 def test_any_result_is_told(result: BenchResult, other: BenchResult) -> None:
     with patch.dict(KINDS, {"resnet50": PRESENTATION, "job": PRESENTATION}):
         text = "\n".join(result_lines(result, other))
@@ -53,7 +54,7 @@ def test_any_result_is_told(result: BenchResult, other: BenchResult) -> None:
 
 
 @given(RESULTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 def test_what_is_recommended_was_measured_and_is_not_oversubscribed(
     result: BenchResult,
 ) -> None:

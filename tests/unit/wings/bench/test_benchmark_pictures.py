@@ -79,6 +79,7 @@ def test_a_result_that_is_missing_is_told(docs):
     assert problems() == ["docs/bench/two.json is missing: python scripts/draw_benchmarks.py --measure two"]
 
 
+@pytest.mark.heavy
 def test_the_pictures_of_the_documentation_are_those_of_their_results():
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "scripts/draw_benchmarks.py", "--check"]

@@ -152,6 +152,7 @@ def test_a_node_without_a_listener_lets_its_group_only_compute():
     assert [bool(order.get("next")) for order in orders.values()] == [False, False, True, True]
 
 
+@pytest.mark.heavy
 def test_a_thousand_nodes_take_a_moment():
     began = time.process_time()
     cluster = cluster_of(1000, {7: compute(share=0.1, throttled=0.9)})

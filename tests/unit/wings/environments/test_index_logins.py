@@ -91,6 +91,7 @@ def test_a_pip_that_does_not_tell_its_settings(tmp_path: Path, old_pip: list[str
     assert refused.value.where == str(path) and "pw" not in str(refused.value)
 
 
+@pytest.mark.heavy
 def test_a_pip_that_is_told_to_print_little(tmp_path: Path) -> None:
     """Found by review: the login of another of its files was not seen."""
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = %s\nquiet = 1\nuser = true\n" % URL)

@@ -104,6 +104,12 @@ def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
     assert done.stdout == "ToyLauncher toys {first} to {last}\n", done.stderr
 
 
+@pytest.mark.exhaustive(
+    unless=[
+        "None-there is no launcher 'toy'",
+        "FACTS = LAUNCHER = 1-the launcher toy cannot be used: its FACTS are no LauncherFacts",
+    ]
+)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -195,6 +201,13 @@ def test_what_a_preview_finds_wrong_names_the_package(toys: Path, line: str, say
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.exhaustive(
+    unless=[
+        "ToyLauncher.prepare = lambda *given: 1 / 0-126-failed in prepare: ZeroDivisionError: division by zero",
+        "ToyLauncher.processes = lambda *given: []-126-failed: processes returned [], which is not what it owes",
+        "ToyLauncher.failures = lambda *given: None-7-failed: failures returned None, which is not what it owes",
+    ]
+)
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [

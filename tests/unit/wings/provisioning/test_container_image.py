@@ -79,6 +79,7 @@ def test_the_words_of_pyxis() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_an_image_is_fetched_once(tmp_path: Path) -> None:
     program = os.path.join(install(str(tmp_path / "bin"), "apptainer", APPTAINER), "apptainer")
     told = RecordedProgress()

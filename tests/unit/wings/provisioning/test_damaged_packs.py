@@ -137,6 +137,7 @@ def test_a_member_that_is_a_hole(tmp_path: Path, length: int) -> None:
     assert "is no packed environment" in looked_at(path)
 
 
+@pytest.mark.exhaustive(unless=["[]-5", "{}-4", "0.5-20"])
 @pytest.mark.heavy
 @pytest.mark.parametrize("mib", [20, 5, 4])
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"0.5"])

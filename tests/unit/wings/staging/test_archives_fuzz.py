@@ -35,6 +35,7 @@ member = st.builds(Member, st.sampled_from((FILE, DIRECTORY, SYMLINK, SYMLINK, L
 members = st.lists(st.tuples(member, st.integers(0, 5)), min_size=3, max_size=10).map(in_order)
 
 
+@pytest.mark.heavy
 @fuzz
 @given(members, st.booleans())
 def test_nothing_outside_is_ever_changed(members: list[Member], gone_on: bool) -> None:

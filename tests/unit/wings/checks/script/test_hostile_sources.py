@@ -171,6 +171,7 @@ def test_a_data_set_that_is_called_as_a_package_is_not_listed_whole(
     assert ids(tmp_path) == ["script.not_distributed"]
 
 
+@pytest.mark.heavy
 def test_an_f_string_that_takes_minutes_to_parse_is_not_parsed(tmp_path: Path) -> None:
     fields = "{a}" * 150_000
     (tmp_path / "train.py").write_text(f"x = f'{fields}'\n" + WRONG)
