@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from driver import agent_bundle
-
 from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 from worldsize.agent.posix import processes
 from worldsize.compute.local.compute import LocalCompute
@@ -23,6 +21,7 @@ from worldsize.state.exit_records import read_exits
 from worldsize.state.records import Observation, Status
 from worldsize.state.run_state import AttemptFacts, fold
 from worldsize.store.runs import create_run
+from worldsize_conformance.driver import agent_bundle
 
 HOOK = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize", "inrank", "sitecustomize.py")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
