@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from driver import Cli
 from security.people import ANNA, BEN, STRANGER, Machine, Person
+
+FOLDER = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +61,21 @@ def visible() -> Visible:
                     os.chmod(path, os.stat(path).st_mode | 0o044)
 
     return open_up
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases with the one and the other victim, `make test` has one: every other test and case attacks root."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path.is_relative_to(FOLDER) and not _is_attacked_here(item):
+            item.add_marker("exhaustive")
+
+
+def _is_attacked_here(item: pytest.Function) -> bool:
+    """By the test's name and its other parameters alone, so that it is the same whatever else is collected; a test
+    that is marked itself says which cases it has."""
+    indices = dict(item.callspec.indices) if hasattr(item, "callspec") else {}
+    which = indices.pop("victim", None)
+    if which is None or item.get_closest_marker("exhaustive"):
+        return True
+    return which == (zlib.crc32(item.function.__name__.encode()) + sum(indices.values())) % 2
