@@ -29,6 +29,7 @@ def holding(root: Path) -> list[str]:
     return [str(path) for path in found if path.name != "job.yml" and TOKEN.encode() in path.read_bytes()]
 
 
+@pytest.mark.exhaustive(unless=["true"])
 @pytest.mark.parametrize("then", ["true", "false"])
 def test_what_steps_on_a_node_were_told(cli: Cli, tmp_path: Path, then: str) -> None:
     """Found by review: the order, with all secrets of the steps, stayed in the environment, and went into packs."""
@@ -43,6 +44,7 @@ def test_what_steps_on_a_node_were_told(cli: Cli, tmp_path: Path, then: str) -> 
         assert holding(Path(cli.home, "envs")) == []
 
 
+@pytest.mark.exhaustive(unless=["true-login", "false-compute"])
 @pytest.mark.parametrize("where", ["login", "compute"])
 @pytest.mark.parametrize("then", ["true", "false"])
 def test_the_log_of_a_build(cli: Cli, where: str, then: str) -> None:

@@ -38,6 +38,7 @@ def test_harmless_words_are_built_again(cli: Cli, tmp_path: Path) -> None:
     assert said.read_text() == HARMLESS + " openssl\n"
 
 
+@pytest.mark.exhaustive(unless=["step1"])
 @pytest.mark.parametrize(
     "step", [{"run": "echo --api-key 1A2b3C4d"}, {"run": "true", "variables": {"HUB_TOKEN": "1A2b3C4d"}}]
 )
@@ -85,6 +86,7 @@ def test_what_a_job_names_is_kept_from_builds_on_a_node(cli: Cli) -> None:
     assert canaries.in_files(cli.root, but=("project/job.yml",)) == []
 
 
+@pytest.mark.exhaustive(unless=["login"])
 @pytest.mark.parametrize("place", ["login", "compute"])
 def test_what_a_job_names_is_kept_from_a_build_without_a_run(cli: Cli, place: str) -> None:
     """Found by review: `env build`, `env lock` and `env pack` gave it to all that they started."""
@@ -264,6 +266,7 @@ def test_a_list_behind_a_short_option(cli: Cli, tmp_path: Path) -> None:
     assert "hunter2" not in refused.err
 
 
+@pytest.mark.exhaustive(unless=["ab;Hunter2rest"])
 @pytest.mark.parametrize("value", ["ab;Hunter2rest", "correct Hunter2 battery", "a&Hunter2", "it's Hunter2"])
 def test_a_value_that_no_shape_takes_whole(cli: Cli, value: str) -> None:
     """Found by review: of what is known the beginning was masked by its shape, and then the rest was not found."""

@@ -220,6 +220,7 @@ def test_a_requirements_list_is_split_by_what_channels_have(cli: Cli, channel: P
     assert os.path.basename(shown["prefix"]).startswith("repo-")
 
 
+@pytest.mark.exhaustive(unless=["TERM"])
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
 )

@@ -41,6 +41,7 @@ def holding(root: Path, *canaries: str) -> Iterator[str]:
                         yield "%s: %s" % (path, member.name)
 
 
+@pytest.mark.exhaustive(unless=["propose", "alias"])
 @pytest.mark.parametrize("way", ["envs_dir", "RATTLER_CACHE_DIR", "propose", "alias"])
 def test_the_cache_of_conda_is_closed_to_others(cli: Cli, channel: Path, tmp_path: Path, way: str) -> None:
     """Found by review: it was made as the umask says; others could read tokens in it, and write what is installed."""

@@ -251,6 +251,7 @@ def test_alternatives_of_a_project_and_trees_of_this_machine(cli: Cli, host: Hos
     assert "Canary" not in refused.err
 
 
+@pytest.mark.exhaustive(unless=["requirements"])
 @pytest.mark.parametrize("where", ["requirements", "pip.conf"])
 def test_what_pip_builds_in_isolation_is_told_no_password(
     cli: Cli, with_setuptools: Links, tmp_path: Path, where: str

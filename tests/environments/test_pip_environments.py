@@ -219,6 +219,7 @@ def write_content(cli: Cli, directory: str, content: str) -> None:
     cli.write(directory + "/local_one.py", "CONTENT = %r\n" % content)
 
 
+@pytest.mark.exhaustive(unless=["False"])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_source_tree_that_has_changed_is_built_anew(cli: Cli, named: bool) -> None:
     """uv keeps what it built of a directory, and looks at its pyproject.toml alone."""
@@ -231,6 +232,7 @@ def test_a_source_tree_that_has_changed_is_built_anew(cli: Cli, named: bool) -> 
         assert cli.ok("run", "job.yml").lines == ["0:0: " + content]
 
 
+@pytest.mark.exhaustive(unless=["True"])
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_projects_source_trees_are_copied_and_count(cli: Cli, locked: bool) -> None:
     """Also where they are editable: what a run uses may not change."""

@@ -23,6 +23,7 @@ def client(hpcpack: Simulator) -> Iterator[Client]:
     made.close()
 
 
+@pytest.mark.exhaustive(unless=["setup"])
 @pytest.mark.parametrize("way", ["alone", "array", "setup"])
 def test_a_run(client: Client, way: str) -> None:
     canaries = Canaries()

@@ -144,6 +144,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.exhaustive(unless=["_submit"])
 @pytest.mark.parametrize("moment", ["_submit", "_check_accepted"])
 def test_ctrl_c_while_it_is_submitted_leaves_nothing(client: Client, hpcpack: Simulator, moment: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED, moment, "exec", "-w", "1", "--", "sleep", "4757"]

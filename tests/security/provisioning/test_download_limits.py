@@ -281,6 +281,7 @@ def test_a_jobs_input(cli: Cli, site: Site) -> None:
     assert "3145728" in cli.ok("logs", run).out and "max_size: " in cli.read(run, "job.yml")
 
 
+@pytest.mark.exhaustive(unless=["0", "much"])
 @pytest.mark.parametrize("most", ["much", "-1", "0", "5 miles"])
 def test_a_limit_that_is_none(cli: Cli, site: Site, most: str) -> None:
     job(cli, site.url + "/data.bin", most)

@@ -23,6 +23,7 @@ def nobody(machine: Machine) -> Person:
     return machine.person(STRANGER)
 
 
+@pytest.mark.exhaustive(unless=["uv.toml"])
 @pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
 def test_settings_of_uv_in_a_shared_runs_dir(tmp_path: Path, machine: Machine, nobody: Person, name: str) -> None:
     """Found by review: uv asked every directory above an environment where packages come from."""
@@ -68,6 +69,7 @@ def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobod
     cli.close()
 
 
+@pytest.mark.exhaustive(unless=["a project-a workspace", "a tree-a source", "a tree-an address"])
 @pytest.mark.parametrize("how", ["a source", "an address", "a workspace"])
 @pytest.mark.parametrize("via", ["a tree", "a project"])
 def test_a_workspace_above_a_tree_that_another_names(

@@ -27,6 +27,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli.close()
 
 
+@pytest.mark.exhaustive(unless=["run-{'digest': ''}", "build-{'digest': '00'}", "run-{}", "build-{'digest': None}"])
 @pytest.mark.parametrize("digest", [{}, {"digest": None}, {"digest": ""}, {"digest": "00"}], ids=str)
 @pytest.mark.parametrize("verb", ["build", "run"])
 def test_it_names_no_directory_that_is_removed(cli: Cli, digest: dict[str, str], verb: str) -> None:

@@ -60,6 +60,7 @@ def look(cli: Cli, root: str) -> None:
         assert "Traceback" not in shown.err
 
 
+@pytest.mark.exhaustive(unless=["20261123-120000-000aaa-unpacked"])
 @pytest.mark.parametrize(("name", "place"), [(None, "unpacked"), (OTHER, "unpacked"), (OTHER, "home/runs")])
 def test_the_ranks_of_another_run(cli: Cli, run: str, name: str | None, place: str) -> None:
     """Found by review: what carried the run's id was ended, whoever had named it."""

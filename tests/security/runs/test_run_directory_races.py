@@ -84,6 +84,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.exhaustive(unless=["verb0"])
 @pytest.mark.parametrize("verb", [("wait",), ("logs", "-f")])
 def test_a_directory_that_was_away_when_it_was_judged(machine: Machine, verb: tuple[str, ...]) -> None:
     """Found by review: it counted as nobody else's; and once it was gone for good, the processes of one's own run of

@@ -42,6 +42,7 @@ def end(victim: Cli, run: str) -> None:
     assert victim("wait", run).code == 0, victim.status(run)
 
 
+@pytest.mark.exhaustive(unless=["root-words0", "anna-words1", "root-words2"])
 @pytest.mark.parametrize("words", [("cancel", "{}"), ("cancel", "--now", "{}"), ("requeue", "{}")])
 def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str, ...]) -> None:
     """Found by review: a directory may name any process and any run."""
@@ -50,6 +51,9 @@ def test_it_is_not_ended(victim: Cli, own: str, directory: str, words: tuple[str
     end(victim, own)
 
 
+@pytest.mark.exhaustive(
+    unless=["root-words0-", "anna-words1-/", "root-words1-//", "anna-words0-/.", "anna-words0-/attempt-0/.."]
+)
 @pytest.mark.parametrize("tail", ["", "/", "//", "/.", "/attempt-0/.."])
 @pytest.mark.parametrize("words", [("cancel", "--now"), ("requeue",)])
 def test_a_link_of_anothers_to_ones_own_run(

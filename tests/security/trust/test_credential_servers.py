@@ -60,6 +60,7 @@ def run_on_hpcpack(owner: Cli, url: str) -> str:
     return root
 
 
+@pytest.mark.exhaustive(unless=["root-status", "anna-logs", "root-exec", "anna-cancel", "anna-rerun"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_another_users_run_directory_sends_no_password(
     verb: str, victim: Cli, attacker: Person, listener: Listener, visible: Visible

@@ -50,6 +50,14 @@ def ends(cli: Cli, *words: str) -> Result:
     return result
 
 
+@pytest.mark.exhaustive(
+    unless=[
+        "run-job.yml-place_pipe",
+        "submit-job.sh-place_device",
+        "run-job-place_device",
+        "submit-job.yml-place_device",
+    ]
+)
 @KINDS
 @pytest.mark.parametrize("name", ["job.yml", "job.sh", "job"])
 @pytest.mark.parametrize("verb", ["run", "submit"])
@@ -80,6 +88,13 @@ def test_a_pipe_that_the_user_gives(cli: Cli) -> None:
     assert found.returncode == 0 and "from standard input" in found.stdout, found
 
 
+@pytest.mark.exhaustive(
+    unless=[
+        "project/worldsize.toml-place_pipe",
+        "project/.amlignore-place_device",
+        ".config/worldsize/config.toml-place_device",
+    ]
+)
 @KINDS
 @pytest.mark.parametrize("name", ["project/worldsize.toml", "project/.amlignore", ".config/worldsize/config.toml"])
 def test_configuration(cli: Cli, place: Place, name: str) -> None:
@@ -90,6 +105,7 @@ def test_configuration(cli: Cli, place: Place, name: str) -> None:
     assert found.code == 0 or (os.path.basename(name) in found.err and WORDS in found.err), found
 
 
+@pytest.mark.exhaustive(unless=["trusted.json-place_pipe", "key-place_device"])
 @KINDS
 @pytest.mark.parametrize("name", ["trusted.json", "key"])
 def test_own_decisions(cli: Cli, place: Place, name: str) -> None:
@@ -112,6 +128,7 @@ def test_settings_of_uv_above_a_project(cli: Cli, place: Place) -> None:
     assert refused.code != 0 and "uv.toml" in refused.err and "cannot be read" in refused.err
 
 
+@pytest.mark.exhaustive(unless=["place_pipe"])
 @KINDS
 def test_the_configuration_that_a_simulator_would_replace(cli: Cli, place: Place) -> None:
     os.mkdir(os.path.join(cli.project, "hpcpack"))
