@@ -29,6 +29,36 @@ WITHOUT_ACCOUNTING = {
 SLOW_COMMANDS = ("hpcpack", "test_however_it_ends_it_ends_everywhere_and_the_run_goes_on")
 """Half a minute of waiting for files on a share; the same is tested on the other computes."""
 
+NOT_OF_HPCPACK = {
+    "test_a_command_beside_the_ranks_has_it_too",
+    "test_a_rank_that_ends_early_and_well_is_waited_for",
+    "test_a_run_can_be_cancelled_while_it_is_set_up",
+    "test_a_run_starts_after_others",
+    "test_a_trial_of_all_nodes_is_ended_or_left_out_on_each",
+    "test_again",
+    "test_cancel_again_and_after_the_end",
+    "test_cancel_what_ignores_it_at_once",
+    "test_every_node_of_the_compute",
+    "test_grace_before_the_end",
+    "test_it_has_the_ranks_environment_and_place_but_is_no_rank",
+    "test_logs_can_be_followed_while_it_runs",
+    "test_logs_of_all_are_followed_to_their_end",
+    "test_no_more_at_once_than_asked_and_each_ends_alone",
+    "test_nodes_of_its_own",
+    "test_only_a_running_run_can_be_reached",
+    "test_setup_runs_in_each_elements_code",
+    "test_several_runs_at_a_time",
+    "test_the_first_failing_element_gives_the_code",
+    "test_the_ranks_run_in_a_snapshot",
+    "test_the_time_limit",
+    "test_what_is_left_behind",
+    "test_what_speaks_against_a_success",
+    "test_what_the_compute_has_forgotten_stays_as_it_was",
+    "test_what_was_cancelled_or_still_runs_too",
+    "test_what_was_submitted_is_on_record",
+}
+"""What does not depend on HPC Pack, or what tests/hpcpack has with more: there it is for test-all."""
+
 OF_THE_AGENT = {
     "test_a_job_without_code_runs_in_an_empty_directory",
     "test_an_exception_is_kept_as_data",
@@ -89,6 +119,8 @@ def _is_further_case(item: pytest.Function) -> bool:
     compute, _, case = item.name.partition("[")[2].replace("slurm-alone", "alone").partition("-")
     if compute == "alone" and item.originalname == "test_the_exit_code_comes_through":
         return not case.startswith(FIRST_CODES)
+    if compute == "hpcpack" and item.originalname in NOT_OF_HPCPACK:
+        return True
     return compute in ("slurm", "hpcpack") and not case.startswith(FIRST_CASES.get(item.originalname, ""))
 
 

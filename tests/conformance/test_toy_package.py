@@ -13,7 +13,7 @@ from driver import SOURCE
 from other_packages import install_project
 
 TOY = Path(__file__).resolve().parents[2] / "examples" / "toy-compute"
-FIRST = "test_the_exit_code_comes_through or test_cancel_while_it_runs or test_observing_many_at_once"
+FIRST = "comes_through and SIGNAL or test_cancel_while_it_runs or test_observing_many_at_once"
 CAPABILITIES = ("after", "array", "exec", "nodes")
 
 
@@ -41,7 +41,7 @@ def suite(target: Path, *words: str) -> str:
 
 
 def test_a_toy_of_another_package_passes_the_first_of_the_suite(tmp_path: Path) -> None:
-    assert "6 passed" in suite(tmp_path, "-k", FIRST)
+    assert "3 passed" in suite(tmp_path, "-k", FIRST)
 
 
 @pytest.mark.exhaustive
