@@ -273,9 +273,12 @@ def sleepers(seconds: str) -> list[int]:
 def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
     """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
     deadline = time.monotonic() + timeout
+    looked = time.monotonic()
     while not true():
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             assert not raises, "still not so after %g s" % timeout
             return False
-        time.sleep(0.01)
+        time.sleep(min(max(0.01, now - looked), 0.1))  # what is waited for has half of the time at least
+        looked = time.monotonic()
     return True

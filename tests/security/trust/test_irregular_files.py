@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from driver import Cli, Result
+from in_process import InProcess
 
 TOO_LONG = 30
 """Seconds after which a command counts as one that waits for ever."""
@@ -23,6 +26,39 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(str(tmp_path))
     yield cli
     cli.close()
+
+
+class TookTooLong(BaseException):
+    """No OSError, as those of files are, so that nothing takes it for one."""
+
+
+class Inside(InProcess):
+    """In the test's process: there are hundreds of these command lines, which only read."""
+
+    def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
+        with time_limit(timeout):
+            return super().__call__(*words, cwd=cwd, **environ)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise TookTooLong
+
+    former = signal.signal(signal.SIGALRM, end)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, former)
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Iterator[Inside]:
+    inside = Inside(str(tmp_path))
+    yield inside
+    inside.close()
 
 
 def place_pipe(path: str) -> None:
@@ -167,9 +203,9 @@ VERBS = [("status",), ("logs",), ("logs", "--rank", "0", "--raw"), ("wait",), ("
         *((*case, place_hole) for case in CASES if not case[1].endswith(".log")),
     ],
 )
-def test_records_of_a_run(cli: Cli, example: str, settled: bool, record: str, place: Place) -> None:
+def test_records_of_a_run(inside: Inside, example: str, settled: bool, record: str, place: Place) -> None:
     """Also where nothing has written its result yet, so that the records of its nodes are asked."""
-    directory = cli.path(os.path.basename(example))
+    directory = inside.path(os.path.basename(example))
     shutil.copytree(example, directory, symlinks=True)
     if not settled:
         os.unlink(os.path.join(directory, "result.json"))
@@ -177,11 +213,18 @@ def test_records_of_a_run(cli: Cli, example: str, settled: bool, record: str, pl
     if os.path.lexists(path):
         os.unlink(path)
     place(path)
-    said = "".join(ends(cli, *verb, directory).err for verb in VERBS)
-    said += ends(cli, "list").err + ends(cli, "diff", directory, example).err
+    said = "".join(ends(inside, *verb, directory).err for verb in VERBS)
+    said += ends(inside, "list").err + ends(inside, "diff", directory, example).err
     if record in NAMED:
         assert os.path.basename(record) in said
         assert (WORDS in said) if place is not place_hole else ("too large" in said or "larger" in said)
+
+
+def test_what_waits_for_a_pipe_in_this_process_is_ended(tmp_path: Path) -> None:
+    """So that the tests above find it."""
+    place_pipe(str(tmp_path / "pipe"))
+    with pytest.raises(TookTooLong), time_limit(0.05):
+        (tmp_path / "pipe").read_text()
 
 
 @KINDS
