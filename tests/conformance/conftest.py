@@ -119,7 +119,7 @@ def _is_further_case(item: pytest.Function) -> bool:
     compute, _, case = item.name.partition("[")[2].replace("slurm-alone", "alone").partition("-")
     if compute == "alone" and item.originalname == "test_the_exit_code_comes_through":
         return not case.startswith(FIRST_CODES)
-    if compute == "hpcpack" and item.originalname in NOT_OF_HPCPACK:
+    if compute.rstrip("]") == "hpcpack" and item.originalname in NOT_OF_HPCPACK:
         return True
     return compute in ("slurm", "hpcpack") and not case.startswith(FIRST_CASES.get(item.originalname, ""))
 

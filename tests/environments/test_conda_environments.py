@@ -185,6 +185,7 @@ def test_a_private_channel_with_credentials_of_rattler(cli: Cli, channel: Path, 
     assert not [name for name, text in held.items() if "sesame" in text]
 
 
+@pytest.mark.exhaustive
 def test_a_password_in_a_channels_address_is_written_nowhere(cli: Cli, channel: Path, tmp_path: Path) -> None:
     with serve(channel, "anna", "sesame") as served:
         address = served.url.replace("http://", "http://anna:sesame@")

@@ -6,22 +6,27 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import conda_packages
 import pytest
-from conda_packages import Package, interpreter, text, write_package
+from conda_packages import Package, text, write_package
 from driver import Cli
 
 
-def test_it_is_refused_and_leaves_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_refused_and_leaves_nothing(
+    cli: Cli, channel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by review: rattler follows `..` in the names that a package gives, and the build succeeded."""
     from rattler.index import index_fs
 
-    channel, content = tmp_path / "channel", text("evil\n")
-    (channel / "noarch").mkdir(parents=True)
-    write_package(interpreter(), channel)
+    evil, content = tmp_path / "channel", text("evil\n")
+    for name in ("noarch", "linux-64"):
+        (evil / name).mkdir(parents=True)
+    (interpreter,) = (channel / "linux-64").glob("python-*.tar.bz2")
+    shutil.copyfile(interpreter, evil / "linux-64" / interpreter.name)
     ordinary = conda_packages._info
 
     def info(package: Package) -> dict[str, Any]:
@@ -34,9 +39,9 @@ def test_it_is_refused_and_leaves_nothing(cli: Cli, tmp_path: Path, monkeypatch:
         return {**ordinary(package), "info/paths.json": text(json.dumps({"paths": [path], "paths_version": 1}))}
 
     monkeypatch.setattr(conda_packages, "_info", info)
-    write_package(Package("evil", "1.0", {"payload": content}, build="0"), channel)
-    asyncio.run(index_fs(channel))
-    cli.write("environment.yml", "channels: ['file://%s']\ndependencies: [evil]\n" % channel)
+    write_package(Package("evil", "1.0", {"payload": content}, build="0"), evil)
+    asyncio.run(index_fs(evil))
+    cli.write("environment.yml", "channels: ['file://%s']\ndependencies: [evil]\n" % evil)
     refused = cli("env", "build", "environment.yml")
     assert refused.code == 1 and "leads out of the environment: ../evil-1.0-0/payload" in refused.err, refused
     envs = os.path.join(cli.home, "envs")

@@ -192,6 +192,7 @@ def test_an_environment_of_repositories_with_passwords(cli: Cli, host: Host, wit
     assert "@127" not in str(lock["pip"]) or "***@127" in str(lock["pip"])
 
 
+@pytest.mark.exhaustive
 def test_a_project_that_wants_repositories_with_passwords(cli: Cli, host: Host, with_setuptools: Links) -> None:
     cora = host.with_login("cora:Canary%2FOf:Cora").removeprefix("git+")
     cli.write(

@@ -282,6 +282,7 @@ def test_check_finds_gpus(client: Client) -> None:
     assert advice["hint"] == "gpus_per_node = 2 in [compute.hpcpack]"
 
 
+@pytest.mark.exhaustive
 def test_nodes_without_the_gpus_that_are_configured_are_no_success(client: Client) -> None:
     client.configure("gpus_per_node = 8")
     result = client("hpcpack", "check")
@@ -289,6 +290,7 @@ def test_nodes_without_the_gpus_that_are_configured_are_no_success(client: Clien
     assert "cn01, cn02, cn03, cn04: GPUs: none, and gpus_per_node is 8 (install NVIDIA's driver" in result.lines[0]
 
 
+@pytest.mark.exhaustive
 def test_a_node_that_is_left_out_is_named(client: Client) -> None:
     client.simulator.operate("cn03", "takeOffline")
     found = client.json("hpcpack", "check")

@@ -140,6 +140,7 @@ def looked_at(theirs: Theirs, look: Callable[[Theirs], object], moment: int, lin
     os._exit(0)
 
 
+@pytest.mark.exhaustive(unless=["directly"])
 @pytest.mark.parametrize("lay", [directly, by_a_link])
 def test_nodes_of_a_rehearsal(root: Path, lay: Callable[[Theirs, Path], None]) -> None:
     """Found by review: the input was opened, and mounted where its path led to by then, such as to Python's library."""
@@ -157,6 +158,7 @@ def test_nodes_of_a_rehearsal(root: Path, lay: Callable[[Theirs, Path], None]) -
     assert all(said in (["own", ""], ["own", "ELOOP"], ["own", "ENOENT"]) for said in found), found
 
 
+@pytest.mark.exhaustive(unless=["by_a_link"])
 @pytest.mark.parametrize("lay", [directly, by_a_link])
 def test_an_input_that_is_mounted_read_only(root: Path, lay: Callable[[Theirs, Path], None]) -> None:
     """Found by review: its path was looked up four times, in two of them for one mount, and whatever it led to by then
