@@ -108,9 +108,7 @@ def test_every_usable_node_of_the_group(client: Client, hpcpack: Simulator) -> N
     result = client("exec", "--all", "-o", "json", "--", "hostname")
     assert [row["stdout"] for row in json.loads(result.out)] == ["cn01\n", "cn02\n", "cn04\n"]
     assert result.err == "1 node is left out: `worldsize nodes --all` says why\n"
-    hpcpack.ask("POST", "/cluster/nodeGroups", {"Name": "two", "Description": ""})
-    hpcpack.ask("PATCH", "/cluster/nodeGroups/two/nodes", {"Operation": "add", "NodeNames": ["cn02", "cn04"]})
-    client.configure('node_group = "two"')
+    client.configure(hpcpack.group("two", "cn02", "cn04"))
     assert sorted(client.ok("exec", "--all", "--", "hostname").lines) == ["0: cn02", "1: cn04"]
 
 
@@ -272,7 +270,7 @@ def test_check_finds_gpus(client: Client) -> None:
             file.write(text)
         os.chmod(file.name, 0o755)
     path = os.path.join(tools, "python").replace(*node)
-    client.configure('python = "%s"' % path)
+    client.configure('python = "%s"\n%s' % (path, client.simulator.group("two", "cn01", "cn02")))
     found = client.json("hpcpack", "check")
     rows = {(row["node"], row["id"]): row for row in found["rows"]}
     assert rows["cn01", "hpcpack.gpus"]["value"] == "2 × NVIDIA H100 80GB HBM3"
@@ -309,6 +307,7 @@ def test_a_share_that_is_not_seen_here(client: Client) -> None:
 
 
 def test_check_at_a_head_that_does_not_let_one_in(client: Client) -> None:
+    client.configure(client.simulator.group("one", "cn01"))  # each node that is looked at imports torch
     result = client("hpcpack", "check", WORLDSIZE_HPCPACK_PASSWORD="another")
     assert result.code == 1 and result.lines[0].startswith("bad      hpcpack.login "), result
     assert "wrong user or password" in result.lines[0] and "hpcpack.share.features" in result.out

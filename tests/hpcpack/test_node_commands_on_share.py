@@ -38,6 +38,7 @@ def share(hpcpack: Simulator) -> Iterator[Path]:
 
 @VERBS
 def test_a_place_of_ones_own(client: Client, share: Path, words: tuple[str, ...]) -> None:
+    client.configure(client.simulator.group("one", "cn01"))
     done = client(*words, timeout=60)
     assert done.code == 0, done
     place = share / ("runs-%d" % os.getuid()) / (".exec-%d" % os.getuid())
@@ -71,6 +72,7 @@ def test_a_name_that_is_taken(client: Client, share: Path, tmp_path: Path, words
 @pytest.mark.timeout(360)
 def test_modules_that_others_put_on_the_share(client: Client, share: Path, tmp_path: Path) -> None:
     """Found by review: Python takes modules from its working directory, which was the share."""
+    client.configure(client.simulator.group("one", "cn01"))  # each node that is looked at imports torch
     planted = [share / (name + ".py") for name in ("json", "platform", "torch", "subprocess")]
     for path in planted:
         path.write_text("open(%r, 'w').close()\n" % str(tmp_path / "executed"))
