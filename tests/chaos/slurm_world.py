@@ -15,7 +15,7 @@ from driver import wait_for
 from slurm.boot import HOME
 from slurm.cluster import OVER, Cluster, Flavour
 from slurm.login import Login
-from slurm.processes import Process, living
+from slurm.processes import Process, living_in
 
 from chaos import worlds
 from chaos.plans import Strike, Trial
@@ -141,7 +141,7 @@ class SlurmWorld:
         """slurmstepd cuts its own title short."""
         first = self.cluster.power(self._host(stage, 0 if step == "batch" else place))
         title = "slurmstepd: [%s.%s]" % (self._native(stage, stage.run), step)
-        there = [each for each in living() if first and each.space == first.space and each.name == "slurmstepd"]
+        there = [each for each in living_in(first.space) if each.name == "slurmstepd"] if first else []
         return [each.pid for each in there if each.argv and title.startswith(each.argv[0])][:1]
 
     # What is no signal to a process of the run

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hpcpack.simulator import Simulator
 from slurm.cluster import Cluster
-from slurm.fixtures import leave_as_found
 from targets import TARGETS, OwnTarget
 
 from worldsize_conformance.fixtures import place as place
@@ -92,7 +91,6 @@ def target(own_target: OwnTarget, request: pytest.FixtureRequest) -> Iterator[Ta
     if isinstance(cluster, Cluster):
         environ = {"SLURM_CONF": cluster.environ["SLURM_CONF"]}
         yield target._replace(directory=cluster.shared, environ=environ)
-        leave_as_found(cluster)
     elif cluster:
         with open(cluster.config) as file:
             config = file.read().partition("\n\n")[2]

@@ -11,7 +11,6 @@ import pytest
 from driver import Cli
 from hpcpack.simulator import Simulator
 from slurm.cluster import Cluster
-from slurm.fixtures import leave_as_found
 from slurm.login import login_of
 
 SLURM = pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.exhaustive])
@@ -29,11 +28,8 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
 
 @contextmanager
 def on_slurm(cluster: Cluster) -> Iterator[Cli]:
-    try:
-        with login_of(cluster) as login:
-            yield login
-    finally:
-        leave_as_found(cluster)
+    with login_of(cluster) as login:
+        yield login
 
 
 @contextmanager

@@ -102,18 +102,24 @@ class Cluster(Nodes):
         """Also waits for a controller that does not answer yet."""
         self.until(patiently(self.idle), "not all nodes became idle", timeout)
 
-    def cancel_everything(self) -> None:
-        ids = set(self.command("squeue", "--noheader", "--format=%A").split())
+    def cancel_everything(self) -> bool:
+        """Whether every job was over before."""
+        jobs = [
+            line.split() for line in self.command("squeue", "--noheader", "--states=all", "--format=%A %T").splitlines()
+        ]
+        left = {(number, state) for number, state in jobs if state not in OVER}
+        ids = {number for number, state in left if state != "COMPLETING"}
         if ids:
             self.command("scancel", *sorted(ids))
+        return not left
 
     # After a test
 
     def restore(self, timeout: float = 60) -> None:
         """Undoes every fault, cancels every job; all nodes are idle on return. A late controller is waited for."""
         self.start_controller()
+        self.links(self.node_names, "set", "up")
         for node in self.node_names:
-            self.restore_network(node)
             if self.power(node) is None:
                 self.power_on(node, 0)
             else:
@@ -123,14 +129,14 @@ class Cluster(Nodes):
 
         def restored() -> bool:
             nonlocal stuck
-            self.cancel_everything()
-            self.resume()
+            over = self.cancel_everything()
+            states = self.resume()
             if time.monotonic() > stuck:
                 self.give_up_empty()
                 stuck += STUCK
-            return self.idle()
+            return over and set(states.values()) == {"idle"}
 
-        self.until(patiently(restored), "not all nodes became idle", timeout)
+        self.until(patiently(restored), "not all nodes became idle", timeout, 0.03)
 
     def give_up_empty(self) -> None:
         """Nodes held by jobs of which nothing is left: what a controller that was away was told in vain, it is told
@@ -147,15 +153,17 @@ class Cluster(Nodes):
                 if entry.name not in machine.shown():
                     (shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink)(entry.path)
 
-    def resume(self) -> None:
-        """Takes back what an administrator may have done to nodes and partitions."""
-        for line in self.command("sinfo", "--noheader", "--format=%R %a").splitlines():
-            partition, available = line.split()
-            if available != "up":
-                self.command("scontrol", "update", "PartitionName=" + partition, "State=UP")
-        for node, state in self.states().items():
+    def resume(self) -> dict[str, str]:
+        """Takes back what an administrator may have done to nodes and partitions; how the nodes were before."""
+        lines = self.command("sinfo", "--noheader", "--all", "--Node", "--format=%R %a %N %T").splitlines()
+        words = [line.split() for line in lines]
+        for partition in sorted({word[0] for word in words if word[1] != "up"}):
+            self.command("scontrol", "update", "PartitionName=" + partition, "State=UP")
+        states = {node: state for _, _, node, state in words}
+        for node, state in states.items():
             if state.startswith(("drain", "down", "fail")) and not state.endswith("*"):
                 self.command("scontrol", "update", "NodeName=" + node, "State=RESUME", check=False)
+        return states
 
 
 def patiently(true: Callable[[], bool]) -> Callable[[], bool]:

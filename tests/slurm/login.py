@@ -108,7 +108,7 @@ class Login(Cli):
     def alive(self, run: str) -> list[str]:
         """What lives of a run, on whatever node."""
         mark = "/runs/" + run
-        return [" ".join(each.argv) for each in processes.living() if mark in " ".join(each.argv) or is_of(each, run)]
+        return [words for pid in processes.numbers() if mark in (words := processes.words(pid)) or is_of(pid, run)]
 
     def ours(self, run: str) -> list[str]:
         """Agents, ranks and what these have started."""
@@ -162,9 +162,9 @@ class Login(Cli):
         return result
 
 
-def is_of(process: processes.Process, run: str) -> bool:
+def is_of(pid: int, run: str) -> bool:
     try:
-        with open("/proc/%d/environ" % process.pid, "rb") as file:
+        with open("/proc/%d/environ" % pid, "rb") as file:
             return b"SLURM_JOB_NAME=%s\0" % run.encode() in file.read()
     except OSError:
         return False

@@ -52,7 +52,7 @@ class Nodes(Reach):
         first = self.power(node)
         if first is None:
             return []
-        there = [process for process in processes.living() if process.space == first.space]
+        there = processes.living_in(first.space)
         return [process for process in there if process.inner != 1 and process.name not in DAEMONS]
 
     def on_node(self, node: str, argv: Sequence[str]) -> list[str]:

@@ -77,7 +77,7 @@ class Reach:
         first = self.guard() if node is None else self.power(node)
         if first is None:
             return []
-        return [process for process in processes.living() if process.space == first.space and process.name == name]
+        return [process for process in processes.living_in(first.space) if process.name == name]
 
     def inside(self, *only: str) -> list[str]:
         """What stands in front of a command that shall run on the controller's machine."""
@@ -118,16 +118,22 @@ class Reach:
 
     def link(self, node: str, verb: str, *words: str) -> None:
         """`ip link VERB` on the bridge's end of a node's cable; that it is not there is no error."""
-        subprocess.call([*self.inside("--net"), "ip", "link", verb, node, *words], stderr=subprocess.DEVNULL)
+        self.links([node], verb, *words)
+
+    def links(self, nodes: Sequence[str], verb: str, *words: str) -> None:
+        """The same for several nodes, with one program."""
+        lines = ["link %s %s\n" % (verb, " ".join([node, *words])) for node in nodes]
+        command = [*self.inside("--net"), "ip", "-force", "-batch", "-"]
+        subprocess.run(command, input="".join(lines).encode(), stderr=subprocess.DEVNULL)
 
     # Waiting
 
-    def until(self, true: Callable[[], bool], complaint: str, timeout: float = 30) -> None:
+    def until(self, true: Callable[[], bool], complaint: str, timeout: float = 30, every: float = 0.01) -> None:
         deadline = time.monotonic() + timeout
         while not true():
             if time.monotonic() > deadline:
                 raise ClusterError("%s within %g s\n%s" % (complaint, timeout, self.logs()))
-            time.sleep(0.01)
+            time.sleep(every)
 
     def listens(self, port: int) -> bool:
         """Whether something on the controller's machine takes connections there."""
