@@ -19,12 +19,9 @@ WITHOUT_ACCOUNTING = {
     "test_the_exit_code_comes_through",
     "test_the_time_limit",
     "test_cancel_while_it_runs",
-    "test_observing_many_at_once",
     "test_absent_never_means_that_it_succeeded",
-    "test_what_failed_is_started_again",
-    "test_the_first_failing_element_gives_the_code",
 }
-"""Where Slurm without accounting differs: how the end of a job is learnt. The others run there with test-all only."""
+"""Where Slurm without accounting differs: how the end of a job is learnt. The others are for test-all."""
 
 SLOW_COMMANDS = ("hpcpack", "test_however_it_ends_it_ends_everywhere_and_the_run_goes_on")
 """Half a minute of waiting for files on a share; the same is tested on the other computes."""
@@ -72,17 +69,35 @@ OF_THE_AGENT = {
 }
 """What the agent does alone, whatever has started it: beside the local nodes only test-all has it on each compute."""
 
+NOT_OF_SLURM = {
+    "test_a_rank_that_ends_early_and_well_is_waited_for",
+    "test_again",
+    "test_cancel_before_it_is_submitted",
+    "test_cancel_what_ignores_it_at_once",
+    "test_inputs_by_path_and_by_value",
+    "test_lines_are_folded_and_codes_gathered",
+    "test_logs_of_all_are_followed_to_their_end",
+    "test_setup_runs_in_each_elements_code",
+    "test_the_best_one_is_left_in_outputs",
+    "test_the_first_failure_ends_all_and_is_named",
+    "test_without_a_run_it_is_for_every_node_or_says_so",
+    "test_words_and_values_arrive_as_they_are",
+}
+"""What does not depend on Slurm, or what tests/slurm has with more: on Slurm it is for test-all."""
+
 FIRST_CASES = {
     "test_a_group_reads_what_ranks_make_and_does_not_write": "077",
     "test_ranks_have_the_users_and_our_files_are_private": "027",
     "test_ranks_of_a_launcher_have_it": ("mpirun", "srun"),
     "test_setup_that_fails_ends_the_run_and_is_named": "line",
+    "test_the_exit_code_comes_through": ("exit 3-", "kill "),
+    "test_who_may_read_a_run": "group",
     "test_what_speaks_against_a_success": "sleep 300",
 }
 """The case of a test that every compute has; the others run on local nodes, and elsewhere with test-all only."""
 
-FIRST_CODES = ("true-", "exit 3-")
-"""Of the exit codes, those that Slurm without accounting has with each `make test`."""
+FIRST_CODES = ("exit 3-",)
+"""Of the exit codes, that which Slurm without accounting has with each `make test`."""
 
 
 @pytest.fixture
@@ -137,6 +152,7 @@ def _parameter(own: OwnTarget, test: str) -> object:
     if (
         (target.name == "slurm-alone" and test not in WITHOUT_ACCOUNTING)
         or (target.name in ("slurm", "hpcpack") and test in OF_THE_AGENT)
+        or (target.name == "slurm" and test in NOT_OF_SLURM)
         or (target.name, test) == SLOW_COMMANDS
     ):
         marks.append(pytest.mark.exhaustive)

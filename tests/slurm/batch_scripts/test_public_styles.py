@@ -13,7 +13,7 @@ import pytest
 from slurm.login import PATIENCE, Login
 
 SCRIPTS = Path(__file__).parents[2] / "unit" / "wings" / "batch_scripts" / "public_styles"
-ALWAYS = ("launcher_variable.slurm", "array_stride.slurm", "functions.slurm")
+ALWAYS = ("launcher_variable.slurm", "functions.slurm")
 """The others are for test-all."""
 
 OWN = re.compile(r"(?<=settings\.)\d+|(?<=double )\d+|\btmp\.\w+")

@@ -109,6 +109,7 @@ def with_runs_in(login: Login, name: str, mode: int) -> str:
     return runs
 
 
+@pytest.mark.exhaustive(unless=["the run's-everybody's", "the job's-somebody else's", "the job's-a group's"])
 @pytest.mark.parametrize(
     ("owner", "mode"), [(65534, 0o777), (0, 0o775), (0, 0o777)], ids=["somebody else's", "a group's", "everybody's"]
 )
@@ -282,6 +283,7 @@ def test_an_environment_that_is_not_built_is_said(login: Login) -> None:
     assert "the environment is not built, and this script does not build it" in result.err, result
 
 
+@pytest.mark.exhaustive(unless=["named-envs_dir", "behind a link-data_dir"])
 @pytest.mark.parametrize("key", ["envs_dir", "data_dir"])
 @pytest.mark.parametrize("linked", [False, True], ids=["named", "behind a link"])
 def test_a_place_that_somebody_else_could_make_sooner(login: Login, key: str, linked: bool) -> None:

@@ -190,6 +190,7 @@ def test_contradictions_are_told_before_it_is_submitted(login: Login) -> None:
     assert told.index("job.slurm:3: WORLD_SIZE is 16, but line 4 starts 2 processes") < told.index("2 nodes")
 
 
+@pytest.mark.exhaustive(unless=["--nodez=2-unrecognized option '--nodez=2'", "--partition=nowhere-invalid partition"])
 @pytest.mark.parametrize(
     ("option", "words"),
     [

@@ -61,6 +61,7 @@ def use_python(login: Login, path: str) -> None:
     login.write("worldsize.toml", text)
 
 
+@pytest.mark.exhaustive
 def test_a_clean_cluster_raises_no_alarm(login: Login) -> None:
     found = check(login, world="4x1")
     assert alarms(found) == [] and found["nodes"] == ["node1", SECOND, THIRD, FOURTH]
@@ -170,6 +171,7 @@ def data_of(login: Login) -> str:
     return data
 
 
+@pytest.mark.exhaustive
 def test_a_missing_mount(login: Login) -> None:
     data = data_of(login)
     job = login.job("true", "3x1", inputs={"data": {"type": "uri_folder", "path": data}})

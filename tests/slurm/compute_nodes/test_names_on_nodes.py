@@ -88,6 +88,7 @@ def project_in(login: Login, scratch: str, world: str) -> str:
     return project
 
 
+@pytest.mark.exhaustive(unless=["another node's"])
 @pytest.mark.parametrize("nodes", [NODES, ("node2",)], ids=["the first node's", "another node's"])
 def test_the_code_of_a_script_by_hand(login: Login, scratch: str, mark: str, nodes: tuple[str, ...]) -> None:
     project = project_in(login, scratch, "2x1")
@@ -173,6 +174,7 @@ def test_what_lines_of_setup_put_in_force(login: Login, scratch: str, mark: str,
     assert not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive(unless=["setup-on the login node", "a script of one's own-on a node"])
 @pytest.mark.parametrize("where", ["on the login node", "on a node"])
 @pytest.mark.parametrize("own", [False, True], ids=["setup", "a script of one's own"])
 def test_inside_an_allocation(login: Login, scratch: str, mark: str, where: str, own: bool) -> None:
@@ -217,6 +219,7 @@ def refused(login: Login, run: str, mark: str) -> bool:
     return state == "FAILED" and "somebody else could replace" in message and not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive(unless=["shared"])
 @pytest.mark.parametrize("distribute", ["shared", "local"])
 def test_what_else_an_environment_puts_in_force(login: Login, base: str, mark: str, distribute: str) -> None:
     prefix = os.path.join(login.project, "env")
@@ -342,6 +345,7 @@ def test_the_python_of_a_copied_virtual_environment(login: Login, base: str, mar
     assert refused(login, login.submit(login.job("true", "2x1", environment=prefix)), mark)
 
 
+@pytest.mark.exhaustive(unless=["ranks"])
 @pytest.mark.parametrize("batch", [False, True], ids=["ranks", "a script of one's own"])
 def test_the_run_directory_of_a_script_by_hand(login: Login, scratch: str, mark: str, batch: bool) -> None:
     login.environ["WORLDSIZE_HOME"] = home = os.path.join(scratch, "home")

@@ -102,6 +102,7 @@ def test_a_node_that_is_set_down(login: Login) -> None:
     first_then_again(login, back)
 
 
+@pytest.mark.exhaustive(unless=["9"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_run_outlives_slurmd(login: Login, number: int) -> None:
     run = login.running(UP + "; until test -e outputs/go; do sleep 0.05; done; echo done")

@@ -29,6 +29,7 @@ def measured(login: Login, *words: str) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_a_job_at_three_worlds(login: Login) -> None:
     pytest.importorskip("torch")

@@ -21,6 +21,7 @@ def verdict(status) -> tuple[str, str | None, int]:
     return status["state"], status["reason"], status["exit_code"]
 
 
+@pytest.mark.exhaustive(unless=["now0"])
 @pytest.mark.parametrize("now", [[], ["--now"]])
 def test_a_run_that_waits(login: Login, now: list[str]) -> None:
     run = login.begin(slurm=LATER)

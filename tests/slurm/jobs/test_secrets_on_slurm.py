@@ -31,6 +31,7 @@ def nowhere(login: Login, canaries: Canaries, *but: str) -> None:
     assert found + canaries.in_processes() == []
 
 
+@pytest.mark.exhaustive(unless=["array", "shared", "srun"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run(login: Login, way: str) -> None:
     canaries = Canaries()

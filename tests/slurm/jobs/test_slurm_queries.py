@@ -234,6 +234,15 @@ def test_a_job_is_found_by_its_name(slurm: Cluster, run: SlurmRunner) -> None:
     assert find_jobs("nobody", run) == []
 
 
+REFUSED_ALWAYS = [
+    "options0-invalid partition-slurm.partition",
+    "options2-Requested node configuration is not available-worldsize nodes",
+    "options7-dependency-dependency",
+    "options9-(?i)array-",
+]
+
+
+@pytest.mark.exhaustive(unless=REFUSED_ALWAYS)
 @pytest.mark.parametrize(
     ("options", "words", "hint"),
     [

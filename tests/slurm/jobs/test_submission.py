@@ -35,8 +35,14 @@ def job_file(login: Login, keys: str, nodes: int = 2) -> str:
         ("  partition: cpu", 3, "job.yml:3: resources.instance_count: 3 nodes are asked for, and partition cpu gives"),
         ("  partition: main", 5, "job.yml:3: resources.instance_count: 5 nodes are asked for, and partition main has"),
         ("  mem: 900G", 2, "job.yml:4: slurm: Slurm would refuse it: Requested node configuration is not"),
-        ("  constraint: fast", 2, "job.yml:5: slurm.constraint: Slurm would refuse it: Invalid feature"),
-        ("  nodelist: moon1", 1, "job.yml:5: slurm.nodelist: Slurm would refuse it: Invalid node name"),
+        pytest.param(
+            *("  constraint: fast", 2, "job.yml:5: slurm.constraint: Slurm would refuse it: Invalid feature"),
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            *("  nodelist: moon1", 1, "job.yml:5: slurm.nodelist: Slurm would refuse it: Invalid node name"),
+            marks=pytest.mark.exhaustive,
+        ),
         ("  sbatch_options:\n    array: 1-3", 1, "job.yml:6: slurm.sbatch_options.array: array is not to be set here"),
     ],
 )
@@ -125,6 +131,7 @@ def test_what_only_sbatch_refuses_is_kept_as_failed(login: Login) -> None:
     assert login.latest() not in job_names(login)
 
 
+@pytest.mark.exhaustive(unless=["2"])
 @pytest.mark.parametrize("submissions", [1, 2])
 def test_a_reply_that_is_lost_is_no_second_submission(login: Login, submissions: int) -> None:
     """Of `submissions` calls that reach slurmctld, none is heard of."""
