@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from hpcpack.simulator import Simulator
-from prepared_home import prepare_home
 from slurm.cluster import Cluster
 from targets import TARGETS, OwnTarget
 
 from worldsize_conformance.fixtures import place as place
-from worldsize_conformance.place import Place, Target
+from worldsize_conformance.place import Target
 
 FOLDER = Path(__file__).parent
 WITHOUT_ACCOUNTING = {
@@ -113,14 +112,6 @@ def target(own_target: OwnTarget, request: pytest.FixtureRequest) -> Iterator[Ta
         yield target._replace(directory=cluster.share, environ=cluster.environ(), config=config)
     else:
         yield target
-
-
-@pytest.fixture(autouse=True)
-def _prepared(request: pytest.FixtureRequest) -> None:
-    """Only the tests of modes are left to make the home themselves."""
-    if "place" in request.fixturenames and request.path.name != "test_umask.py":
-        place: Place = request.getfixturevalue("place")
-        prepare_home(place.home)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

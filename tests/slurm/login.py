@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from driver import Cli, Result, wait_for
-from prepared_home import prepare_home
 
 from slurm import processes
 from slurm.cluster import OVER, Cluster
@@ -33,7 +32,6 @@ class Login(Cli):
 
     def __init__(self, cluster: Cluster, options: str = "") -> None:
         super().__init__(tempfile.mkdtemp(dir=cluster.shared))
-        prepare_home(self.home)
         self.cluster = cluster
         self.environ["SLURM_CONF"] = cluster.slurm_conf
         self.write("worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\n' + options)
