@@ -14,6 +14,7 @@ from worldsize.agent.launchers.rank_process import Process
 from worldsize.agent.posix import processes
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.facts.agent.command_words import program_words
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.wings.facts.agent.program import main; main()"
 _ORDER, _VISIBLE = "WORLDSIZE_FACTS_ORDER", "CUDA_VISIBLE_DEVICES"
@@ -32,7 +33,7 @@ def start_helper(
         "path": paths.node_facts(nodes[0]),
         "nodes": list(nodes),
         "agent": os.getpid(),
-        "argv": list(plan.argv),
+        "argv": program_words(plan.argv),  # any process of this user's can read what it is told by a variable
         "python": plan.python,
         "directory": paths.code,
         "variables": {name: value for name, value in rank.environment.items() if name in _PASSED},

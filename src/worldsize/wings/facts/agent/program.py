@@ -35,7 +35,7 @@ class Order(NamedTuple):
     """path       of the file to write
     nodes     those that are this machine: they share what is found
     agent     the process that has started this one
-    argv      the command of a rank; `directory`: where it is started
+    argv      the words of a rank's command that name programs; `directory`: where it is started
     python    what stands for Python where the command names none
     variables of a rank's environment: those that decide which programs and packages it finds
     gpus      whether GPUs are looked for

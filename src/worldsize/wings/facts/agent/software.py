@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from worldsize.agent.launchers.package_versions import installed_versions
 from worldsize.agent.launchers.python_files import PythonFiles, find_python, package_directories, read_python
 from worldsize.agent.machine.node_files import text_of
 from worldsize.state.node_facts import Rows
+from worldsize.wings.facts.agent.command_words import program_words
 
 _FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "jax", "horovod", "deepspeed", "mpi4py")
 _CONTAINERS = frozenset(("apptainer", "singularity", "enroot", "docker", "podman", "podman-hpc", "shifter"))
-_PYTHON = re.compile(r"python\d?(?:\.\d+)?")
-_MOST_WORDS = 200
 _LONGEST = 120
 
 
@@ -49,7 +48,7 @@ def runs_in_image(argv: Sequence[str]) -> bool:
 def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:
     """The Python that ranks with this command most likely are: the one that it names, or its program is a script of;
     else the first on PATH. None where there is none."""
-    for word in _candidates(argv):
+    for word in (*program_words(argv), "python", "python3"):
         try:
             program = find_python(word, environ, directory)
         except (OSError, ValueError):  # no such program, or nothing that could be a path
@@ -57,15 +56,6 @@ def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str])
         if program:
             return read_python(program)
     return None
-
-
-def _candidates(argv: Sequence[str]) -> Iterator[str]:
-    yield from argv[:1]
-    words = " ".join(argv).split()[:_MOST_WORDS]  # a shell's command is one word of many
-    yield from (
-        word for word in (each.strip("'\";()&|") for each in words) if _PYTHON.fullmatch(os.path.basename(word))
-    )
-    yield from ("python", "python3")
 
 
 def python_rows(python: PythonFiles, environ: Mapping[str, str]) -> list[tuple[str, str]]:
