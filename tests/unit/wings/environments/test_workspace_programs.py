@@ -29,7 +29,9 @@ def set_handler(number, handler):
 
 signal.signal = set_handler
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-words = ["bash", "-c", "kill -TERM $PPID; exec sleep " + sys.argv[2]]
+again = "trap 'kill -TERM $PPID' TERM; kill -TERM $PPID; sleep %s & wait; wait"
+once = "kill -TERM $PPID; exec sleep %s"
+words = ["bash", "-c", (again if sys.argv[3] == "while it is ended" else once) % sys.argv[2]]
 for _ in range(20):
     try:
         execute(Build(sys.argv[1], lambda text: None), words, os.environ, "it")
@@ -40,9 +42,10 @@ for _ in range(20):
 """
 
 
-@pytest.mark.parametrize("moment", ["while it starts", "right after"])
+@pytest.mark.parametrize("moment", ["while it starts", "right after", "while it is ended"])
 def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path, moment: str) -> None:
-    """Another thread takes what this one has blocked: the program was started, and forgotten."""
+    """Another thread takes what this one has blocked: the program was started, and forgotten. A second signal, while it
+    was being ended, had its end waited for."""
     seconds = "600.%d" % os.getpid()
     with subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), seconds, moment]) as process:
         try:

@@ -151,9 +151,11 @@ def _read_streams(
 
 
 def _terminate(process: subprocess.Popen[str]) -> None:
-    """End the program, and all that it has started: compilers too."""
-    terminate_child(process, partial(signal_group, process.pid), _GRACE)
-    signal_group(process.pid, signal.SIGKILL)
+    """End the program, and all that it has started: compilers too. A signal meanwhile ends them at once."""
+    try:
+        terminate_child(process, partial(signal_group, process.pid), _GRACE)
+    finally:
+        signal_group(process.pid, signal.SIGKILL)
 
 
 def run_bash(
