@@ -88,7 +88,7 @@ def test_worldsize_is_timed_until_nothing_is_left(cli: Cli) -> None:
     times(found, 1)
     assert "worldsize" in out
     assert sorted(os.listdir(cli.project)) == ["found"]
-    assert not any(name.startswith(".") for name in os.listdir(os.path.join(cli.project, "found")))
+    assert not any(name.startswith(".trials") for name in os.listdir(os.path.join(cli.project, "found")))
     assert cli.json("list") == []
     both, out = measured(cli, "launch", "-w", "1x1,1x2", "--rounds", "1", "--launchers", "worldsize")
     assert both[1] == found and both[0]["world"] != found["world"]
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_a_measurement_that_is_interrupted(cli: Cli, number: 
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
     assert b"Traceback" not in err
-    assert not glob.glob(os.path.join(cli.project, "found", ".*"))
+    assert not glob.glob(os.path.join(cli.project, "found", ".trials*"))
 
 
 def test_a_run_of_worldsize_is_ended_with_the_measurement(cli: Cli) -> None:
@@ -154,7 +154,7 @@ def test_a_run_of_worldsize_is_ended_with_the_measurement(cli: Cli) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
-    assert not glob.glob(os.path.join(cli.project, "found", ".*"))
+    assert not glob.glob(os.path.join(cli.project, "found", ".trials*"))
 
 
 def test_the_configuration_of_the_project_holds_wherever_the_result_is_written(cli: Cli) -> None:
