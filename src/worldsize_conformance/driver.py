@@ -102,7 +102,7 @@ class Cli:
         starts = words[:1] and words[0] in ("run", "submit", "rehearse", "bench") and "--dry-run" not in words
         own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
         if self.lends and starts and own and not os.path.lexists(self.home):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # where no home can be made, the run says so
                 lend_bundle(self.home)
         return subprocess.Popen(
             [sys.executable, "-m", "worldsize", *words],
@@ -116,7 +116,7 @@ class Cli:
 
     def _take_back(self) -> None:
         """Remove a home in which nothing is but what it was lent."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # there is no home, or it may not be read
             cache = os.path.join(self.home, "cache")
             if os.listdir(self.home) == ["cache"] and os.listdir(cache) == [agent_bundle()[0]]:
                 shutil.rmtree(self.home)

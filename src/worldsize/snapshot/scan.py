@@ -49,7 +49,7 @@ Tick = Callable[[int, int], None]
 
 
 def no_tick(done: int, total: int) -> None:
-    """The `Tick` for nobody who watches."""
+    """Report nothing: the `Tick` where no progress is shown."""
 
 
 def scan(code_dir: str, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:

@@ -168,8 +168,8 @@ class Interrupted(Exception):
 
 
 def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
-    """On this machine 1, 2, 4 … ranks up to its GPUs or cores. UsageError for other computes: nobody knows what a
-    person may have of them."""
+    """Return the worlds of 1, 2, 4 … ranks up to the GPUs or cores of this machine. UsageError for any other compute,
+    of which the person has to say how many nodes to use."""
     settings = config.computes[compute]
     if settings.type != LOCAL:
         raise UsageError(f"which worlds of {compute} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
@@ -230,7 +230,7 @@ def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
 
 
 def _code_digest(manifest: str) -> str:
-    """Of all files of a run's code; "" where it is not known."""
+    """Return the digest of all files of a run's code; "" where it is not known."""
     digest = read_object(manifest).get("digest")
     return digest[:_DIGEST] if isinstance(digest, str) else ""
 
@@ -252,8 +252,8 @@ def _check_nodes(run: Run) -> None:
 
 
 def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:
-    """Which GPUs its ranks had, and whether they shared them, or cores. Those of this machine that no rank has are
-    nobody's; those of a cluster are held by the run. Ranks that say that they computed on CPUs had none."""
+    """Return `found` with the number of GPUs of the run, and with a sentence where ranks shared GPUs or cores. On this
+    machine the GPUs of ranks count, on a cluster all of its nodes; ranks that computed on CPUs had none."""
     threads = found.details.get("threads")
     used = [node._replace(gpus=0) for node in nodes] if found.details.get("device") == "CPU" else nodes
     said = find_oversubscription(used, found.world.ranks_per_node, threads if type(threads) is int else None)

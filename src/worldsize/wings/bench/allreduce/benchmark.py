@@ -41,7 +41,9 @@ def add_options(group: Any) -> None:
     )
     group.add_argument("--dtype", choices=_DTYPES[""], help="of the elements (float32)")
     group.add_argument("--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 1000, by time)")
-    group.add_argument("--warmup", metavar="N", type=int, help=f"of each size, before them (default: {_WARM_UP})")
+    group.add_argument(
+        "--warmup", metavar="N", type=int, help=f"all-reduces of each size that do not count ({_WARM_UP})"
+    )
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:

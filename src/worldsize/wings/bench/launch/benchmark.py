@@ -158,7 +158,7 @@ def _measure(former: BenchResult, place: Place, rounds: int) -> BenchResult:
 
 
 def is_measured(measurements: Sequence[Measurement], world: World, launchers: Sequence[str], rounds: int) -> bool:
-    """All of these launchers have done all rounds in this world, and none has failed."""
+    """Whether all of these launchers have done all rounds in this world, and none has failed."""
     known = {str(each.details.get("launcher")): each for each in measurements if each.world == world}
     for name in launchers:
         times = known[name].details.get("end") if name in known and not known[name].failure else None

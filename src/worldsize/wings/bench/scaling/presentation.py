@@ -85,5 +85,5 @@ def _notes(result: BenchResult) -> list[str]:
             codes.setdefault(each.code, []).append(str(each.world))
     if len(codes) > 1:
         groups = "; ".join(", ".join(worlds) for worlds in codes.values())
-        found.append(f"The code has changed meanwhile, and these are compared all the same: {groups}.")
+        found.append(f"The worlds did not all run the same code: {groups}.")
     return found

@@ -1,5 +1,5 @@
-"""The process that finds out what a node is made of, apart from the agent: a file server or a driver that hangs keeps
-whoever asks it from ending.
+"""The process that finds out what a node is made of. It is not the agent, since a process that asks a file server or a
+driver that hangs cannot end.
 
 It is told what to do by the variable ORDER, writes one file and ends, at the latest with the agent that has started it.
 The file is written as soon as the hardware is known, and again with what the process finds after that, at the lowest

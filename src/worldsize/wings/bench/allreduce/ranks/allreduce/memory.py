@@ -6,8 +6,8 @@ _MEMORY = "/proc/meminfo"
 
 
 def memory_problem(size: int, buffers: int, ranks: int, free: int | None) -> str:
-    """A sentence where so many ranks with so many buffers of `size` bytes need more than there is; "" otherwise, and
-    where it is not known."""
+    """Return a sentence where `ranks` ranks, each with `buffers` buffers of `size` bytes, need more than the `free`
+    bytes; "" otherwise, and where `free` is None."""
     needed = size * buffers * ranks
     if free is None or needed <= free:
         return ""
@@ -18,7 +18,7 @@ def memory_problem(size: int, buffers: int, ranks: int, free: int | None) -> str
 
 
 def free_memory(path: str = _MEMORY) -> int | None:
-    """Bytes that programs of this machine can have without taking them from others; None where nobody says."""
+    """Return the bytes of memory that the kernel says are available; None where it does not say."""
     try:
         with open(path) as file:
             words = [line.split() for line in file if line.startswith("MemAvailable:")]

@@ -118,8 +118,8 @@ def _place(reducer: Reducer) -> str:
 
 
 def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before: float = 0.0) -> dict[str, Any]:
-    """Seconds of one all-reduce of so many elements, as the slowest rank has them. `before`: those of the size before,
-    which all ranks know."""
+    """Return the row of `count` elements: the seconds of one all-reduce on the slowest rank, and its wrong values.
+    `before`: the seconds of the size before, which are the same on all ranks."""
     row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
     asked = arguments.warmup if before < LONG else min(arguments.warmup, FEW_WARM_UPS), arguments.iterations
     if reducer.has_out_of_place:
