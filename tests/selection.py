@@ -33,8 +33,8 @@ CONFORMANCE = {"[local": "local", "[slurm": "slurm", "[hpcpack": "hpcpack"}
 """The part of a conformance test, by how its parameters begin."""
 
 TIERS = ("fast", "standard", "all", "rest")
-NOT_FAST = ("slow", "heavy", "timing")
-"""Marks of tests that are not of the tier `fast`."""
+NOT_QUICK = ("slow", "heavy", "timing", "training", "slurm", "exhaustive")
+"""Marks of unit tests that are not among the quick ones, which the tier `fast` is."""
 
 TRAINING = {"frameworks", "data_parallel", "rehearsal"}
 """Folders whose tests compute on all cores; others are marked `training` one by one."""
@@ -100,6 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.split("/")[1] in TRAINING:
             item.add_marker("training")
+        if item.nodeid.split("/")[1] == "unit" and not any(item.get_closest_marker(name) for name in NOT_QUICK):
+            item.add_marker("quick")
     tier, parts, order = (config.getoption(name) for name in ("--tier", "--part", "--order"))
     kept = [item for item in items if _in_tier(item, tier) and (not parts or part_of(item.nodeid) in parts)]
     if order:
@@ -113,8 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_tier(item: pytest.Item, tier: str | None) -> bool:
-    if tier == "fast" and any(item.get_closest_marker(name) for name in NOT_FAST):
-        return False
+    if tier == "fast":
+        return item.get_closest_marker("quick") is not None
     return tier in (None, "all") or _is_exhaustive(item) == (tier == "rest")
 
 

@@ -1,10 +1,12 @@
 """Run a tier of the tests in lanes side by side, try what failed once more, and close with one line.
 
-Most tests wait: for a scheduler, a node, a process to end. Those that train use all cores and only get into each
-other's way. So tests are in four lanes: `training`, as many at a time as keep the cores busy; `slurm`, each process
-with a cluster of its own, which takes whole files, the longest first; `others`; and after these `timing`, what goes
-by the clock, one by one. The tier `fast` has lanes of its own, a share of the unit tests each: to distribute them one
-by one takes longer than most of them.
+Most tests take milliseconds. These come first, in a lane for each core, a share of the files each: to distribute them
+one by one takes longer than most of them. The tier `fast` is these alone.
+
+Most of the rest wait: for a scheduler, a node, a process to end. Those that train use all cores and only get into each
+other's way. So these are in three lanes: `training`, as many at a time as keep the cores busy; `slurm`, each process
+with a cluster of its own, which takes whole files, the longest first; and `others`. What goes by the clock comes last,
+one by one: `timing`.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ STACK_SECONDS = 10.0
 CORES = min(len(os.sched_getaffinity(0)), 8)
 
 
+QUICK, BESIDE, ALONE = 0, 1, 2
+"""Stages: tests that take milliseconds; those that wait or train, side by side; those that go by the clock."""
+
+
 class Lane(NamedTuple):
     """Tests that run in one call of pytest.
 
@@ -59,7 +65,7 @@ class Lane(NamedTuple):
     found     what a file of such tests, or a conftest.py beside or above it, has in its text or its path
     never     what the path of no such file has; where it is known, pytest need not import these files
     first     the file to begin with
-    alone     after all other lanes, and not beside one
+    stage     lanes of one stage run side by side, and after those of lower ones
     share     which share of these files, and of how many
     """
 
@@ -69,12 +75,24 @@ class Lane(NamedTuple):
     found: str = ""
     never: str = "^$"
     first: str | None = None
-    alone: bool = False
+    stage: int = BESIDE
     share: tuple[int, int] = (0, 1)
 
 
 _FOLDERS_OF_TRAINING = r"tests/(frameworks|data_parallel|rehearsal)/"
+_QUICK_LANES = min(max(CORES, 2), 4)
 LANES = (
+    *(
+        Lane(
+            "quick %d" % (number + 1),
+            "quick",
+            ("-p", "no:xdist", "-p", "no:schemathesis"),
+            found="^tests/unit/",
+            stage=QUICK,
+            share=(number, _QUICK_LANES),
+        )
+        for number in range(_QUICK_LANES)
+    ),
     Lane(
         "training",
         "training and not slurm and not timing",
@@ -83,8 +101,9 @@ LANES = (
     ),
     Lane(
         "others",
-        "not training and not slurm and not timing",
-        ("-n", str(CORES + 1), "--dist", "worksteal"),
+        "not quick and not training and not slurm and not timing",
+        ("-n", str(CORES + 2), "--dist", "worksteal"),
+        found=r"^tests/(?!unit/)|mark\.(heavy|slow|exhaustive)",
         never=_FOLDERS_OF_TRAINING,
     ),
     Lane(
@@ -94,19 +113,11 @@ LANES = (
         found=r"\bslurm(_without_accounting)?\b",
         first=LONGEST,
     ),
-    Lane("timing", "timing", ("-p", "no:xdist"), found=r"mark\.timing", alone=True),
+    Lane("timing", "timing", ("-p", "no:xdist"), found=r"mark\.timing", stage=ALONE),
 )
-_FAST_LANES = min(max(CORES, 2), 4)
-FAST_LANES = tuple(
-    Lane(
-        "unit %d" % (number + 1),
-        "not timing",
-        ("-p", "no:xdist", "-p", "no:schemathesis"),
-        found="^tests/unit/",
-        share=(number, _FAST_LANES),
-    )
-    for number in range(_FAST_LANES)
-)
+STAGES = {"fast": {QUICK}, "rest": {BESIDE, ALONE}}
+"""The stages of a tier that has not all of them: no exhaustive test is a quick one."""
+
 LAST_FAILED = os.path.join(".pytest_cache", "v", "cache", "lastfailed")
 """Where pytest keeps the ids of failed tests; lanes that end at the same time would overwrite each other's."""
 
@@ -175,9 +186,10 @@ def _run_lanes(selection: Selection, arguments: Sequence[str], folder: str) -> t
     live = bool(AT_THE_TERMINAL & set(arguments))
     done: list[Call] = []
     stuck: set[str] = set()
-    every = FAST_LANES if selection.tier == "fast" else LANES
-    side_by_side = [lane for lane in every if not lane.alone]
-    rounds = [[lane] for lane in every] if live else [side_by_side, *([lane] for lane in every if lane.alone)]
+    stages = STAGES.get(selection.tier, {QUICK, BESIDE, ALONE})
+    every = [lane for lane in LANES if lane.stage in stages]
+    together = [[lane for lane in every if lane.stage == stage] for stage in sorted(stages)]
+    rounds = [[lane] for lane in every] if live else together
     for lanes in rounds:
         calls = []
         for lane in lanes:

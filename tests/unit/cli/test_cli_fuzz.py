@@ -96,6 +96,7 @@ def check(project: Path, words: list[str]) -> None:
     assert runs(project) == before
 
 
+@pytest.mark.heavy
 @settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(lines)
 @example(["run", "train.py"])

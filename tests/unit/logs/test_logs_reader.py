@@ -141,6 +141,7 @@ def test_a_log_that_cannot_be_read_is_an_error_with_its_path(tmp_path):
         log.read()
 
 
+@pytest.mark.heavy
 def test_no_descriptor_stays_open(path):
     append(path, b"a\n")
     logs = [RankLog(path) for _ in range(50)]

@@ -60,6 +60,7 @@ def test_each_element_has_its_own_value_of_a_variable_that_is_called_like_a_secr
     assert [plan.array.element for plan in plans if plan.array] == [0, 1]
 
 
+@pytest.mark.heavy
 def test_no_file_has_the_secret_of_a_variable_that_varies(tmp_path: Path) -> None:
     """Found by review: the array's files had those of all elements but the first, by the input that is named."""
     choices = ("first-of-all", "second-of-all", "third-of-all")
@@ -82,6 +83,7 @@ def test_no_file_has_the_secret_of_a_variable_that_varies(tmp_path: Path) -> Non
     assert [(name, choice) for name, text in written.items() for choice in choices if choice in text] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("job", [Job(command="true"), Job(command="true", count=2)], ids=["run", "array"])
 def test_a_submission_plans_once_and_asks_its_compute_once(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,10 +21,13 @@ markers = exhaustive: x
     chaos: x
     slurm: x
     training: x
+    slow: x
+    heavy: x
+    quick: x
 """
 TRAINING = Lane("training", "training and not timing", ("-p", "no:xdist"))
 FILES = {"others": "tests/unit/test_a.py", "training": "tests/frameworks/test_c.py"}
-TIMING = Lane("timing", "timing", ("-p", "no:xdist"), alone=True)
+TIMING = Lane("timing", "timing", ("-p", "no:xdist"), stage=lanes.ALONE)
 UNSTABLE = """
 from pathlib import Path
 
@@ -77,6 +80,22 @@ def test_an_unstable_test_is_named_and_the_command_succeeds(
     assert "the first time" in printed
     assert "==> training\n" in printed and "==> others\n" in printed
     assert last_failed() == []
+
+
+def test_the_quick_tests_come_first_and_the_tier_fast_is_these(
+    suite: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quick = Lane("quick 1", "quick", ("-p", "no:xdist"), found="^tests/unit/", stage=lanes.QUICK)
+    monkeypatch.setattr(lanes, "LANES", (TIMING, Lane("others", "not quick", ("-p", "no:xdist")), quick))
+    write(suite, "tests/unit/test_a.py", "import pytest\ndef test_a(): pass\n@pytest.mark.heavy\ndef test_b(): pass\n")
+    write(suite, "tests/e2e/test_c.py", "def test_c(): pass\n")
+    assert run_selection(Selection("fast"), []) == 0
+    assert closing(suite) == "==== 1 passed"
+    capfd.readouterr()
+    assert run_selection(Selection(), []) == 0
+    assert closing(suite) == "==== 3 passed"
+    printed = capfd.readouterr().out
+    assert printed.index("1 passed, 1 deselected") < printed.index("2 passed, 1 deselected")
 
 
 STUCK = """

@@ -39,6 +39,7 @@ def test_all_is_every_extra_that_commands_need() -> None:
     assert named is not None and {*named[1].split(","), "all", "conformance", "torch", "examples"} == set(extras())
 
 
+@pytest.mark.heavy
 def test_no_other_file_imports_them() -> None:
     found: dict[str, set[str]] = {}
     packages = packages_of_extras()

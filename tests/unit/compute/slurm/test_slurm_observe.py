@@ -231,6 +231,7 @@ _ROWS = st.builds(
 )
 
 
+@pytest.mark.heavy
 @given(_ROWS)
 def test_only_completed_is_ever_a_success(row: JobRow) -> None:
     found = observation(row)

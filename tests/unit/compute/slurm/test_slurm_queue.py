@@ -293,6 +293,7 @@ def test_a_number_that_is_used_again_is_no_restart(one: FakeSlurm) -> None:
     assert query_jobs(["2"], one.run)["2"].cancelled_by is None
 
 
+@pytest.mark.heavy
 def test_thousands_of_ids_do_not_overflow_an_argument(one: FakeSlurm) -> None:
     one.job("1234567000")
     one.job("1234597999")

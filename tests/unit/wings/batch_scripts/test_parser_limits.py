@@ -138,6 +138,7 @@ POSITIONS = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("position", range(len(POSITIONS)))
 def test_every_kind_of_character(position: int) -> None:
     for character in kinds():

@@ -131,6 +131,7 @@ def test_answers_are_found_among_other_words() -> None:
     assert "ended with code 9" in parse_node_report("n", 9, "", "").error
 
 
+@pytest.mark.heavy
 def test_what_a_node_executes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_check, "KNOWN_PACKAGES", ())
     argv = check_argv(sys.executable, ["json", "nowhere"], ["pytest", "no-such-package"])

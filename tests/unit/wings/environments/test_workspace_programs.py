@@ -42,6 +42,7 @@ for _ in range(20):
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("moment", ["while it starts", "right after", "while it is ended"])
 def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path, moment: str) -> None:
     """Another thread takes what this one has blocked: the program was started, and forgotten. A second signal, while it

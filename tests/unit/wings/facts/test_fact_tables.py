@@ -74,6 +74,7 @@ def test_nodes_without_a_name() -> None:
     assert node_names([NodeFacts(3, "")]) == "node 3"
 
 
+@pytest.mark.heavy
 def test_what_every_node_has_otherwise_is_not_told_of_thousands() -> None:
     text = dict(hardware_table([node(number, "GPU %d" % number) for number in range(5000)]))["GPU"]
     assert text.startswith("GPU 0 (")

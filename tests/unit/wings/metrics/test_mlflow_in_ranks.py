@@ -81,6 +81,7 @@ def test_the_plugin_is_what_importlib_finds(tmp_path: Path) -> None:
         assert module == "worldsize_mlflow.builders"
 
 
+@pytest.mark.heavy
 def test_a_ranks_python_finds_the_modules_in_agent_pyz(tmp_path: Path) -> None:
     hook = Path(source_file("inrank", "sitecustomize.py"))
     (tmp_path / "inrank").mkdir()

@@ -75,6 +75,7 @@ def test_nothing_is_overwritten_through_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "precious"
 
 
+@pytest.mark.heavy
 def test_it_is_the_same_elsewhere(tmp_path: Path) -> None:
     prefix = a_prefix(tmp_path)
     found = packed(prefix, tmp_path / "env.tar.gz")
@@ -98,6 +99,7 @@ def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     assert packed(prefix, tmp_path / "c").digest == digest
 
 
+@pytest.mark.heavy
 def test_any_tar_can_unpack_it(tmp_path: Path) -> None:
     prefix = a_prefix(tmp_path)
     found = packed(prefix, tmp_path / "env.tar.gz")

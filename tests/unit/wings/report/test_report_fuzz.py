@@ -45,6 +45,7 @@ EACH = pytest.mark.parametrize("each", [1, pytest.param(len(STRANGE), marks=pyte
 KINDS = ("agent_started", "ranks_started", "notice", "stopping", "prepared", "unjoined")
 
 
+@pytest.mark.heavy
 @EACH
 @pytest.mark.parametrize("file", ["plan", "record", "exit", "errors", "check"])
 def test_a_record_with_strange_values(run: RunPaths, file: str, each: int) -> None:

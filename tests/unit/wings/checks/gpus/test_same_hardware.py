@@ -86,6 +86,6 @@ def test_strange_facts_are_passed_over(junk: object) -> None:
 
 
 def test_a_thousand_nodes_take_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(rows(*[FULL] * 500, {**FULL, "cores": 1}, *[FULL] * 499)) == 2
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0

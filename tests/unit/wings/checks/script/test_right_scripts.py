@@ -23,6 +23,7 @@ def test_a_right_script_has_no_findings(script: Script, tmp_path: Path) -> None:
     assert script_findings(script.write(tmp_path), still) == []
 
 
+@pytest.mark.heavy
 def test_there_are_many_and_most_are_read(tmp_path: Path) -> None:
     found = scripts("right")
     programs = [read_program(script.write(tmp_path / str(number)), still) for number, script in enumerate(found)]

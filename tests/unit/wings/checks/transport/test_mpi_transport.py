@@ -137,9 +137,9 @@ def test_junk_is_passed_over_quickly() -> None:
     lines = ["select: init of component " * 50_000, "UCX  INFO " + "cfg#1 tag(" * 100_000, "\x00" * 100_000]
     lines += ["mca: bml: Using b%d btl for send to [[1,1],1] on node n%d" % (n, n) for n in range(20_000)]
     lines += ["UCX INFO  x inter-node cfg#1 tag(%s)" % " ".join(map(str, range(n, n + 50))) for n in range(2000)]
-    start = time.monotonic()
+    start = time.process_time()
 
     said = parse_mpi_log(lines)
 
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     assert len(json.dumps(said)) < 50_000

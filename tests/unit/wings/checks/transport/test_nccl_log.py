@@ -161,10 +161,10 @@ def test_junk_and_endless_lines_are_passed_over_quickly() -> None:
     lines = ["NCCL INFO " * 100_000, "NCCL INFO Channel 00 : " + "via " * 100_000, "a:1:" * 500_000, "\x00\xff\ud800"]
     lines += ["n1:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/%d/0" % number for number in range(5000)]
     lines += ["n1:1:1 [0] NCCL INFO NCCL_%d set by environment to %s." % (n, "x" * 3000) for n in range(5000)]
-    start = time.monotonic()
+    start = time.process_time()
 
     summary = parse_nccl_log(lines)
 
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     assert len(summary.paths) <= 100
     assert sum(map(len, summary.variables.values())) <= 100 * 200
