@@ -68,8 +68,8 @@ def test_the_core_passes_its_tests_without_any(core):
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("wing", WINGS, ids=os.path.basename)
-def test_the_core_passes_its_tests_without(wing, tmp_path):
-    check_core(copy_without([wing], tmp_path / "src"))
+def test_the_core_passes_its_quick_tests_without(wing, tmp_path):
+    check_core(copy_without([wing], tmp_path / "src"), *QUICK, cases=10)
 
 
 def check_core(sources, *words, cases=20):
