@@ -177,7 +177,7 @@ def test_what_cannot_be_collected_fails(suite: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_each_test_is_in_one_lane() -> None:
     """A lane imports only the files that may hold its tests; none may be overlooked."""
 
