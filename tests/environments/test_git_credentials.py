@@ -206,6 +206,7 @@ def test_a_project_that_wants_repositories_with_passwords(cli: Cli, host: Host, 
     check(cli, host, cli("run", "job.yml"))
 
 
+@pytest.mark.exhaustive
 def test_wheels_of_repositories_with_passwords(cli: Cli, host: Host, with_setuptools: Links) -> None:
     """Found by review: in pip's too, and a notice showed them to whoever looked on."""
     cli.environ["PASSWORD_OF_BERT"] = "CanaryOfBert"

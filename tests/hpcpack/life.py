@@ -54,7 +54,9 @@ class Client(Cli):
         return run
 
     def ranks_up(self, run: str) -> int:
-        return len([name for name in os.listdir(self.path(run, "outputs")) if name.startswith("up-")])
+        outputs = self.path(run, "outputs")
+        names = os.listdir(outputs) if os.path.isdir(outputs) else []  # an element's is made when it begins
+        return len([name for name in names if name.startswith("up-")])
 
     def ended(self, run: str, timeout: float = PATIENCE) -> Mapping[str, Any]:
         """The status of a run, once it has ended."""

@@ -35,6 +35,7 @@ def answers_of_a_rank(root: Path) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.exhaustive
 def test_virtual_gpus_answer_as_real_ones_do(tmp_path: Path) -> None:
     found = answers_of_a_rank(tmp_path)
     assert found.keys() == answers.CASES.keys()

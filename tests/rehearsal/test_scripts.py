@@ -21,6 +21,7 @@ def rehearsed(cli: Cli, *words: str) -> list[str]:
     return [cli.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(cli.status(run)["ranks"])]
 
 
+@pytest.mark.exhaustive
 def test_ddp_with_mixed_precision_and_checkpoints_as_a_job_file_of_a_cluster(cli: Cli) -> None:
     cli.write(
         "job.yml",

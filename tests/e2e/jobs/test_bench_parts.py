@@ -157,6 +157,7 @@ def test_a_run_of_worldsize_is_ended_with_the_measurement(cli: Cli) -> None:
     assert not glob.glob(os.path.join(cli.project, "found", ".trials*"))
 
 
+@pytest.mark.exhaustive
 def test_the_configuration_of_the_project_holds_wherever_the_result_is_written(cli: Cli) -> None:
     cli.write("worldsize.toml", '[compute.desk]\ntype = "local"\n')
     words = ("-w", "1x1", "--rounds", "1", "--launchers", "worldsize", "--compute", "desk")

@@ -140,7 +140,7 @@ def looked_at(theirs: Theirs, look: Callable[[Theirs], object], moment: int, lin
     os._exit(0)
 
 
-@pytest.mark.exhaustive(unless=["directly"])
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("lay", [directly, by_a_link])
 def test_nodes_of_a_rehearsal(root: Path, lay: Callable[[Theirs, Path], None]) -> None:
     """Found by review: the input was opened, and mounted where its path led to by then, such as to Python's library."""

@@ -36,6 +36,7 @@ THE_JOB = "project/job.yml"
 PASSWORD_PLACE = "Password"
 
 
+@pytest.mark.exhaustive(unless=["alone", "shared", "mpi", "setup"])
 @pytest.mark.parametrize(
     "more",
     [
@@ -174,6 +175,7 @@ def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
     assert cli.ok("rerun", run, "--set", "argv=[echo, again]").out.endswith("again\n")
 
 
+@pytest.mark.exhaustive(unless=["matrix"])
 @pytest.mark.parametrize("more", [{"count": 2}, {"matrix": True}], ids=["count", "matrix"])
 def test_an_array(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     if "matrix" in more:

@@ -195,6 +195,7 @@ def test_what_is_a_directory_of_somebody_elses(tmp_path: Path, above: int) -> No
     assert not is_ours(run)
 
 
+@pytest.mark.exhaustive
 def test_an_array_whose_directory_somebody_else_has_made(login: Login) -> None:
     """Found by review: where an array was removed while it was queued, whatever lay under its name was executed."""
     shared = with_runs_in(login, "shared-runs", 0o1777)
@@ -224,6 +225,7 @@ def with_listed_runs(login: Login) -> str:
     return runs
 
 
+@pytest.mark.exhaustive
 def test_an_access_list_above(login: Login) -> None:
     """Found by review: a run of a script that was submitted by hand inherited it, and others could write its agent."""
     runs = with_listed_runs(login)
@@ -245,6 +247,7 @@ def test_an_access_list_above_opens_no_run_for_a_moment(login: Login) -> None:
     assert Path(seen).read_text() == "700\n"
 
 
+@pytest.mark.exhaustive
 def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
     """Found by review: the script made what was missing, took what was there, and whose it was it did not ask."""
     shared = os.path.join(os.path.dirname(login.home), "scratch")

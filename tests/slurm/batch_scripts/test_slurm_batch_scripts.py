@@ -107,6 +107,7 @@ def test_our_srun_ends_as_the_real_one_does(login: Login) -> None:
     assert dict(zip(CODES, codes[0], strict=True)) == dict(zip(CODES, codes[1], strict=True)), said
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(300)
 def test_the_ddp_tutorial_unchanged(login: Login) -> None:
     """2 nodes × 2 tasks, MASTER_ADDR from scontrol show hostnames, srun python train.py: on both computes."""

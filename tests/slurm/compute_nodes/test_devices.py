@@ -54,6 +54,7 @@ def test_the_step_has_all_the_cpus_that_the_ranks_ask_for(binding: Login) -> Non
     assert binding.ok("logs").out == "×2: 2\n"
 
 
+@pytest.mark.exhaustive
 def test_jobs_beside_each_other_on_a_node_have_cpus_of_their_own(binding: Login) -> None:
     """srun is told not to bind, and the step stays on the CPUs of its job all the same."""
     binding.write("mask.py", MASK)
@@ -65,6 +66,7 @@ def test_jobs_beside_each_other_on_a_node_have_cpus_of_their_own(binding: Login)
     assert sorted(json.loads(binding.ok("logs", run, "--raw").out)[1] for run in runs) == [[0], [1]]
 
 
+@pytest.mark.exhaustive
 def test_ranks_that_are_not_to_be_bound_share_what_there_is(binding: Login) -> None:
     assert masks(binding, "--set", "bind=none") == [[0, 1]] * 4
 

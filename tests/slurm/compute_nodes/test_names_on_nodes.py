@@ -194,6 +194,7 @@ def test_inside_an_allocation(login: Login, scratch: str, mark: str, where: str,
     assert "somebody else could replace %s/bin on node2" % prefix in login.status()["message"]
 
 
+@pytest.mark.exhaustive
 def test_what_the_first_node_of_a_script_of_ones_own_lacks(login: Login, scratch: str, mark: str) -> None:
     prefix = environment_in(login, scratch, mark, ())
     subprocess.check_call(login.cluster.on_node("node1", ["chmod", "755", scratch]))
@@ -231,6 +232,7 @@ def test_what_else_an_environment_puts_in_force(login: Login, base: str, mark: s
         assert refused(login, login.submit(job), mark), more
 
 
+@pytest.mark.exhaustive
 def test_an_interpreter_behind_a_link(login: Login, base: str, mark: str) -> None:
     prefix = os.path.join(login.project, "env")
     os.makedirs(os.path.join(prefix, "bin"))
@@ -241,6 +243,7 @@ def test_an_interpreter_behind_a_link(login: Login, base: str, mark: str) -> Non
     assert not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive
 def test_a_local_copy_of_an_environment_whose_name_setup_uses(login: Login, base: str, mark: str) -> None:
     prefix = os.path.join(base, "env")
     os.makedirs(os.path.join(prefix, "bin"))
@@ -315,6 +318,7 @@ def test_no_secret_is_named_where_an_environment_is_checked(login: Login, value:
     assert checked.code == 2 and "names a secret" in checked.err and secret not in checked.err, checked
 
 
+@pytest.mark.exhaustive
 def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) -> None:
     variables = {"PYTHONPATH": "${{inputs.lib}}"}
     keys = {"inputs": {"lib": "x"}, "matrix": {"lib": [login.project, base]}, "environment_variables": variables}
@@ -326,6 +330,7 @@ def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) 
     assert not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive
 def test_what_elements_of_an_array_name_after_one_that_names_nothing(login: Login, base: str, mark: str) -> None:
     """Found by review: a first element without paths was taken for a compute that looks at none."""
     with open(os.path.join(login.project, "worldsize.toml"), "a") as file:
@@ -337,6 +342,7 @@ def test_what_elements_of_an_array_name_after_one_that_names_nothing(login: Logi
     assert login.status("%s_1" % array)["state"] == "FAILED" and not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive
 def test_the_python_of_a_copied_virtual_environment(login: Login, base: str, mark: str) -> None:
     prefix = os.path.join(login.project, "env")
     os.makedirs(os.path.join(prefix, "bin"))
@@ -367,6 +373,7 @@ def test_the_run_directory_of_a_script_by_hand(login: Login, scratch: str, mark:
     assert not os.path.exists(mark)
 
 
+@pytest.mark.exhaustive
 def test_the_working_directory_of_a_command(login: Login, own_tmp: str, mark: str) -> None:
     project = os.path.join(own_tmp, "project")
     os.mkdir(project)

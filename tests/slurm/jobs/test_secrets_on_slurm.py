@@ -31,7 +31,7 @@ def nowhere(login: Login, canaries: Canaries, *but: str) -> None:
     assert found + canaries.in_processes() == []
 
 
-@pytest.mark.exhaustive(unless=["array", "shared", "srun"])
+@pytest.mark.exhaustive(unless=["shared", "srun"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run(login: Login, way: str) -> None:
     canaries = Canaries()
@@ -64,6 +64,7 @@ def test_a_secret_in_setup(login: Login) -> None:
     assert "had: " in login.read(run, "batch.log").splitlines()
 
 
+@pytest.mark.exhaustive
 def test_a_secret_by_another_name_in_setup(login: Login) -> None:
     """Found by review: what nothing but a variable's name tells was in the preview, which a group may read."""
     canaries = Canaries()
@@ -76,6 +77,7 @@ def test_a_secret_by_another_name_in_setup(login: Login) -> None:
     assert canaries.in_files(root) == [] and word not in result.out + result.err
 
 
+@pytest.mark.exhaustive
 def test_a_secret_in_an_option_of_sbatch(login: Login) -> None:
     """Found by review: what is kept of the script, which `share: group` opens, and what is shown of it had it."""
     canaries = Canaries()

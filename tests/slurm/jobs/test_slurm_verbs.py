@@ -137,6 +137,7 @@ def test_inside_an_allocation(login: Login) -> None:
     assert jobs(login) == []
 
 
+@pytest.mark.exhaustive
 def test_whoever_waits_for_nodes_of_their_own_can_give_up(login: Login) -> None:
     fill(login)
     late = login("exec", "-w", "2", "--timeout", "3", "--", "true")
@@ -250,6 +251,7 @@ def test_what_a_run_used_is_said_at_its_end(login: Login) -> None:
     assert "\nused " in login.ok("status", run).out and "% busy" in login.ok("status", run).out
 
 
+@pytest.mark.exhaustive
 def test_what_never_began_used_nothing_and_nobody_is_asked(login: Login) -> None:
     array = login.begin("true", "1x1", count=3, slurm={"sbatch_options": {"begin": "now+1hour"}})
     login.ok("cancel", array)

@@ -91,6 +91,7 @@ def test_a_module_has_the_name_by_which_it_is_imported(path: str, name: str) -> 
     assert module_name(path) == name
 
 
+@pytest.mark.exhaustive
 @pytest.mark.heavy
 def test_the_projects_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for each of the three: to read all files takes seconds."""

@@ -365,6 +365,7 @@ def test_ranks_install_without_a_network(place: Place) -> None:
         ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.heavy
 def test_what_pip_cannot_find(place: Place) -> None:
     with pytest.raises(UsageError, match=r"pip could not fetch them(?s:.*)no-such-thing") as refused:
