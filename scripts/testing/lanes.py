@@ -103,7 +103,7 @@ LANES = (
         "others",
         "not quick and not training and not slurm and not timing",
         ("-n", str(CORES + 2), "--dist", "worksteal"),
-        found=r"^tests/(?!unit/)|mark\.(heavy|slow|exhaustive)",
+        found=r"^tests/(?!unit/)|mark\.(heavy|slow|exhaustive)|\bEACH_VERSION\b",  # whose parameters are marked
         never=_FOLDERS_OF_TRAINING,
     ),
     Lane(
