@@ -16,7 +16,7 @@ from slurm import machine
 from slurm.cluster import Cluster, Flavour, Process
 
 FIXTURES = ("slurm", "slurm_without_accounting")
-PATIENCE = 3.0
+PATIENCE = 20.0
 PATIENCE_AFTER_A_CRASH = 40.0
 """A controller that was killed has forgotten its youngest jobs, which it ends 20 s after it calls their nodes idle."""
 

@@ -31,7 +31,7 @@ def test_a_process_that_has_left_its_parents_ends_with_its_job_where_there_are_c
     assert wait_for(lambda: sleepers(slurm, "node1"), 30)
     slurm.command("scancel", job.strip())
     slurm.wait_idle()
-    left = remains(slurm)
+    left = remains(slurm, 20.0 if slurm.group.version else 3.0)
     assert bool(left) != bool(slurm.group.version), left
     for pid in sleepers(slurm, "node1"):
         os.kill(pid, signal.SIGKILL)
@@ -40,7 +40,7 @@ def test_a_process_that_has_left_its_parents_ends_with_its_job_where_there_are_c
 def test_what_a_killed_agent_has_started_ends_with_its_step_where_there_are_control_groups(login: Login) -> None:
     run = login.running("(%s); %s; exec sleep 116" % (GONE, UP))
     node = login.hosts(run)[0]
-    assert sleepers(login.cluster, node)
+    assert wait_for(lambda: sleepers(login.cluster, node), 30)
     agents = [each for each in login.cluster.processes(node) if is_agent(each)]
     assert agents
     for each in agents:
