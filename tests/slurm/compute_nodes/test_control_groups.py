@@ -31,7 +31,7 @@ def test_a_process_that_has_left_its_parents_ends_with_its_job_where_there_are_c
     assert wait_for(lambda: sleepers(slurm, "node1"), 30)
     slurm.command("scancel", job.strip())
     slurm.wait_idle()
-    left = remains(slurm, 20.0 if slurm.group.version else 3.0)
+    left = remains(slurm) if slurm.group.version else sleepers(slurm, "node1")
     assert bool(left) != bool(slurm.group.version), left
     for pid in sleepers(slurm, "node1"):
         os.kill(pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""The process that finds out what a node is made of. It is not the agent, since a process that asks a file server or a
-driver that hangs cannot end.
+"""Find out what a node is made of, in a process beside the agent: a process that asks a file server or a driver that
+hangs cannot end, and the agent has to.
 
 It is told what to do by the variable ORDER, writes one file and ends, at the latest with the agent that has started it.
-The file is written as soon as the hardware is known, and again with what the process finds after that, at the lowest
-priority: beside ranks that share cores, that may take a minute, and of them the cores are to be known. A GPU's driver
-is asked last.
+The file is written as soon as the hardware is known, so that a short run has at least that. It is written again with
+the rest, which is read at the lowest priority and may take a minute beside ranks that use all cores. A GPU's driver is
+asked last.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def write_hardware(order: Order, root: str = "/") -> None:
-    """Write what the kernel tells. Raises OSError."""
+    """Write what the kernel tells of the node to the file of the order; OSError where that cannot be written."""
     _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"complete": False}))
 
