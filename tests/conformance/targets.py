@@ -15,11 +15,11 @@ class OwnTarget(NamedTuple):
 
 
 TARGETS = [
-    OwnTarget(Target("local", "", 30)),
-    OwnTarget(Target("slurm", '[compute.slurm]\ntype = "slurm"\n', 60, unknown={"job": "99999999"}), "slurm"),
+    OwnTarget(Target("local", "", 60)),
+    OwnTarget(Target("slurm", '[compute.slurm]\ntype = "slurm"\n', 90, unknown={"job": "99999999"}), "slurm"),
     OwnTarget(
-        Target("slurm-alone", '[compute.slurm-alone]\ntype = "slurm"\n', 60, unknown={"job": "99999999"}),
+        Target("slurm-alone", '[compute.slurm-alone]\ntype = "slurm"\n', 90, unknown={"job": "99999999"}),
         "slurm_without_accounting",
     ),
-    OwnTarget(Target("hpcpack", "", 40, inherits=False, unknown={"job": 99999999}), "hpcpack"),
+    OwnTarget(Target("hpcpack", "", 90, inherits=False, unknown={"job": 99999999}), "hpcpack"),
 ]
