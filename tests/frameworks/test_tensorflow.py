@@ -23,7 +23,6 @@ def test_workers_train_together(place: Cli, world: str) -> None:
     assert not any("accuracy" in log for log in logs[1:])
 
 
-@pytest.mark.exhaustive
 def test_a_chief_trains_with_a_parameter_server(place: Cli) -> None:
     logs = trained(place, example("tensorflow-ps"))
     assert accuracy(logs) > 0.9 and "\nworkers=2\n" in logs[0]

@@ -246,7 +246,7 @@ def _largest_entries(listing: Listing) -> str:
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:
-    """Return the target that the link `link`, in the code below `root`, gets in a run: it leads to the copy of `real`.
+    """The target of the link `link` (relative to `root`) in a run, where it points to the run's copy of `real`.
 
     Outputs and logs lie beside the code in a run. So the target is made from `real`, not from the link's own text:
     `outputs/..` is the code directory in the code, and the run directory in a run.

@@ -1,10 +1,10 @@
-"""Find out what a node is made of, in a process beside the agent: a process that asks a file server or a driver that
-hangs cannot end, and the agent has to.
+"""The process that collects facts about a node's hardware and software, and writes them to one file.
 
-It is told what to do by the variable ORDER, writes one file and ends, at the latest with the agent that has started it.
+The agent starts it and does not wait for it: a process cannot be ended while a file server or driver that it asks does
+not answer. The environment variable ORDER holds its orders. It ends with the agent at the latest.
 The file is written as soon as the hardware is known, so that a short run has at least that. It is written again with
-the rest, which is read at the lowest priority and may take a minute beside ranks that use all cores. A GPU's driver is
-asked last.
+the software, which is read at the lowest priority: that may take a minute beside ranks that use all cores. GPU drivers
+are asked last.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def write_hardware(order: Order, root: str = "/") -> None:
-    """Write what the kernel tells of the node to the file of the order; OSError where that cannot be written."""
+    """Write the hardware facts that the kernel provides to `order.path`. Raises OSError if that fails."""
     _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"complete": False}))
 
