@@ -59,6 +59,7 @@ VERBS = {
     "diff": Verb("wings.comparison.command", "what differs between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
+    "export": Verb("wings.azure.export.command", "write a job file as Azure Machine Learning's own"),
     "selftest": Verb("wings.selftest.command", "prove worldsize on a compute of yours, with a report"),
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
