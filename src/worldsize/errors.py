@@ -4,7 +4,8 @@ WorldsizeError                  exit 1
 ├── UsageError                  exit 2   the user's words, files or configuration are at fault; nothing was created
 │   ├── JobError                         a job: file, line, YAML path, what was expected, the mend
 │   ├── ConfigError                      worldsize.toml: file, line, key
-│   └── NotFound                         a run, compute or path that does not exist
+│   ├── NotFound                         a run, compute or path that does not exist
+│   └── PreflightError                   what would go wrong with a run, all of it
 ├── PlanError                   exit 2   the job and the compute do not fit together
 ├── SnapshotError               exit 2   the code cannot be snapshotted (too large, unreadable)
 ├── StorageError                exit 1   the run directory cannot be written
@@ -55,6 +56,13 @@ class ConfigError(UsageError):
 
 class NotFound(UsageError):
     pass
+
+
+class PreflightError(UsageError):
+    """Everything that would go wrong with a run: `findings` are the errors of preflight, each with `what`, `where` and
+    `hint`."""
+
+    findings = ()
 
 
 class PlanError(WorldsizeError):

@@ -66,6 +66,7 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
     if config.envs_dir:
         values["envs_dir"] = config.envs_dir
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
+    tables.update({f"azure.{table}": entries for table, entries in config.azure.items()})
     for prefix, entries in tables.items():
         values.update({f"{prefix}.{key}": value for key, value in entries.items()})
     from worldsize.trust.secrets import mask_tree

@@ -26,8 +26,9 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
     """Return the spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is
     wrong.
 
-    In this order: a name that only Azure has, by `environment_map`; a named environment of the configuration; a path;
-    the name of an environment that exists. `depth`: how many names were followed to get here.
+    In this order: a name that only Azure has, or an image that is all there is, by `environment_map`; a named
+    environment of the configuration; a path; the name of an environment that exists. `depth`: how many names were
+    followed to get here.
     """
     if wanted is None:
         return ResolvedEnvironment(None)
@@ -35,7 +36,7 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
         hint = "map it to a file, or to [environment.NAME]"
         raise UsageError(f"{wanted} leads in a circle", "environment_map", hint)
     if not isinstance(wanted, str):
-        return _resolve_mapping(wanted)
+        return _resolve_mapping(wanted, config, depth)
     if is_azure_name(wanted):
         return _resolve_azure_name(wanted, config, depth)
     if wanted in config.environments:
@@ -63,20 +64,31 @@ def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
     return found
 
 
-def _resolve_mapping(wanted: Mapping[str, Any]) -> ResolvedEnvironment:
+def _resolve_mapping(wanted: Mapping[str, Any], config: Config, depth: int) -> ResolvedEnvironment:
     spec = _with_file_contents(spec_of(wanted))
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"
         return ResolvedEnvironment(None, what if wanted else None)
+    if spec.image and config.environment_map and spec == EnvironmentSpec(name=spec.name, image=spec.image):
+        value = _mapped_name(spec.image, config, image=True)
+        if value is not None:
+            return resolve_environment(value, config, depth + 1)
     return ResolvedEnvironment(spec)
 
 
 def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnvironment:
-    spellings: list[str] = []
-    if config.environment_map:
-        spellings = load_module("wings.azure.environment_names", "[environment_map]").name_spellings(name)
-    for pattern, value in config.environment_map.items():
-        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
-            return resolve_environment(value, config, depth + 1)
+    value = _mapped_name(name, config) if config.environment_map else None
+    if value is not None:
+        return resolve_environment(value, config, depth + 1)
     what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
     return ResolvedEnvironment(None, what % name)
+
+
+def _mapped_name(name: str, config: Config, image: bool = False) -> str | None:
+    """What `[environment_map]` has for a name of Azure's, or for an image; None where it has nothing."""
+    wing = load_module("wings.azure.environment_names", "[environment_map]")
+    spellings = wing.image_spellings(name) if image else wing.name_spellings(name)
+    for pattern, value in config.environment_map.items():
+        if any(fnmatchcase(each.lower(), pattern.lower()) for each in spellings):
+            return value
+    return None

@@ -13,15 +13,31 @@ from worldsize.compute.base import Compute, Handle
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.compute_types import COMPUTE_TYPES, LOCAL
 from worldsize.jobspec.config.config import Config
-from worldsize.registry import load_module
+from worldsize.registry import find_module, load_module
+
+_AZURE = "azureml:"
+"""What stands before names in Azure's files."""
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
     """The name of the compute to use: the command line's, else the job's, else the configured default. NotFound for an
     unknown one."""
-    name = (asked or in_job or config.default_compute).removeprefix("azureml:")
-    where = "--compute" if asked else "compute" if in_job else config.default_origin
-    return config.compute(name, where).name
+    return config.compute(*requested_compute(config, asked, in_job)).name
+
+
+def requested_compute(config: Config, asked: str | None, in_job: str | None) -> tuple[str, str]:
+    """The name that is asked for, which need not be one of a compute, and who says so. What a job calls as Azure does,
+    or what `[azure.computes]` has, means what the wing says."""
+    if asked:
+        return asked.removeprefix(_AZURE), "--compute"
+    if not in_job:
+        return config.default_compute, config.default_origin
+    if in_job.startswith(_AZURE) or config.azure.get("computes"):
+        wing = find_module("wings.azure.mappings")
+        if wing is not None:
+            found = wing.compute_name(in_job, config)
+            return found.name, found.where
+    return in_job.removeprefix(_AZURE), "compute"
 
 
 def python_path(config: Config, compute: str, environ: Mapping[str, str], script: bool = False) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ FILES = [
     Mistake("code is a file", OK + "code: ./job.yml\n", ("job.yml:2", "not a directory")),
     Mistake("code elsewhere", OK + "code: https://example.com/repo\n", ("job.yml:2", "local")),
     Mistake("missing input", OK + "inputs:\n  d:\n    type: uri_folder\n    path: ./nowhere\n", ("job.yml:5", "inputs.d.path", "nowhere")),
-    Mistake("a remote input", OK + "inputs:\n  d: {type: uri_file, path: 'azureml:data:1'}\n", ("job.yml:3", "azureml:data:1", "download")),
+    Mistake("a remote input", OK + "inputs:\n  d: {type: uri_file, path: 'azureml:data:1'}\n", ("job.yml:3", "azureml:data:1", "local path")),
     Mistake("unknown compute", OK + "compute: gpu-cluster\n", ("gpu-cluster", "job.yml:2", "local")),
     Mistake("a rank variable", OK + "environment_variables:\n  WORLD_SIZE: 16\n", ("job.yml:3", "WORLD_SIZE", "16", "1")),
     Mistake("a launcher's variable", OK + "environment_variables: {PMIX_RANK: 0}\n", ("job.yml:2", "PMIX_RANK", "unset", "no one value is right")),

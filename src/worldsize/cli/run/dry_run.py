@@ -5,27 +5,49 @@ from __future__ import annotations
 import os
 import time
 
-from worldsize.cli.output import show, show_document
+from worldsize.cli.console import table
+from worldsize.cli.output import report, show, show_document, show_json
 from worldsize.cli.progress_line import NoticePrinter
 from worldsize.common.atomic_files import printable_text
-from worldsize.errors import StorageError
+from worldsize.common.named_tuple import Any
+from worldsize.errors import PreflightError, StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.registry import find_module
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.submission.inputs import data_directory
 from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job, secrets_of_elements
+from worldsize.service.submission.preflight import azure_notices
 from worldsize.service.submission.run_directory import embedded_files
 from worldsize.store.runs import new_run_id
 from worldsize.trust.directories import may_others_create, user_directory_in
-from worldsize.trust.secrets import mask_values
+from worldsize.trust.secrets import mask_text, mask_values
 
 
-def dry_run(request: SubmissionRequest) -> int:
-    """Show what would be submitted, and submit nothing; of an array the first run, and which inputs the others have."""
+def dry_run(request: SubmissionRequest, as_json: bool = False) -> int:
+    """Show what would be submitted, and submit nothing; of an array the first run, and which inputs the others have.
+    Before it stands what each key of the job file means here, where one means anything but the same; that is shown
+    where there are problems, too. PreflightError, UsageError, PlanError."""
     created = time.time()
-    planned = plan_job(request, created)
-    for notice in planned.notices:
+    try:
+        planned = plan_job(request, created)
+    except PreflightError as error:
+        rows = _key_rows(request, None, error.findings)
+        if as_json:
+            problems = [
+                {"where": each.where, "what": mask_text(each.what), "hint": each.hint and mask_text(each.hint)}
+                for each in error.findings
+            ]
+            show_json({"keys": [row._asdict() for row in rows], "problems": problems})
+        elif any(row.verdict not in ("kept", "impossible") for row in rows):
+            show(*_key_table(rows), "")
+        raise
+    rows = _key_rows(request, planned)
+    as_said = planned.job._replace(compute=request.job.compute)
+    told = azure_notices(request, as_said) if rows else []  # the table says the same
+    notices = [notice for notice in planned.notices if notice not in told]
+    for notice in notices:
         NoticePrinter().notice(format_notice(notice))
     scripted = "script" in planned.compute.capabilities and not planned.is_array
     if scripted:
@@ -37,18 +59,52 @@ def dry_run(request: SubmissionRequest) -> int:
     planned = plan_at(
         planned, request, RunPaths(os.path.join(runs_dir, new_run_id(created, os.urandom) if scripted else "RUN"))
     )
-    if scripted:
+    secrets = [*plan_secret_values(planned.plan), *secrets_of_elements(planned)]
+    lines = _key_table(rows) if any(row.verdict != "kept" for row in rows) else []
+    if as_json:
+        text = _script(request, planned) if scripted else "\n".join(_preview(request, planned, secrets)) + "\n"
+        _show_json(planned, rows, list(map(format_notice, notices)), text, secrets)
+    elif scripted:
+        report(*mask_values(lines, secrets))
         show_document(_script(request, planned))
-        return 0
+    else:
+        if planned.is_array:
+            from worldsize.cli.run.array_options import report_elements
+
+            report_elements(planned, secrets)
+        show(*mask_values([*lines, *([""] if lines else []), *_preview(request, planned, secrets)], secrets))
+    return 0
+
+
+def _preview(request: SubmissionRequest, planned: PlannedJob, secrets: list[str]) -> list[str]:
     from worldsize.cli.run.plan_preview import preview
 
-    secrets = [*plan_secret_values(planned.plan), *secrets_of_elements(planned)]
-    if planned.is_array:
-        from worldsize.cli.run.array_options import report_elements
+    return list(mask_values(preview(planned, request.environ), secrets))
 
-        report_elements(planned, secrets)
-    show(*mask_values(preview(planned, request.environ), secrets))
-    return 0
+
+def _key_rows(request: SubmissionRequest, planned: PlannedJob | None, problems: Any = ()) -> list[Any]:
+    """What each key of the job file means here; none where this installation is without the wing that knows."""
+    module = find_module("wings.azure.key_table") if request.origins.lines else None
+    return list(module.key_rows(request, planned, problems)) if module is not None else []
+
+
+def _key_table(rows: list[Any]) -> list[str]:
+    cells = [[row.key, row.verdict, f"{row.meaning} → {row.fix}" if row.fix else row.meaning] for row in rows]
+    return ["# " + line for line in table(cells, ["KEY", "HERE", "MEANS"])]
+
+
+def _show_json(planned: PlannedJob, rows: list[Any], notices: list[str], text: str, secrets: list[str]) -> None:
+    plan = planned.plan
+    value = {
+        "name": plan.name,
+        "compute": plan.compute,
+        "nodes": len(plan.nodes),
+        "world_size": plan.world_size,
+        "keys": [row._asdict() for row in rows],
+        "notices": notices,
+        "submission": text,
+    }
+    show_json(mask_values(value, secrets))
 
 
 def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from worldsize.cli.console import (
+    add_output_option,
     add_run_argument,
     complete_computes,
     complete_job_files,
@@ -23,6 +24,7 @@ from worldsize.cli.output import report, report_message, show
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
 from worldsize.common.named_tuple import Any
+from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
@@ -107,6 +109,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         set_completer(after, complete_runs)
     parser.add_argument("--no-check", action="store_true", help="check neither the nodes nor the script beforehand")
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
+    add_output_option(parser)
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
         parser.add_argument(
@@ -192,7 +195,9 @@ def _run_with_options(
     if options.dry_run:
         from worldsize.cli.run.dry_run import dry_run
 
-        return dry_run(request)
+        return dry_run(request, options.output == "json")
+    if options.output == "json":
+        raise UsageError("-o json goes with --dry-run", None, "worldsize status -o json tells of a run that is there")
     if options.verb == "submit":
         paths = _start(request)
         if job.virtual_gpus is not None:

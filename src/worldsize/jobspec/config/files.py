@@ -44,6 +44,8 @@ TOP_KEYS: Keys = {
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
+AZURE_TABLE = "azure"
+"""The table of tables that wings/azure/mappings.py reads."""
 _NAMES = {
     "compute": (
         r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
@@ -87,6 +89,10 @@ def read_files(
         from worldsize.jobspec.config.environment import read_tables
 
         values.update(read_tables(tables, report))
+    if azure := {path: node for path, node in settings.items() if path[0] == AZURE_TABLE}:
+        from worldsize.registry import load_module
+
+        values["azure"] = load_module("wings.azure.mappings", f"[{AZURE_TABLE}]").read_tables(azure, report)
     report.check()
     origins = {".".join(path): node.origin for path, node in settings.items() if path[0] != "compute" or len(path) > 2}
     default = settings.get(("default_compute",))
@@ -198,10 +204,10 @@ def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ..
 
 def _flatten(root: YamlNode, report: Problems) -> Settings:
     """One entry per setting, one per name in a table, so that the nearest file wins name by name, and one per key of a
-    compute's table."""
+    compute's table, and of each of Azure's."""
     settings: Settings = {}
     for table, node in root.value.items():
-        if table != "compute" and table not in ENVIRONMENT_TABLES:
+        if table not in ("compute", AZURE_TABLE, *ENVIRONMENT_TABLES):
             settings[(table,)] = node
             continue
         for name, item in mapping_of(node, table, report).items():
@@ -209,7 +215,7 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
             settings[(table, name)] = item
             if table in _NAMES and not re.fullmatch(_NAMES[table][0], name):
                 report.add(item, path, *_NAMES[table][1:])
-            elif table == "compute":
+            elif table in ("compute", AZURE_TABLE):
                 entries = mapping_of(item, path, report)
                 settings.update({(table, name, key): entry for key, entry in entries.items()})
     return settings

@@ -66,6 +66,17 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
     return job._replace(inputs=inputs)
 
 
+def with_mapped_data(job: Job, config: Config) -> Job:
+    """`job` with what `[azure.data]` says in place of references to Azure's data. ConfigError where this installation
+    is without the wing."""
+    if not config.azure.get("data") or not (job.inputs or job.outputs):
+        return job
+    from worldsize.registry import load_module
+
+    mapped: Job = load_module("wings.azure.mappings", "[azure.data]").with_mapped_data(job, config.azure["data"])
+    return mapped
+
+
 def data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
     """The inputs that are data, which have a path."""
     for name, value in job.inputs.items():

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.named_tuple import Any
 from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
-from worldsize.errors import PlanError, UsageError
+from worldsize.errors import PlanError, PreflightError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
 from worldsize.plan.array import element_root
 from worldsize.plan.plan import ArrayElement, Plan
@@ -20,7 +20,7 @@ from worldsize.service.secrets import check_secrets, named_secrets, rank_only_va
 from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 from worldsize.service.submission.metrics import with_metrics
-from worldsize.service.submission.preflight import offline_findings, preflight
+from worldsize.service.submission.preflight import azure_notices, offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
 from worldsize.trust.secrets import mask_values
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
     """What would run, in a directory that there is not yet, and what is to be said about it; writes nothing. `plan_at`
-    makes the plan of a directory. UsageError with every problem at once.
+    makes the plan of a directory. PreflightError with every problem at once; UsageError, PlanError for what is no plan.
 
     `former`: the same, before something was fetched or built; its compute is not asked again, and nothing checked.
     """
@@ -222,6 +222,10 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     job = _with_grace(job, settings.grace)
+    if request.config.azure:
+        from worldsize.service.submission.inputs import with_mapped_data
+
+        job = with_mapped_data(job, request.config)
     compute = open_compute(request.config, name, request.environ)
     if job.virtual_gpus is not None and "local" not in compute.capabilities:
         raise PlanError(
@@ -241,7 +245,7 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
 def _find_problems(
     request: SubmissionRequest, job: Job, plan: Plan, compute: Compute, facts: ComputeFacts
 ) -> list[CheckResult]:
-    found = preflight(job, plan, compute, request.origins, facts.mapped)
+    found = preflight(job, plan, compute, request.origins, facts.mapped) + azure_notices(request, job)
     if job.secrets:
         found += check_secrets(job, request.environ, request.origins)
     if _is_offline(request, job, plan.compute) and request.check is None:  # a check has rows for that
@@ -286,10 +290,12 @@ def format_notice(notice: CheckResult) -> str:
     return f"{text} ({notice.hint})" if notice.hint else text
 
 
-def _problems_error(errors: Sequence[CheckResult]) -> UsageError:
+def _problems_error(errors: Sequence[CheckResult]) -> PreflightError:
     first = errors[0]
     if len(errors) == 1:
-        return UsageError(first.what, first.where, first.hint)
-    lines = [f"{len(errors)} problems:"]
-    lines += ["  " + format_notice(error) for error in errors]
-    return UsageError("\n".join(lines))
+        problem = PreflightError(first.what, first.where, first.hint)
+    else:
+        lines = [f"{len(errors)} problems:", *("  " + format_notice(error) for error in errors)]
+        problem = PreflightError("\n".join(lines))
+    problem.findings = tuple(errors)
+    return problem

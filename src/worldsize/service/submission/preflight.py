@@ -13,7 +13,7 @@ from worldsize.jobspec.paths import is_remote
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.registry import find_module
-from worldsize.service.request import KeyOrigins
+from worldsize.service.request import KeyOrigins, SubmissionRequest
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 
@@ -29,7 +29,6 @@ def preflight(
         *_inputs(job, origins),
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
-        *_azure_notices(job, origins),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
@@ -160,13 +159,14 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return hidden_failures(job, origins)
 
 
-def _azure_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Notices about what only Azure's service may honour; none where this installation is without its wing."""
+def azure_notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
+    """Notices about what only Azure's service may honour, and what its names mean here; none where this installation is
+    without the wing."""
     keys = (job.properties, job.queue_settings, job.services, job.identity, job.parent_job_name, job.outputs)
     if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
         return []
     module = find_module("wings.azure.notices")
-    return list(module.notices(job, origins)) if module is not None else []
+    return list(module.notices(request, job)) if module is not None else []
 
 
 def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResult]:

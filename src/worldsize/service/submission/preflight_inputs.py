@@ -11,6 +11,7 @@ from worldsize.errors import ConfigError
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_fetchable, is_remote
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
+from worldsize.registry import find_module
 from worldsize.service.providers import find_provider, provider
 from worldsize.service.request import KeyOrigins
 
@@ -47,7 +48,11 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
 def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
     at = origins.of(f"inputs.{name}.path")
     if not is_fetchable(path):
-        return [CheckResult("error", f"{path} cannot be read here", at, "download it, and name the local path")]
+        azure = find_module("wings.azure.mappings")
+        what, hint = f"{path} cannot be read here", "download it, and name the local path"
+        if azure is not None:
+            what, hint = azure.reference_problem(path)
+        return [CheckResult("error", what, at, hint)]
     try:
         return list(provider("inputs").check_remote(name, value, path, origins))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""How Azure's service calls environments. Pure."""
+"""How Azure's service calls environments, and the images in them. Pure."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def name_spellings(name: str) -> list[str]:
     short = short.removeprefix("azureml:")
     bare = short.partition("@")[0].partition(":")[0]
     return list(dict.fromkeys((name, "azureml:" + short, short, "azureml:" + bare, bare)))
+
+
+def image_spellings(image: str) -> list[str]:
+    """How a container image may be called in the configuration: as it is said; without docker://, digest and tag."""
+    plain = image.removeprefix("docker://").partition("@")[0]
+    directory, slash, last = plain.rpartition("/")
+    return list(dict.fromkeys((image, plain, directory + slash + last.partition(":")[0])))

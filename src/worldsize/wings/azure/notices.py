@@ -1,14 +1,39 @@
-"""What of a job only Azure's service honours: it is kept, and said."""
+"""What of a job only Azure's service honours, and what its names mean here: said in a line each."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from worldsize.compute.base import CheckResult
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.paths import is_remote
-from worldsize.service.request import KeyOrigins
+from worldsize.service.request import KeyOrigins, SubmissionRequest
+from worldsize.wings.azure.mappings import compute_name
+
+SERVICE_ONLY: Mapping[str, str] = {
+    "properties": "only the service reads it; the record keeps it",
+    "resources.instance_type": "the service's size of machines; nodes are those of the compute",
+    "resources.shm_size": "of the service's container; ranks have the node's own shared memory",
+    "resources.docker_args": "of the service's container",
+    "resources.locations": "regions of the service",
+    "resources.max_instance_count": "the service's scaling; the run has instance_count nodes",
+    "resources.properties": "only the service reads it",
+    "queue_settings": "tiers and priorities of the service",
+    "services": "the service opens them; `worldsize shell` opens a shell on a node",
+    "identity": "the service's; ranks run as you",
+    "parent_job_name": "a job of the service; the record keeps it",
+}
+"""The keys of a job that mean something to Azure's service alone, in the order of the schema, and why."""
+SERVICE_ONLY_OUTPUTS: Mapping[str, str] = {
+    "name": "the service registers outputs; here it is a directory",
+    "version": "the service registers outputs; here it is a directory",
+}
+"""The same of the keys of an output."""
 
 
-def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
+    """What a person should know of `job`, whose `compute` is as the job says it."""
+    origins = request.origins
     found = [
         CheckResult(
             "notice",
@@ -18,28 +43,35 @@ def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
         for name, output in job.outputs.items()
         if output.path and is_remote(output.path)
     ]
+    if job.compute and not request.compute:
+        found += _compute_notice(job.compute, request, origins)
     keys = service_only_keys(job)
-    return [*found, CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}")] if keys else found
+    hint = "run with --dry-run to see what each key means here" if origins.lines else None
+    return (
+        [*found, CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}", hint=hint)]
+        if keys
+        else found
+    )
+
+
+def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) -> list[CheckResult]:
+    """The compute that stands in for one of the service's, where nobody has said which does."""
+    meant = compute_name(said, request.config)
+    if not meant.by_default:
+        return []
+    name = said.removeprefix("azureml:")
+    hint = f'to run elsewhere: "{name}" = "COMPUTE" in [azure.computes] of worldsize.toml, or --compute'
+    return [CheckResult("notice", f"{said} means the default compute here, {meant.name}", origins.of("compute"), hint)]
 
 
 def service_only_keys(job: Job) -> list[str]:
     """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
-    resources = job.resources
-    found = {
-        "properties": job.properties,
-        "compute": (job.compute or "").startswith("azureml:"),
-        "resources.instance_type": resources.instance_type,
-        "resources.shm_size": resources.shm_size,
-        "resources.docker_args": resources.docker_args,
-        "resources.locations": resources.locations,
-        "resources.max_instance_count": resources.max_instance_count,
-        "resources.properties": resources.properties,
-        "queue_settings": job.queue_settings,
-        "services": job.services,
-        "identity": job.identity,
-        "parent_job_name": job.parent_job_name,
-    }
+    found = []
+    for key in SERVICE_ONLY:
+        name, _, inner = key.partition(".")
+        value = getattr(job, name)
+        if getattr(value, inner) if inner else value:
+            found.append(key)
     for name, output in job.outputs.items():
-        found[f"outputs.{name}.name"] = output.name
-        found[f"outputs.{name}.version"] = output.version
-    return [key for key, value in found.items() if value]
+        found += [f"outputs.{name}.{key}" for key in SERVICE_ONLY_OUTPUTS if getattr(output, key)]
+    return found

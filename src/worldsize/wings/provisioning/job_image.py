@@ -129,7 +129,10 @@ def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) ->
 def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime | None, key: str) -> CheckResult | None:
     if runtime is None:
         what = f"the image {mask_text(image)} needs Apptainer or Singularity, or Pyxis on Slurm: none is here"
-        hint = 'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image'
+        hint = (
+            'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image; '
+            "or what it means here, in [environment_map]"
+        )
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
         what = f"the image {mask_text(image)} is not used: the compute has no containers"

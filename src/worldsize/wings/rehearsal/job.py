@@ -9,6 +9,7 @@ from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.job import Job
+from worldsize.service.computes import requested_compute
 from worldsize.service.submission.make_plan import with_client_paths
 
 _MANY = 16
@@ -23,7 +24,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
              has as many GPUs as processes, so that a wrong index shows there too
     """
     said = []
-    name = (compute or job.compute or config.default_compute).removeprefix("azureml:")
+    name = requested_compute(config, compute, job.compute)[0]
     settings = config.computes.get(name)
     if settings is not None:
         job = with_client_paths(job, call_settings(settings.type, "path_mapping", (), settings.options))

@@ -20,7 +20,6 @@ def test_what_only_the_service_honours_is_named() -> None:
     )
     assert service_only_keys(job) == [
         "properties",
-        "compute",
         "resources.instance_type",
         "resources.shm_size",
         "resources.docker_args",

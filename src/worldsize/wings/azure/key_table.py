@@ -1,0 +1,189 @@
+"""What each key of a job file means here: kept, mapped, ignored, or impossible. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.distribution import DISTRIBUTIONS
+from worldsize.jobspec.environment import is_azure_name
+from worldsize.jobspec.job import Input, Job
+from worldsize.jobspec.keys.environment import OURS
+from worldsize.jobspec.paths import is_remote
+from worldsize.service.request import KeyOrigins, PlannedJob, SubmissionRequest
+from worldsize.trust.secrets import mask_text
+from worldsize.wings.azure.mappings import compute_name
+from worldsize.wings.azure.notices import SERVICE_ONLY, SERVICE_ONLY_OUTPUTS
+
+KEPT, MAPPED, IGNORED, IMPOSSIBLE = "kept", "mapped", "ignored", "impossible"
+_ONE_ROW_BELOW = {"inputs": 3, "outputs": 3, "distribution": 2, "environment": 2, "resources": 2, "limits": 2,
+                  "queue_settings": 2, "identity": 2, "services": 2}  # fmt: skip
+"""How many words of a YAML path a row of the table has at most; of what is not here one."""
+_SERVICE_ONLY_ENVIRONMENT = ("version", "description", "tags", "properties", "os_type", "inference_config", "datastore")
+_OPTIONS = ("slurm", "hpcpack")
+"""Keys whose options only computes of that type take."""
+
+
+class KeyRow(NamedTuple):
+    """What a key that a job file gives, by its YAML path, means here.
+
+    verdict  kept        the same
+             mapped      something else, which `meaning` says
+             ignored     nothing: only the service honours it; `meaning` says why
+             impossible  the job is refused for it; `meaning` says why, and `fix` what to do
+    """
+
+    key: str
+    verdict: str
+    meaning: str = ""
+    fix: str = ""
+
+
+def key_rows(
+    request: SubmissionRequest, planned: PlannedJob | None, problems: Sequence[CheckResult] = ()
+) -> list[KeyRow]:
+    """The rows of all keys that the job file gives, or an option of the command line, in the file's order; none of a
+    command without a file. `planned` is None where `problems`, errors of preflight, forbid a plan; those of no given
+    key are left to the error."""
+    origins = request.origins
+    keys = _given_keys(origins)
+    wrong = _problems_by_key(keys, problems, origins)
+    rows = []
+    for key in keys:
+        if key in wrong:
+            fixes = (each.hint for each in wrong[key] if each.hint)
+            meaning = mask_text("; ".join(each.what for each in wrong[key]))
+            rows.append(KeyRow(key, IMPOSSIBLE, meaning, mask_text("; ".join(fixes))))
+        else:
+            verdict, meaning = _row(key, request, planned)
+            rows.append(KeyRow(key, verdict, mask_text(meaning)))
+    return rows
+
+
+def _problems_by_key(
+    keys: Sequence[str], problems: Sequence[CheckResult], origins: KeyOrigins
+) -> dict[str, list[CheckResult]]:
+    """The problems of each given key: those at its place, and those of a key near it that is not given."""
+    found: dict[str, list[CheckResult]] = {}
+    for problem in problems:
+        where = problem.where or ""
+        top = where.rpartition(": ")[2].partition(".")[0]
+        exact = (key for key in keys if origins.of(key) == where)
+        near = (key for key in keys if key.partition(".")[0] == top)
+        key = next(exact, None) or next(near, None)
+        if key is not None:
+            found.setdefault(key, []).append(problem)
+    return found
+
+
+def _given_keys(origins: KeyOrigins) -> list[str]:
+    """The YAML paths that have a row: each as deep as the table goes, and none that only holds others that have one."""
+    paths = dict.fromkeys(
+        ".".join(words[: _ONE_ROW_BELOW.get(words[0], 1)])
+        for words in (path.split(".") for path in (*origins.lines, *origins.options))
+    )
+    holders = {path.rpartition(".")[0] for path in paths} | {path.split(".")[0] for path in paths if "." in path}
+    return [path for path in paths if path not in holders]
+
+
+def _row(key: str, request: SubmissionRequest, planned: PlannedJob | None) -> tuple[str, str]:
+    top, _, rest = key.partition(".")
+    name, _, inner = rest.partition(".")
+    job = request.job
+    if key in SERVICE_ONLY or top in SERVICE_ONLY:
+        return IGNORED, SERVICE_ONLY.get(key) or SERVICE_ONLY[top]
+    if top == "compute":
+        return _compute_row(request)
+    if top == "environment":
+        return _environment_row(rest, request, planned)
+    if top == "distribution":
+        return _distribution_row(rest, job)
+    if top == "inputs":
+        return _input_row(name, inner, job, planned)
+    if top == "outputs":
+        return _output_row(name, inner, job, planned)
+    if top in _OPTIONS and planned is not None and request.config.computes[planned.plan.compute].type != top:
+        return IGNORED, f"options of computes of type {top}; {planned.plan.compute} is of another"
+    return KEPT, _MEANINGS.get(key, "")
+
+
+_MEANINGS: Mapping[str, str] = {
+    "$schema": "for editors",
+    "display_name": "the run's name",
+    "experiment_name": "kept in the record",
+    "description": "kept in the record",
+    "tags": "kept in the record",
+    "code": "copied into the run",
+    "command": "by bash, once for each rank",
+}
+
+
+def _compute_row(request: SubmissionRequest) -> tuple[str, str]:
+    said = request.job.compute or ""
+    if request.compute:
+        return (KEPT, "") if request.compute == said else (MAPPED, f"{request.compute}, by --compute")
+    meant = compute_name(said, request.config)
+    if meant.name == said.removeprefix("azureml:"):
+        return KEPT, ""
+    return MAPPED, f"{meant.name}, the default compute" if meant.by_default else f"{meant.name}, by {meant.where}"
+
+
+def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob | None) -> tuple[str, str]:
+    said = request.job.environment
+    if isinstance(said, str):
+        return (MAPPED, _environment_text(planned)) if is_azure_name(said) else (KEPT, "")
+    if inner in _SERVICE_ONLY_ENVIRONMENT:
+        return IGNORED, "only the service reads it"
+    if inner == "build" and said and isinstance(said.get("build"), Mapping):
+        return IGNORED, f"no image is built; {_environment_text(planned)}"
+    if inner == "image" and planned is not None and planned.environment is not None:
+        unused = [each for each in planned.notices if each.where == request.origins.of("environment.image")]
+        if unused:
+            return IGNORED, unused[0].what
+        if planned.environment.image is None:
+            built = any(said.get(each) for each in ("conda_file", *OURS)) if said else False
+            text = "what stands beside it is used, without the image"
+            return (IGNORED, text) if built else (MAPPED, _environment_text(planned))
+    return KEPT, ""
+
+
+def _environment_text(planned: PlannedJob | None) -> str:
+    """What the ranks run in, in words."""
+    if planned is None:
+        return "what [environment_map] says, else the current Python"
+    found = planned.environment
+    if found is None or (found.prefix is None and not found.image and not found.archive):
+        return "the command runs in the current Python; [environment_map] names another environment"
+    return f"{found.archive or found.prefix or found.image}"
+
+
+def _distribution_row(name: str, job: Job) -> tuple[str, str]:
+    kind = job.distribution.type if job.distribution else "none"
+    if name in ("", "type") or kind not in DISTRIBUTIONS or name in set(DISTRIBUTIONS[kind].keys()):
+        return KEPT, ""
+    return IGNORED, f"is not a key of {kind}"
+
+
+def _input_row(name: str, inner: str, job: Job, planned: PlannedJob | None) -> tuple[str, str]:
+    value = job.inputs.get(name)
+    if isinstance(value, str) and value.startswith("azureml:"):
+        return KEPT, "this very text: only `path:` of a mapping names data"
+    if not isinstance(value, Input) or inner != "path":
+        return KEPT, ""
+    found = planned.job.inputs.get(name) if planned is not None else value
+    path = found.path if isinstance(found, Input) else value.path
+    if path != value.path and is_remote(value.path or ""):
+        return MAPPED, f"{path}, fetched before the start" if is_remote(path or "") else f"{path}"
+    return KEPT, "fetched before the start" if is_remote(value.path or "") else ""
+
+
+def _output_row(name: str, inner: str, job: Job, planned: PlannedJob | None) -> tuple[str, str]:
+    if inner in SERVICE_ONLY_OUTPUTS:
+        return IGNORED, SERVICE_ONLY_OUTPUTS[inner]
+    value = job.outputs.get(name)
+    if inner != "path" or value is None or not is_remote(value.path or ""):
+        return KEPT, ""
+    found = planned.job.outputs.get(name) if planned is not None else value
+    path = found.path if found is not None else value.path
+    return MAPPED, f"{path}" if path and not is_remote(path) else f"outputs/{name} of the run"

@@ -1,0 +1,186 @@
+"""What names of Azure's mean here, as `[azure.computes]` and `[azure.data]` of the configuration say.
+
+```
+[azure.computes]
+gpu-cluster = "slurm-a100"                         # compute: azureml:gpu-cluster; "*" stands for all other names
+
+[azure.data]
+"cifar" = "/data/cifar"                            # azureml:cifar:1, azureml:cifar@latest, of a registry too
+"cifar:3" = "https://host/cifar-3.tar.gz"          # this version alone
+"datastores/workspaceblobstore" = "/mnt/blob"      # azureml://datastores/workspaceblobstore/paths/a is /mnt/blob/a
+```
+Pure, but for paths of the configuration, which are relative to its directory. What the service itself would have to be
+asked for has its place in `with_mapped_data`: it leaves references that no table has as they are, and preflight refuses
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.keys.key import Key, Keys
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.reading.nearest import did_you_mean
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.jobspec.reading.values import read_path, read_text
+
+TABLES: Keys = {
+    "computes": Key("text", "Computes: the service's name, and the name of one of this configuration.", blank=False),
+    "data": Key("path", "Data: a reference or the beginning of one, and a local path or a URI.", blank=False),
+}
+PREFIX = "azureml:"
+ANY = "*"
+
+
+def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) -> dict[str, dict[str, str]]:
+    """The field `azure` of Config that `settings` mean, by paths such as ("azure", "data", "cifar"). What is wrong is
+    in `report`."""
+    tables: dict[str, dict[str, str]] = {}
+    for path, node in settings.items():
+        if len(path) == 2 and path[1] not in TABLES:
+            report.add(node, ".".join(path), "is not a key of azure", did_you_mean(path[1], TABLES))
+        if len(path) != 3 or path[1] not in TABLES:
+            continue
+        report.base = os.path.dirname(node.origin)
+        table, name = path[1], path[2]
+        shown = f"azure.{table}.{name[:80]}"
+        key = TABLES[table]
+        value = (read_path if key.kind == "path" else read_text)(node, shown, key, report)
+        if value is None:
+            continue
+        if is_reference(value):
+            report.add(node, shown, f"stands for another name of Azure's: {value:.80}", "say what it means here")
+        tables.setdefault(table, {})[name] = value
+    return tables
+
+
+class ComputeName(NamedTuple):
+    """The compute that a job's `compute:` means here. `where` says so, as messages name it; `by_default`: nothing
+    does."""
+
+    name: str
+    where: str
+    by_default: bool = False
+
+
+def compute_name(said: str, config: Config) -> ComputeName:
+    """What a job's `compute: said` means: by the configuration's table, else a compute of this name; of a name with
+    `azureml:` else the table's "*", and at last the default compute."""
+    table = {_plain_name(each): value for each, value in config.azure.get("computes", {}).items()}
+    name = _plain_name(said)
+    if name in table and name != ANY:
+        return ComputeName(table[name], f"azure.computes.{name}")
+    if not said.startswith(PREFIX) or name in config.computes or name in config.unusable:
+        return ComputeName(name, "compute")
+    if ANY in table:
+        return ComputeName(table[ANY], f"azure.computes.{ANY}")
+    return ComputeName(config.default_compute, config.default_origin, by_default=True)
+
+
+def _plain_name(said: str) -> str:
+    """The name of a compute: without `azureml:`, and of an address in Azure's resource manager the last word."""
+    name = said.removeprefix(PREFIX)
+    return name.rstrip("/").rpartition("/")[2] if name.startswith("/subscriptions/") else name
+
+
+def with_mapped_data(job: Job, data: Mapping[str, str]) -> Job:
+    """`job` with what `data` says in place of its references to Azure's data; what it says nothing of stays. An output
+    is written to a directory alone."""
+
+    def mapped(value: Any, remote: bool) -> Any:
+        path = getattr(value, "path", None)
+        found = data_location(path, data) if path else None
+        return value if found is None or (is_remote(found) and not remote) else value._replace(path=found)
+
+    return job._replace(
+        inputs={name: mapped(value, True) for name, value in job.inputs.items()},
+        outputs={name: mapped(value, False) for name, value in job.outputs.items()},
+    )
+
+
+def data_location(reference: str, data: Mapping[str, str]) -> str | None:
+    """Where the data of a reference such as azureml:cifar:1 is: a local path or a URI. None where `data` does not say
+    so, for what is no reference, and for one that leads out of what is mapped."""
+    if not is_reference(reference) or _leads_out(reference):
+        return None
+    table = {_plain_key(each): value for each, value in data.items()}
+    words = _datastore_words(reference)
+    if not words:
+        return next((table[name] for name in _spellings(reference) if name in table), None)
+    for count in range(len(words), 1, -1):  # the longest beginning wins
+        value = table.get("/".join(words[:count]))
+        if value is not None:
+            return _joined(value, words[count:])
+    return None
+
+
+def is_reference(path: str) -> bool:
+    """Whether a path names something that Azure's service keeps."""
+    return path[: len(PREFIX)].lower() == PREFIX
+
+
+def reference_problem(reference: str) -> tuple[str, str]:
+    """What is wrong with a reference that no mapping has, and how to mend it."""
+    if _leads_out(reference):
+        return f"{reference} leads out of its datastore by ..", "name the path itself"
+    words = _datastore_words(reference)
+    name, value = ("/".join(words[:2]), "/a/directory") if words else (next(_spellings(reference)) or "NAME", "/a/path")
+    line = f'"{name}" = "{value}"'
+    hint = f"say where it is: {line} in [azure.data] of worldsize.toml; or name a local path"
+    return f"{reference} cannot be read here", hint
+
+
+def _leads_out(reference: str) -> bool:
+    """Whether a part of the path is `..`, however it is spelt."""
+    return any(
+        ".." in re.split(r"[/\\]", text) for text in (reference, unquote(reference), unquote(unquote(reference)))
+    )
+
+
+def _datastore_words(reference: str) -> list[str]:
+    """`datastores`, its name and the words of the path, of a reference to what is in a datastore, of whatever
+    workspace; [] of others."""
+    found = re.match(r"(?is)azureml://(?:.*/)?datastores/([^/]+)(?:/paths(?:/(.*))?)?/?$", reference)
+    return ["datastores", found[1], *(word for word in (found[2] or "").split("/") if word)] if found else []
+
+
+def _spellings(reference: str) -> Iterator[str]:
+    """What the configuration may call the data asset, the model or the output of a job that a reference names: with its
+    version first. Of an asset's address, in a registry or a workspace, NAME:VERSION counts, or NAME@LABEL."""
+    rest = reference[len(PREFIX) :]
+    if rest.startswith("/"):
+        found = re.search(r"/(?:data|models)/([^/]+)(?:/(versions|labels)/([^/]+))?/?$", rest)
+        if found is None:
+            yield rest.strip("/")
+            return
+        sign = "@" if found[2] == "labels" else ":"
+        version = sign + found[3] if found[2] else ""
+        registry = re.match("//registries/([^/]+)/", rest)
+        if registry:
+            yield f"registries/{registry[1]}/{found[1]}{version}"
+            yield f"registries/{registry[1]}/{found[1]}"
+        rest = found[1] + version
+    yield rest
+    yield re.split("[:@]", rest)[0]
+
+
+def _plain_key(name: str) -> str:
+    """A key of the table of data as references are compared with it: without azureml:, and without `paths` behind a
+    datastore."""
+    words = name.removeprefix(PREFIX).strip("/").split("/")
+    return "/".join(words[:2] + words[3:] if words[0] == "datastores" and words[2:3] == ["paths"] else words)
+
+
+def _joined(value: str, words: list[str]) -> str:
+    """The path `words` below a mapped value: what stands behind a `?` of a URI stays at its end."""
+    if not words:
+        return value
+    base, sign, query = value.partition("?") if is_remote(value) else (value, "", "")
+    return "/".join((base.rstrip("/"), *words)) + sign + query
