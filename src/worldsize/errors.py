@@ -22,6 +22,10 @@ Standard library only: this module travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class WorldsizeError(Exception):
     """An expected problem, said in full: what happened, where, and what to do next.
@@ -62,7 +66,7 @@ class PreflightError(UsageError):
     """Everything that would go wrong with a run: `findings` are the errors of preflight, each with `what`, `where` and
     `hint`."""
 
-    findings = ()
+    findings: tuple[Any, ...] = ()
 
 
 class PlanError(WorldsizeError):

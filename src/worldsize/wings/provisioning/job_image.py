@@ -131,7 +131,7 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
         what = f"the image {mask_text(image)} needs Apptainer or Singularity, or Pyxis on Slurm: none is here"
         hint = (
             'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image; '
-            "or what it means here, in [environment_map]"
+            "or which environment it stands for, in [environment_map]"
         )
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
