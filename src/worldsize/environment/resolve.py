@@ -36,7 +36,7 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
         hint = "map it to a file, or to [environment.NAME]"
         raise UsageError(f"{wanted} leads in a circle", "environment_map", hint)
     if not isinstance(wanted, str):
-        return _resolve_mapping(wanted, config, depth)
+        return _resolve_contents(spec_of(wanted), config, depth, bool(wanted))
     if is_azure_name(wanted):
         return _resolve_azure_name(wanted, config, depth)
     if wanted in config.environments:
@@ -45,7 +45,7 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
         return found._replace(spec=spec._replace(name=spec.name or wanted)) if spec else found
     if is_path(wanted):
         path = wanted.removeprefix("file:")
-        return ResolvedEnvironment(_with_file_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path)))))
+        return _resolve_contents(_spec_of_path(os.path.abspath(os.path.expanduser(path))), config, depth)
     return ResolvedEnvironment(EnvironmentSpec(python=wanted))
 
 
@@ -64,11 +64,14 @@ def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
     return found
 
 
-def _resolve_mapping(wanted: Mapping[str, Any], config: Config, depth: int) -> ResolvedEnvironment:
-    spec = _with_file_contents(spec_of(wanted))
+def _resolve_contents(
+    spec: EnvironmentSpec, config: Config, depth: int, says_something: bool = True
+) -> ResolvedEnvironment:
+    """The environment that a mapping in a job, or a file, describes: the same text means the same in both."""
+    spec = _with_file_contents(spec)
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"
-        return ResolvedEnvironment(None, what if wanted else None)
+        return ResolvedEnvironment(None, what if says_something else None)
     if spec.image and config.environment_map and spec == EnvironmentSpec(name=spec.name, image=spec.image):
         value = _mapped_name(spec.image, config, image=True)
         if value is not None:

@@ -132,7 +132,9 @@ def _compute_row(request: SubmissionRequest) -> tuple[str, str]:
 def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob | None) -> tuple[str, str]:
     said = request.job.environment
     if isinstance(said, str):
-        return (MAPPED, _environment_text(planned)) if is_azure_name(said) else (KEPT, "")
+        found = planned.environment if planned is not None else None
+        nothing = found is not None and found.prefix is None and not (found.image or found.archive)
+        return (MAPPED, _environment_text(planned)) if nothing or is_azure_name(said) else (KEPT, "")
     if inner in _SERVICE_ONLY_ENVIRONMENT:
         return IGNORED, "only the service reads it"
     if inner == "build" and said and isinstance(said.get("build"), Mapping):
