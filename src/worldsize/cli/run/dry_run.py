@@ -83,8 +83,10 @@ def _preview(request: SubmissionRequest, planned: PlannedJob, secrets: list[str]
 
 
 def _key_rows(request: SubmissionRequest, planned: PlannedJob | None, problems: Any = ()) -> list[Any]:
-    """What each key of the job file means here; none where this installation is without the wing that knows."""
-    module = find_module("wings.azure.key_table") if request.origins.lines else None
+    """What each key of the job file means here; none of a batch script, and where this installation is without the wing
+    that knows."""
+    is_file = request.origins.lines and request.job.batch_script is None
+    module = find_module("wings.azure.key_table") if is_file else None
     return list(module.key_rows(request, planned, problems)) if module is not None else []
 
 

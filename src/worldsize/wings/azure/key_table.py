@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.base import CheckResult
+from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.environment import is_azure_name
 from worldsize.jobspec.job import Input, Job
@@ -13,7 +14,7 @@ from worldsize.jobspec.keys.environment import OURS
 from worldsize.jobspec.paths import is_remote
 from worldsize.service.request import KeyOrigins, PlannedJob, SubmissionRequest
 from worldsize.trust.secrets import mask_text
-from worldsize.wings.azure.mappings import compute_name
+from worldsize.wings.azure.mappings import compute_name, data_location
 from worldsize.wings.azure.notices import SERVICE_ONLY, SERVICE_ONLY_OUTPUTS
 
 KEPT, MAPPED, IGNORED, IMPOSSIBLE = "kept", "mapped", "ignored", "impossible"
@@ -21,8 +22,6 @@ _ONE_ROW_BELOW = {"inputs": 3, "outputs": 3, "distribution": 2, "environment": 2
                   "queue_settings": 2, "identity": 2, "services": 2}  # fmt: skip
 """How many words of a YAML path a row of the table has at most; of what is not here one."""
 _SERVICE_ONLY_ENVIRONMENT = ("version", "description", "tags", "properties", "os_type", "inference_config", "datastore")
-_OPTIONS = ("slurm", "hpcpack")
-"""Keys whose options only computes of that type take."""
 
 
 class KeyRow(NamedTuple):
@@ -100,11 +99,9 @@ def _row(key: str, request: SubmissionRequest, planned: PlannedJob | None) -> tu
     if top == "distribution":
         return _distribution_row(rest, job)
     if top == "inputs":
-        return _input_row(name, inner, job, planned)
+        return _input_row(name, inner, job, request.config)
     if top == "outputs":
-        return _output_row(name, inner, job, planned)
-    if top in _OPTIONS and planned is not None and request.config.computes[planned.plan.compute].type != top:
-        return IGNORED, f"options of computes of type {top}; {planned.plan.compute} is of another"
+        return _output_row(name, inner, job, request.config)
     return KEPT, _MEANINGS.get(key, "")
 
 
@@ -116,6 +113,8 @@ _MEANINGS: Mapping[str, str] = {
     "tags": "kept in the record",
     "code": "copied into the run",
     "command": "by bash, once for each rank",
+    "slurm": "for computes of that type",
+    "hpcpack": "for computes of that type",
 }
 
 
@@ -167,25 +166,24 @@ def _distribution_row(name: str, job: Job) -> tuple[str, str]:
     return IGNORED, f"is not a key of {kind}"
 
 
-def _input_row(name: str, inner: str, job: Job, planned: PlannedJob | None) -> tuple[str, str]:
+def _input_row(name: str, inner: str, job: Job, config: Config) -> tuple[str, str]:
     value = job.inputs.get(name)
     if isinstance(value, str) and value.startswith("azureml:"):
         return KEPT, "this very text: only `path:` of a mapping names data"
     if not isinstance(value, Input) or inner != "path":
         return KEPT, ""
-    found = planned.job.inputs.get(name) if planned is not None else value
-    path = found.path if isinstance(found, Input) else value.path
-    if path != value.path and is_remote(value.path or ""):
-        return MAPPED, f"{path}, fetched before the start" if is_remote(path or "") else f"{path}"
-    return KEPT, "fetched before the start" if is_remote(value.path or "") else ""
+    said = value.path or ""
+    found = data_location(said, config.azure.get("data", {}))
+    if found is not None:
+        return MAPPED, f"{found}, fetched before the start" if is_remote(found) else found
+    return KEPT, "fetched before the start" if is_remote(said) else ""
 
 
-def _output_row(name: str, inner: str, job: Job, planned: PlannedJob | None) -> tuple[str, str]:
+def _output_row(name: str, inner: str, job: Job, config: Config) -> tuple[str, str]:
     if inner in SERVICE_ONLY_OUTPUTS:
         return IGNORED, SERVICE_ONLY_OUTPUTS[inner]
     value = job.outputs.get(name)
     if inner != "path" or value is None or not is_remote(value.path or ""):
         return KEPT, ""
-    found = planned.job.outputs.get(name) if planned is not None else value
-    path = found.path if found is not None else value.path
-    return MAPPED, f"{path}" if path and not is_remote(path) else f"outputs/{name} of the run"
+    found = data_location(value.path or "", config.azure.get("data", {}))
+    return MAPPED, found if found is not None and not is_remote(found) else f"outputs/{name} of the run"

@@ -37,6 +37,8 @@ TABLES: Keys = {
 }
 PREFIX = "azureml:"
 ANY = "*"
+_SHOWN = 500
+"""So many characters of a reference stand in a message."""
 
 
 def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) -> dict[str, dict[str, str]]:
@@ -114,7 +116,8 @@ def data_location(reference: str, data: Mapping[str, str]) -> str | None:
     words = _datastore_words(reference)
     if not words:
         return next((table[name] for name in _spellings(reference) if name in table), None)
-    for count in range(len(words), 1, -1):  # the longest beginning wins
+    most = max((key.count("/") + 1 for key in table), default=0)
+    for count in range(min(len(words), most), 1, -1):  # the longest beginning wins
         value = table.get("/".join(words[:count]))
         if value is not None:
             return _joined(value, words[count:])
@@ -128,13 +131,14 @@ def is_reference(path: str) -> bool:
 
 def reference_problem(reference: str) -> tuple[str, str]:
     """What is wrong with a reference that no mapping has, and how to mend it."""
+    shown = reference if len(reference) <= _SHOWN else reference[:_SHOWN] + "…"
     if _leads_out(reference):
-        return f"{reference} leads out of its datastore by ..", "name the path itself"
+        return f"{shown} leads out of its datastore by ..", "name the path itself"
     words = _datastore_words(reference)
     name, value = ("/".join(words[:2]), "/a/directory") if words else (next(_spellings(reference)) or "NAME", "/a/path")
     line = f'"{name}" = "{value}"'
     hint = f"say where it is: {line} in [azure.data] of worldsize.toml; or name a local path"
-    return f"{reference} cannot be read here", hint
+    return f"{shown} cannot be read here", hint
 
 
 def _leads_out(reference: str) -> bool:

@@ -83,7 +83,6 @@ def test_every_key_that_is_given_has_a_row(cli: Cli) -> None:
         "resources.docker_args",
         "services.code",
         "identity.type",
-        "slurm",
     }
     assert all(ignored.values())
     kept = [key for key, (verdict, _) in rows.items() if verdict == "kept"]
@@ -101,6 +100,7 @@ def test_every_key_that_is_given_has_a_row(cli: Cli) -> None:
         "resources.instance_count",
         "limits.timeout",
         "tags",
+        "slurm",
     ]
     assert "this very text" in rows["inputs.text"][1]
 
@@ -187,3 +187,25 @@ def test_environments(cli: Cli, environment: str) -> None:
     cli.write("job.yml", "command: 'true'\nenvironment: %s\n" % text)
     rows = json.loads(cli("run", "job.yml", "--dry-run", "-o", "json").out)["keys"]
     assert (key, verdict) in [(row["key"], row["verdict"]) for row in rows], rows
+
+
+def test_a_rehearsal_is_of_the_compute_that_a_name_of_azures_means(cli: Cli) -> None:
+    """Its nodes have as many virtual GPUs as those of that compute."""
+    known = '[azure.computes]\ngpu-cluster = "lab"\n[compute.lab]\ntype = "slurm"\ngpus_per_node = 3\n'
+    cli.write("worldsize.toml", known)
+    cli.ok("config", "trust", "worldsize.toml")
+    cli.write("job.yml", "command: 'true'\ncompute: azureml:gpu-cluster\n")
+    assert "3 virtual GPUs per node" in cli.ok("rehearse", "job.yml", "--dry-run").out
+
+
+def test_of_a_path_of_any_length(cli: Cli) -> None:
+    mapped(cli)
+    text = AZURE.replace("datastores/blob/paths/a", "datastores/none/paths" + "/a" * 200_000)
+    cli.write("job.yml", text)
+    result = cli("run", "job.yml", "--dry-run", "-o", "json")
+    assert result.code == 2 and "Traceback" not in result.err and len(result.err) < 4000
+
+
+def test_a_batch_script_has_no_table(cli: Cli) -> None:
+    cli.write("job.slurm", "#!/bin/bash\n#SBATCH --ntasks=2 --partition=gpu\nsrun true\n")
+    assert "KEY" not in cli.ok("run", "job.slurm", "--dry-run").out
