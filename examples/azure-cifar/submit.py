@@ -1,20 +1,33 @@
-"""The Azure guide's Python sample; what changed is its import line, its data's path and `compute="local"`.
+"""The Azure guide's Python sample. What changed is the package that its import lines name, and `compute="local"`.
 
     cd examples/azure-cifar
-    python make_small_cifar.py data
-    python submit.py data
+    python submit.py
 
-Follows the run to its end and prints its state and what rank 0 printed.
+Makes a small data set as the output of a first job, trains on it, follows the run to its end and prints its state and
+what rank 0 printed.
 """
 
-from __future__ import annotations
+from worldsize import command
+from worldsize.entities import Data  # noqa: F401
+from worldsize import Input
+from worldsize import Output
+from worldsize import MLClient
+from worldsize.constants import AssetTypes
 
-import sys
+ml_client = MLClient.from_config(credential=None)
 
-from worldsize import AssetTypes, Input, command, submit
+returned_job = ml_client.create_or_update(
+    command(
+        code=".",
+        command="python make_small_cifar.py ${{outputs.cifar}}",
+        outputs={"cifar": Output(type=AssetTypes.URI_FOLDER)},
+        compute="local",
+    )
+)
+returned_job.wait(check=True)
 
 inputs = {
-    "cifar": Input(type=AssetTypes.URI_FOLDER, path=sys.argv[1] if len(sys.argv) > 1 else "data"),
+    "cifar": Input(type=AssetTypes.URI_FOLDER, path=returned_job.outputs.cifar.path),
     "epoch": 10,
     "batchsize": 64,
     "workers": 2,
@@ -40,7 +53,7 @@ job = command(
 )
 
 if __name__ == "__main__":
-    run = submit(job)
+    run = ml_client.create_or_update(job)
     run.wait()
     print(run.status)
     print(run.logs(rank=0))

@@ -7,7 +7,8 @@
     run = submit(job)
     run.wait()
 
-Every name is loaded when it is first used: importing worldsize costs next to nothing.
+Every name is loaded when it is first used: importing worldsize costs next to nothing. `worldsize.entities` and
+`worldsize.constants` have the names that Azure's modules so called have for command jobs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from worldsize.state.records import RunState as RunState
     from worldsize.version import VERSION as __version__
     from worldsize.wings.data_parallel.inrank.shard import shard as shard
+    from worldsize.wings.frameworks.ray import RayDistribution as RayDistribution
     from worldsize.wings.frameworks.tensorflow import TensorFlowDistribution as TensorFlowDistribution
     from worldsize.wings.metrics.inrank.log import log as log
     from worldsize.wings.mpi.distribution import MpiDistribution as MpiDistribution
@@ -37,9 +39,13 @@ if TYPE_CHECKING:
     from worldsize.wings.python_surface.client import submit as submit
     from worldsize.wings.python_surface.command_job import CommandJob as CommandJob
     from worldsize.wings.python_surface.command_job import command as command
+    from worldsize.wings.python_surface.entities import AmlTokenConfiguration as AmlTokenConfiguration
+    from worldsize.wings.python_surface.entities import ManagedIdentityConfiguration as ManagedIdentityConfiguration
+    from worldsize.wings.python_surface.entities import UserIdentityConfiguration as UserIdentityConfiguration
     from worldsize.wings.python_surface.inrank.rank_info import RankInfo as RankInfo
     from worldsize.wings.python_surface.inrank.rank_info import once_per_node as once_per_node
     from worldsize.wings.python_surface.inrank.rank_info import rank_info as rank_info
+    from worldsize.wings.python_surface.ml_client import MLClient as MLClient
 
 _HOMES = {
     "command": "wings.python_surface.command_job",
@@ -51,6 +57,11 @@ _HOMES = {
     "PyTorchDistribution": "jobspec.distributions.pytorch",
     "MpiDistribution": "wings.mpi.distribution",
     "TensorFlowDistribution": "wings.frameworks.tensorflow",
+    "RayDistribution": "wings.frameworks.ray",
+    "AmlTokenConfiguration": "wings.python_surface.entities",
+    "ManagedIdentityConfiguration": "wings.python_surface.entities",
+    "UserIdentityConfiguration": "wings.python_surface.entities",
+    "MLClient": "wings.python_surface.ml_client",
     "submit": "wings.python_surface.client",
     "load_job": "wings.python_surface.client",
     "open_run": "wings.python_surface.client",
@@ -75,22 +86,10 @@ def __getattr__(name: str) -> Any:
         from worldsize.version import VERSION
 
         return VERSION
-    if name not in _HOMES:
-        raise AttributeError(f"module 'worldsize' has no attribute {name!r}")
-    value = getattr(_module(_HOMES[name], name), name)
-    globals()[name] = value
+    from worldsize.registry import load_name
+
+    globals()[name] = value = load_name(_HOMES, name, __name__)
     return value
-
-
-def _module(home: str, name: str) -> Any:
-    """ConfigError where the name's wing is not installed."""
-    if home.startswith("wings."):
-        from worldsize.registry import load_module
-
-        return load_module(home, f"worldsize.{name}")
-    from importlib import import_module
-
-    return import_module("worldsize." + home)
 
 
 def __dir__() -> list[str]:

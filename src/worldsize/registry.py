@@ -6,9 +6,9 @@ launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, wh
 `agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
 `service/submission/rank_packages.py`, commands on nodes in `compute/base.py`, what a job or another wing needs
 in `service/providers.py`, of its keys those that a wing reads in `jobspec/keys/job.py`, and what scripts import from
-worldsize in `__init__.py`. Whoever alone asks for a module has its name: of batch scripts `jobspec/batch_script.py`, of
-what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes `plan/array.py`; what uses the parts of
-other packages is named where such a part is found.
+worldsize in `__init__.py`, `entities.py` and `constants.py`. Whoever alone asks for a module has its name: of batch
+scripts `jobspec/batch_script.py`, of what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes
+`plan/array.py`; what uses the parts of other packages is named where such a part is found.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -20,7 +20,9 @@ from worldsize.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
+    from typing import Any
 
 MISSING = "is not part of this installation of worldsize"
 
@@ -48,6 +50,14 @@ def find_module(name: str) -> ModuleType | None:
         if error.name is None or not (full + ".").startswith(error.name + "."):
             raise
         return None
+
+
+def load_name(homes: Mapping[str, str], name: str, package: str) -> Any:
+    """What `package` calls `name`: an attribute of the module in `homes`, which is named below `worldsize`.
+    AttributeError for a name that is not there; ConfigError where its wing is not."""
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(load_module(homes[name], f"{package}.{name}"), name)
 
 
 def source_file(*names: str) -> str:

@@ -183,9 +183,9 @@ def test_azure_cifar_takes_the_guides_eight_arguments(cli: Cli, cifar: str) -> N
     assert os.path.exists(cli.path(cli.latest(), "outputs", "cifar_net.pt"))
 
 
-def test_the_azure_guides_python_sample(cli: Cli, cifar: str) -> None:
+def test_the_azure_guides_python_sample(cli: Cli) -> None:
     folder = os.path.join(EXAMPLES, "azure-cifar")
-    printed = python("submit.py", cifar, cwd=folder, **cli.environ)
+    printed = python("submit.py", cwd=folder, **cli.environ)
     assert printed.startswith("SUCCEEDED\n")
     assert accuracy(printed) >= 0.9
     assert cli.status()["nodes"] == 2

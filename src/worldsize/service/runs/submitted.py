@@ -44,6 +44,16 @@ class SubmittedRuns(ABC):
         return self.paths.run_id
 
     @property
+    def name(self) -> str:
+        """The id, under the name that Azure's jobs have for it; `common.name` is what people call it."""
+        return self.id
+
+    @property
+    def studio_url(self) -> None:
+        """None: no web page shows runs. `worldsize report` writes one."""
+        return None
+
+    @property
     def directory(self) -> str:
         return self.paths.root
 

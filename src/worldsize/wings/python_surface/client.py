@@ -90,7 +90,7 @@ def submit(
     was created, SubmitRejected when the compute says no.
     """
     environ = os.environ if environ is None else environ
-    ready = _with_array_options(_job(job), matrix, count, at_once)
+    ready = _with_array_options(read_job_like(job, "submit()"), matrix, count, at_once)
     if world is not None:
         from worldsize.jobspec.reading.overrides import with_world
 
@@ -180,7 +180,9 @@ def _dependencies(
     )
 
 
-def _job(job: object) -> Job:
+def read_job_like(job: object, caller: str) -> Job:
+    """The job that it is, makes or names by the path of its file. UsageError, which names the `caller`, for anything
+    else; JobError."""
     if isinstance(job, CommandJob):
         built, warnings = job.build()
         _warn(warnings)
@@ -189,7 +191,8 @@ def _job(job: object) -> Job:
         return job
     if isinstance(job, (str, os.PathLike)):
         return load_job(job)
-    raise UsageError(f"submit() wants a job, not {type(job).__name__}", None, "make one with command() or load_job()")
+    what = f"{caller} wants a job, not {type(job).__name__}"
+    raise UsageError(what, None, "make one with command() or load_job()")
 
 
 def _warn(warnings: tuple[str, ...] | list[str]) -> None:

@@ -18,6 +18,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "limits": ("timeout",),
     "queue_settings": ("job_tier", "priority"),
 }
+_SECTION_OF = {name: section for section, names in _SECTIONS.items() for name in names}
 _DICTS = ("inputs", "outputs", "tags", "environment_variables")
 _IGNORED = ("is_deterministic",)
 
@@ -26,19 +27,19 @@ class CommandJob:
     """A job in the making: every key is an attribute that may be set until the job is built.
 
     Attributes are the keys of a job file, and `instance_count`, `instance_type`, `locations`, `docker_args`,
-    `shm_size`, `max_instance_count`, `timeout`, `job_tier` and `priority` without their sections. `inputs`,
-    `outputs`, `tags` and `environment_variables` are dicts to be changed in place. Nothing is checked before
-    `build()`, except that attributes exist.
+    `shm_size`, `max_instance_count`, `timeout`, `job_tier` and `priority` without their sections: `job.instance_count`
+    and `job.resources.instance_count` are one value. `inputs`, `outputs`, `tags` and `environment_variables` are dicts
+    to be changed in place. Nothing is checked before `build()`, except that attributes exist.
     """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, **values: Any) -> None:
+        """Takes attributes as keywords; None leaves one unset. Raises JobError for one that does not exist."""
         for name in attributes():
-            object.__setattr__(self, name, None)
-        for name in _DICTS:
-            object.__setattr__(self, name, {})
-        for name, value in values.items():
-            if value is not None:
-                setattr(self, name, value)
+            if name not in _SECTION_OF:
+                object.__setattr__(self, name, {} if name in _DICTS else None)
+        for name in sorted(values, key=_SECTION_OF.__contains__):
+            if values[name] is not None:
+                setattr(self, name, values[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises JobError for what a job does not have, with the nearest that it has."""
@@ -46,10 +47,31 @@ class CommandJob:
             from worldsize.jobspec.reading.nearest import did_you_mean
 
             raise JobError(f"a job has no {name!r:.60}", ORIGIN, did_you_mean(name, attributes()))
+        section = _SECTION_OF.get(name)
+        if section is not None:
+            value, name = _with_key(section, getattr(self, section), name, value), section
         object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a job has no attribute {name!r}")
+        if name not in _SECTION_OF:
+            raise AttributeError(f"a job has no attribute {name!r}")
+        return _as_dict(self.__dict__.get(_SECTION_OF[name])).get(name)
+
+    def set_resources(self, **keys: Any) -> None:
+        """Set keys of `resources`, those that are not None; the others stay."""
+        self._set_keys("resources", keys)
+
+    def set_limits(self, *, timeout: float) -> None:
+        """`timeout` in seconds."""
+        self._set_keys("limits", {"timeout": timeout})
+
+    def set_queue_settings(self, *, job_tier: str | None = None, priority: str | None = None) -> None:
+        self._set_keys("queue_settings", {"job_tier": job_tier, "priority": priority})
+
+    def _set_keys(self, section: str, keys: Mapping[str, Any]) -> None:
+        for name, value in keys.items():
+            if value is not None:
+                setattr(self, section, _with_key(section, getattr(self, section), name, value))
 
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, {})]
@@ -75,13 +97,23 @@ class CommandJob:
         tree: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
         for name in _IGNORED:
             tree.pop(name, None)
-        for section, names in _SECTIONS.items():
-            given = {name: tree.pop(name) for name in names if name in tree}
-            if given:
-                tree[section] = {**_as_dict(tree.get(section)), **given}
         if isinstance(self.inputs, dict):
             tree["inputs"] = {name: _input(value) for name, value in self.inputs.items()}
         return to_node(tree, ORIGIN)
+
+
+Command = CommandJob
+"""Azure's other name for it."""
+
+
+def _with_key(section: str, value: Any, name: str, item: Any) -> Any:
+    """The section with this key: a dict stays one, all else becomes an object whose attributes may be changed."""
+    given = {**_as_dict(value), name: item}
+    if isinstance(value, dict):
+        return given
+    from worldsize.wings.python_surface.entities import SECTIONS
+
+    return SECTIONS[section](**given)
 
 
 def _as_dict(section: Any) -> dict[str, Any]:
@@ -104,8 +136,8 @@ def _input(value: Any) -> Any:
 
 def attributes() -> tuple[str, ...]:
     """What a CommandJob has: the keys of a job, and those of its sections."""
-    sections = tuple(name for names in _SECTIONS.values() for name in names)
-    return tuple(name for name in Job._fields if name not in ("source", "batch_source", "type")) + sections + _IGNORED
+    own = tuple(name for name in Job._fields if name not in ("source", "batch_source", "type"))
+    return (*own, *_SECTION_OF, *_IGNORED)
 
 
 def command(
@@ -139,4 +171,4 @@ def command(
     Raises JobError for a keyword that does not exist; values are checked when the job is built or submitted.
     """
     given = {key: value for key, value in locals().items() if key != "more"}
-    return CommandJob({**given, **more})
+    return CommandJob(**given, **more)
