@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from worldsize.cli.output import lines_of, report, report_message
 from worldsize.common.named_tuple import Any
@@ -199,6 +199,11 @@ def _cell(text: str) -> str:
     from worldsize.logs.text import escape
 
     return escape(text).replace("\t", "\\t")
+
+
+def tags_text(tags: Mapping[str, str]) -> str:
+    """`swept, lr=0.1`: a tag whose value is empty by its name alone."""
+    return ", ".join(f"{name}={value}" if value else name for name, value in tags.items())
 
 
 def request_cancel(run_id: str, cancel: Callable[[], object]) -> None:

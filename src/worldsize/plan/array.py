@@ -30,6 +30,7 @@ ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
 """The most runs that an array has: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
 _TRIALS = "wings.trials.agent."
+_OPTIONAL = ("search", "labels")
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
 """These files, and those of other packages' launchers, are all that an element's directory holds until something
 happens to the element."""
@@ -43,6 +44,7 @@ class Array(NamedTuple):
     at_once       how many may run at the same time; None: as many as the compute has room for
     values        the inputs of each element that vary; for a search the settings; empty where the elements are equal
     search        what the elements, which are trials, search for; None: they are runs for their own sake
+    labels        as in a plan
     """
 
     run_id: str
@@ -55,9 +57,10 @@ class Array(NamedTuple):
     at_once: int | None = None
     values: tuple[Mapping[str, Any], ...] = ()
     search: Mapping[str, Any] | None = None
+    labels: Mapping[str, Any] = {}
 
     def to_json(self) -> str:
-        said = {name: value for name, value in self._asdict().items() if name != "search" or value is not None}
+        said = {name: value for name, value in self._asdict().items() if name not in _OPTIONAL or value}
         return json.dumps({"version": ARRAY_VERSION, **said}, separators=(",", ":"))
 
     @classmethod

@@ -105,6 +105,7 @@ class Plan(NamedTuple):
     secrets     names of the job's variables that are secrets, which only its ranks are to have
     strict      what else would be a warning beside a success is a failure
     metrics     agents sample what the ranks use, and MLflow in the ranks keeps what it logs in the run
+    labels      what people sort runs by: `experiment_name`, `description`, `tags`, those that the job says
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -155,6 +156,7 @@ class Plan(NamedTuple):
     secrets: tuple[str, ...] = ()
     strict: bool = False
     metrics: bool = False
+    labels: Mapping[str, Any] = {}
     hidden: tuple[str, ...] = ()
 
     @property

@@ -10,6 +10,8 @@ from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Status
 
+_LONGEST = 1000
+
 
 def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
     """What a list shows of a run, of an array as one, or of an element. `size`: the nodes and ranks of each run. The
@@ -26,6 +28,20 @@ def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> d
         "started": status.started,
         "ended": status.ended,
         "exit_code": status.exit_code,
+        **known_labels(common.labels),
+    }
+
+
+def known_labels(labels: object) -> dict[str, Any]:
+    """{experiment_name, description, tags} of a plan's or an array's labels, which may be another user's: text or None,
+    and names to text. Texts are cut after 1,000 characters; job.yml has them whole."""
+    said = labels if isinstance(labels, dict) else {}
+    texts = {name: said.get(name) for name in ("experiment_name", "description")}
+    tags = said.get("tags")
+    tags = tags.items() if isinstance(tags, dict) else ()
+    return {
+        **{name: text[:_LONGEST] if isinstance(text, str) else None for name, text in texts.items()},
+        "tags": {name: value for name, value in tags if isinstance(value, str)},
     }
 
 

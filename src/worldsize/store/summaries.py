@@ -26,6 +26,7 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
     """What a list shows of a run, of an array or of an element, as `state.summary.summary_of` and its callers write it;
     times in Unix seconds, `exit_code` None until it is final.
 
+    experiment_name, description, tags  what people sort runs by, as the job says it
     states  of an array: how many elements are in each state
     array   of an element: its array's id; `inputs`: those of its inputs that vary
     virtual_gpus  of a rehearsal: GPUs of each node that there are not
@@ -42,6 +43,9 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
+    experiment_name: str | None = None
+    description: str | None = None
+    tags: dict[str, str] = {}
     states: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     array: str | msgspec.UnsetType = msgspec.UNSET
     inputs: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 from worldsize.cli.console import (
     add_output_option,
@@ -16,6 +17,7 @@ from worldsize.cli.console import (
     parse_count,
     set_completer,
     table,
+    tags_text,
 )
 from worldsize.cli.output import report, show, show_json, show_json_text, state_text
 from worldsize.common.atomic_files import printable_text
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     from worldsize.store.summaries import Summary
 
 NEWEST = 20
+_COMPLETED = 50
 
 _EXAMPLES = """examples:
   worldsize list                              the newest 20
   worldsize list --all --state FAILED -o json
+  worldsize list --experiment resnet --tag lr=0.1 --tag swept
   worldsize list 417k                         the elements of an array, each with its inputs"""
 
 
@@ -43,6 +47,13 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help="the newest N")
     state = parser.add_argument("--state", metavar="STATE", help="only runs in this state")
     set_completer(state, complete_states)
+    experiment = parser.add_argument("--experiment", metavar="NAME", help="only runs of this experiment")
+    set_completer(experiment, complete_experiments)
+    tag = parser.add_argument(
+        "--tag", metavar="KEY[=VALUE]", action="append", type=parse_tag, default=[], dest="tags",
+        help="only runs with this tag; may be repeated",
+    )  # fmt: skip
+    set_completer(tag, complete_tags)
     add_output_option(parser)
     parser.set_defaults(act=list_runs)
 
@@ -58,18 +69,66 @@ def parse_state(text: str | None) -> str | None:
     return text.upper() if text else None
 
 
+def complete_experiments(**_: Any) -> list[str]:
+    return sorted({each.experiment_name for each in _ended_summaries() if each.experiment_name})
+
+
+def complete_tags(**_: Any) -> list[str]:
+    return sorted({f"{name}={value}" for each in _ended_summaries() for name, value in each.tags.items()})
+
+
+def _ended_summaries() -> list[Summary]:
+    """Of those of the newest runs that have ended: no compute is asked for a completion."""
+    from worldsize.store.find import list_ids
+    from worldsize.store.runs import runs_link_dir
+    from worldsize.store.summaries import final_summary
+
+    home = load_current_config().home
+    found = (final_summary(f"{runs_link_dir(home)}/{run_id}/result.json") for run_id in list_ids(home, _COMPLETED))
+    return [each for each in found if each is not None]
+
+
+def parse_tag(text: str) -> tuple[str, str | None]:
+    """KEY and VALUE of "KEY=VALUE"; of "KEY" alone any value will do, which is None."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} has no key")
+    return name, value if equals else None
+
+
+def is_labelled(summary: Summary, experiment: str | None, tags: Sequence[tuple[str, str | None]]) -> bool:
+    """Whether it is of this experiment, where one is said, and has all of the tags."""
+    if experiment is not None and summary.experiment_name != experiment:
+        return False
+    return all(name in summary.tags and value in (None, summary.tags[name]) for name, value in tags)
+
+
+def _wanted_text(state: str | None, options: argparse.Namespace) -> str:
+    """What runs are looked for, after "no run is"; "" for any."""
+    words = [state] if state else []
+    words += [f"of experiment {options.experiment}"] if options.experiment is not None else []
+    words += ["tagged " + (name if value is None else f"{name}={value}") for name, value in options.tags]
+    return ", ".join(words)
+
+
 def list_runs(options: argparse.Namespace) -> int:
     wanted = parse_state(options.state)
-    found = [each for each in _summaries(options, wanted is not None) if wanted in (None, each.state)]
+    sought = _wanted_text(wanted, options)
+    found = [
+        each
+        for each in _summaries(options, bool(sought))
+        if wanted in (None, each.state) and is_labelled(each, options.experiment, options.tags)
+    ]
     if not options.all and options.run is None and not options.elements:
         found = found[: options.count]
     if options.output == "json":
         _show_json(found)
     elif found:
-        rows = [list(_cells(summary).values()) for summary in found]
-        show(*_colour_states(table(rows, list(_cells(found[0]))), found))
-    elif wanted:
-        report(f"no run is {wanted}")
+        said = _label_columns(found)
+        rows = [[*_cells(summary).values(), *(column(summary) for column in said.values())] for summary in found]
+        show(*_colour_states(table(rows, [*_cells(found[0]), *said]), found))
+    elif sought:
+        report(f"no run is {sought}")
     elif options.count:
         report("no runs yet: worldsize run -w 1x2 -- python train.py")
     return 0
@@ -107,6 +166,15 @@ def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
         for line, summary in zip(lines, found, strict=True)
     ]
     return [head, *painted]
+
+
+def _label_columns(found: Sequence[Summary]) -> dict[str, Callable[[Summary], str]]:
+    """Further columns, by their headers: those of which any row says something."""
+    columns: dict[str, Callable[[Summary], str]] = {
+        "EXPERIMENT": lambda summary: printable_text(summary.experiment_name or ""),
+        "TAGS": lambda summary: printable_text(tags_text(summary.tags)),
+    }
+    return {header: column for header, column in columns.items() if any(map(column, found))}
 
 
 def _cells(summary: Summary) -> dict[str, str]:

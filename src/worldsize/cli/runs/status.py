@@ -19,6 +19,7 @@ from worldsize.cli.console import (
     rehearsal_text,
     request_cancel,
     size_text,
+    tags_text,
     warnings_text,
 )
 from worldsize.cli.output import lines_of, report, show, show_json, state_text
@@ -30,6 +31,7 @@ from worldsize.errors import NotFound
 from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
+from worldsize.state.summary import known_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,6 +199,7 @@ def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]
     lines = [f"{runs.id}  {state_text(now.state, sys.stdout)}{reason}{warnings_text(now)}", *warning_lines(now)]
     if runs.has_plan():
         lines.append(f"{printable_text(runs.common.name)}: {size_text(runs)}{view.remark()}")
+        lines += _label_lines(runs)
         lines += view.details(statuses)
         lines.append(f"made {duration_text(time.time() - runs.common.created)} ago{_took_text(now)}")
         lines += ["used " + text for text in [usage_text(runs.usage(statuses))] if text]
@@ -204,6 +207,13 @@ def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]
     lines.append(runs.directory)
     words = view.explanation(statuses)
     return [*lines, "", *words] if words else lines
+
+
+def _label_lines(runs: Run | RunArray) -> list[str]:
+    """What the job says for people to sort runs by."""
+    said = known_labels(runs.common.labels)
+    words = {"experiment": said["experiment_name"], "tags": tags_text(said["tags"]), "description": said["description"]}
+    return [f"{name}: {printable_text(text)}" for name, text in words.items() if text]
 
 
 def _took_text(now: Status) -> str:

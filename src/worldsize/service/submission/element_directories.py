@@ -57,7 +57,8 @@ def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) 
     at_once = plan.array.at_once if plan.array else None
     size = (len(plan.nodes), plan.world_size, len(planned.elements))
     search = plan.options.get("search")
-    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values, search)
+    labels = mask_tree(mask_values(plan.labels, hidden), sparing=True)
+    array = Array(paths.run_id, plan.name, plan.compute, plan.created, *size, at_once, values, search, labels)
     write_text(array_file(paths.root), array.to_json())
 
 

@@ -23,7 +23,7 @@ from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.submission.rank_packages import packages_of
-from worldsize.trust.secrets import mask_argv, mask_text
+from worldsize.trust.secrets import mask_argv, mask_text, mask_tree
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
 """Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
@@ -80,12 +80,19 @@ def make_plan(
         data_parallel=job.data_parallel,
         inrank=packages_of(job),
         rehearsal=_rehearsal(job),
+        labels=_labels(job),
     )
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
         plan = script_submission().with_script(plan, job, facts)
     return _with_search_path(plan, job, facts, path)
+
+
+def _labels(job: Job) -> dict[str, Any]:
+    """What the job says of what people sort runs by, without secrets."""
+    said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
+    return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
