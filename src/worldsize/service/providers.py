@@ -28,6 +28,7 @@ Besides these the core calls
                     -> bytes, of element, section, table, scrolling, key_values and details
     facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt, recorded_facts(paths), those alone that
                     agents have written; hardware_table(nodes), software_table(nodes, reported), one table of all nodes
+    notebooks       html_of(runs), show_card(runs): what a notebook shows of a run, or of an array
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
 """
@@ -59,6 +60,7 @@ PROVIDERS = {
     "metrics": Provider("wings.metrics.provider", "metrics"),
     "facts": Provider("wings.facts.provider", "what nodes are made of"),
     "pictures": Provider("wings.pictures.provider", "charts and pages"),
+    "notebooks": Provider("wings.python_surface.notebook.live_card", "runs in notebooks"),
     "searches": Provider("wings.trials.job", "`autotune:`"),
     "search_progress": Provider("wings.trials.progress", "`autotune:`"),
 }

@@ -11,6 +11,7 @@ from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import danger_of_run, foreign_reason, is_own
+from worldsize.service.providers import find_provider
 from worldsize.state.records import RunState, Status
 from worldsize.trust.directories import refuse_foreign
 
@@ -38,6 +39,19 @@ class SubmittedRuns(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show of it now; None where this installation is without that."""
+        cards = find_provider("notebooks")
+        return cards.html_of(self) if cards else None
+
+    def _ipython_display_(self) -> None:
+        """IPython's own word for: show yourself. NotImplementedError, after which it shows the text, without the
+        wing."""
+        cards = find_provider("notebooks")
+        if cards is None:
+            raise NotImplementedError
+        cards.show_card(self)
 
     @property
     def id(self) -> str:
