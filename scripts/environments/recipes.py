@@ -43,7 +43,9 @@ RECIPES = {
     "horovod": Recipe(("horovod.txt", "torch.txt"), "2.4 GB", script="make-horovod.sh", pythons=("3.10", "3.11")),
     "deepspeed": Recipe(("deepspeed.txt", "torch.txt"), "1.2 GB", script="make-deepspeed.sh"),
     "main": Recipe(
-        ("torch.txt", "test.txt", "light.txt", "accelerate.txt", "tensorboard.txt"), "1.7 GB", extras=("all",)
+        ("torch.txt", "test.txt", "light.txt", "accelerate.txt", "tensorboard.txt", "notebook.txt"),
+        "1.7 GB",
+        extras=("all",),
     ),
     "tensorflow": Recipe(
         ("tensorflow.txt",), "1.8 GB", without_dependencies=("tensorflow-keras.txt",), pythons=TENSORFLOW_PYTHONS
