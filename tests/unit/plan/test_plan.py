@@ -94,6 +94,7 @@ def plans(draw) -> Plan:
         interpreter=draw(st.none() | texts),
         data_parallel=draw(st.sampled_from([None, "split", "scale"])),
         inrank=tuple(draw(st.lists(texts, max_size=2))),
+        labels=draw(st.fixed_dictionaries({}, optional={"description": texts, "tags": st.dictionaries(texts, texts)})),
         secrets=tuple(draw(st.lists(st.sampled_from(("HF_TOKEN", "X")), unique=True))),
         hidden=tuple(draw(st.lists(st.sampled_from(("argv", "environment")), unique=True))),
         rehearsal=draw(

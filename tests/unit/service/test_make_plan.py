@@ -163,3 +163,13 @@ def test_a_job_may_say_a_shared_path_by_either_name():
 def test_the_clusters_own_variables_follow_the_conventions(conventions, kept):
     facts = ComputeFacts(kept=("SLURM_A", "CCP_A"))
     assert plan(Job("true", conventions=conventions), facts).kept == kept
+
+
+def test_labels_are_kept_without_secrets_and_only_those_that_are_said():
+    assert plan(Job("x")).labels == {}
+    job = Job(
+        "x", experiment_name="e", description="see https://me:hunter2@host/x", tags={"lr": "1", "api_token": "abc123"}
+    )
+    labels = plan(job).labels
+    assert (labels["experiment_name"], labels["tags"]["lr"]) == ("e", "1")
+    assert "hunter2" not in str(labels) and "abc123" not in str(labels)

@@ -29,15 +29,15 @@ def html_of(runs: Run | RunArray) -> str:
 
 def show_card(runs: Run | RunArray) -> None:
     """Show the card in the cell's output. In a notebook it changes until the run has ended; the cell does not wait."""
-    from IPython import display, get_ipython  # type: ignore[attr-defined, unused-ignore]
+    from IPython import display, get_ipython
 
     statuses = runs.statuses()
-    shell = get_ipython()  # type: ignore[no-untyped-call, unused-ignore]
+    shell = get_ipython()
     shown = _bundle(runs, statuses)
     if not hasattr(shell, "kernel") or all(status.final for status in statuses):
-        display.display(shown, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
+        display.display(shown, raw=True)
         return
-    handle = display.display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
+    handle = display.display(shown, raw=True, display_id=True)
     _follow(runs, handle)
 
 
