@@ -102,8 +102,9 @@ def refuse_masked(job: Job) -> None:
 def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
     """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further texts
     that are secrets."""
-    tree = json.loads(plan.to_json())
     values = [*plan_secret_values(plan), *also]
+    plan = plan._replace(labels=mask_values(plan.labels, values))  # which no rank needs as they were
+    tree = json.loads(plan.to_json())
     masked = {key: mask_tree(mask_values(tree[key], values), sparing=True) for key in _KEYS if tree.get(key)}
     for key in {"environment", "activated"} & masked.keys():
         masked[key].update({name: MASK for name in plan.secrets if tree[key].get(name)})

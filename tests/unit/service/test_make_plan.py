@@ -9,6 +9,7 @@ from worldsize.errors import JobError, PlanError
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
 from worldsize.plan.run_paths import RunPaths
+from worldsize.service.secrets import split_secrets
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 
 PATHS = RunPaths("/runs/20260101-000000-000abc")
@@ -173,3 +174,16 @@ def test_labels_are_kept_without_secrets_and_only_those_that_are_said():
     labels = plan(job).labels
     assert (labels["experiment_name"], labels["tags"]["lr"]) == ("e", "1")
     assert "hunter2" not in str(labels) and "abc123" not in str(labels)
+
+
+def test_labels_hold_no_value_of_a_secret_variable_and_hide_nothing_else_of_the_plan():
+    """What is hidden is kept aside for the ranks until the run has ended; no rank needs labels."""
+    job = Job(
+        "x",
+        description="as k3y-canary said",
+        tags={"a": "k3y-canary"},
+        environment_variables={"HUB_TOKEN": "k3y-canary"},
+    )
+    shown, hidden = split_secrets(plan(job))
+    assert "k3y-canary" not in shown.to_json()
+    assert list(hidden) == ["environment"] and shown.labels["tags"].keys() == {"a"}
