@@ -20,6 +20,7 @@ PARTS = {
     "e2e": "local",
     "slurm": "slurm",
     "hpcpack": "hpcpack",
+    "azure": "azure",
     "environments": "environments",
     "frameworks": "frameworks",
     "data_parallel": "data_parallel",

@@ -12,7 +12,18 @@ from scripts.testing.changed import affected_tests, changed_files
 from scripts.testing.lanes import NOTHING_COLLECTED, Selection, last_failed, run_selection
 from scripts.testing.second_slurm import run_there
 
-PARTS = ("unit", "local", "slurm", "hpcpack", "environments", "frameworks", "data_parallel", "security", "docs")
+PARTS = (
+    "unit",
+    "local",
+    "slurm",
+    "hpcpack",
+    "azure",
+    "environments",
+    "frameworks",
+    "data_parallel",
+    "security",
+    "docs",
+)
 LAST_FAILED = ("--last-failed", "--lf")
 
 

@@ -93,6 +93,8 @@ def module_name(path: str) -> str:
         return ".".join(words)
     if words[0] == "tests" and len(words) == 3 and words[1] in ("chaos", "hpcpack", "security", "slurm"):
         return ".".join(words[1:])
+    if words[:2] == ["tests", "azure"]:  # no package, since `azure` is Azure's own; it holds one
+        return ".".join(words[2:])
     return words[-1]
 
 

@@ -85,6 +85,7 @@ def test_names_of_imports() -> None:
         ("src/worldsize/plan/__init__.py", "worldsize.plan"),
         ("tests/slurm/cluster.py", "slurm.cluster"),
         ("tests/unit/wings/recorded.py", "recorded"),
+        ("tests/azure/azureml_double/runs/node.py", "azureml_double.runs.node"),
     ],
 )
 def test_a_module_has_the_name_by_which_it_is_imported(path: str, name: str) -> None:

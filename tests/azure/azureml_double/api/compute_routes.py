@@ -1,0 +1,120 @@
+"""The workspace itself, its computes and its datastores."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from azureml_double.api.account_routes import discovery_url
+from azureml_double.options import ACCOUNT, BLOB_STORE, CONTAINERS, GROUP, SUBSCRIPTION, WORKSPACE, scope
+from azureml_double.web import Answer, Refusal, Request, Route
+
+if TYPE_CHECKING:
+    from azureml_double.service import Service
+
+LOCATION = "westeurope"
+ACCOUNT_KEY = base64.b64encode(b"The key of the double's account.").decode()
+_TYPE = "Microsoft.MachineLearningServices/workspaces"
+
+
+def routes(service: Service) -> list[Route]:
+    def workspace(request: Request) -> Answer:
+        storage = "/subscriptions/%s/resourceGroups/%s/providers/Microsoft.Storage/storageAccounts/%s"
+        properties = {
+            "friendlyName": WORKSPACE,
+            "workspaceId": "99999999-8888-7777-6666-555555555555",
+            "discoveryUrl": discovery_url(service),
+            "mlFlowTrackingUri": "azureml://%s/mlflow/v1.0%s" % (service.url.removeprefix("https://"), scope()),
+            "storageAccount": storage % (SUBSCRIPTION, GROUP, ACCOUNT),
+            "provisioningState": "Succeeded",
+            "publicNetworkAccess": "Enabled",
+        }
+        found = {"id": scope(), "name": WORKSPACE, "type": _TYPE, "location": LOCATION, "kind": "Default"}
+        return Answer(200, {**found, "properties": properties, "identity": {"type": "SystemAssigned"}})
+
+    def compute(request: Request, name: str) -> Answer:
+        return Answer(200, compute_body(service, name))
+
+    def computes(request: Request) -> Answer:
+        return Answer(200, {"value": [compute_body(service, name) for name in service.options.computes]})
+
+    def datastore(request: Request, name: str) -> Answer:
+        return Answer(200, _datastore(service, name))
+
+    def datastores(request: Request) -> Answer:
+        only_default = request.query.get("isDefault", "").lower() == "true"
+        names = [BLOB_STORE] if only_default else list(CONTAINERS)
+        return Answer(200, {"value": [_datastore(service, name) for name in names]})
+
+    def secrets(request: Request, name: str) -> Answer:
+        """A signature where one that expires is asked for, else the account's key."""
+        _datastore(service, name)
+        if request.json().get("expirableSecret"):
+            token = service.signed(CONTAINERS[name], permissions="racwdl").partition("?")[2]
+            return Answer(200, {"secretsType": "Sas", "sasToken": token})
+        return Answer(200, {"secretsType": "AccountKey", "key": ACCOUNT_KEY})
+
+    make = service.workspace_route
+    return [
+        make("GET", "", workspace),
+        make("GET", "/computes", computes),
+        make("GET", "/computes/{name}", compute),
+        make("GET", "/datastores", datastores),
+        make("GET", "/datastores/{name}", datastore),
+        make("POST", "/datastores/{name}/listSecrets", secrets),
+    ]
+
+
+def compute_body(service: Service, name: str) -> dict[str, Any]:
+    """Raises Refusal if there is none of the name."""
+    if name not in service.options.computes:
+        text = "Could not find compute resource with name %s in workspace %s." % (name, WORKSPACE)
+        raise Refusal(404, "ComputeNotFound", text)
+    size, most = service.options.computes[name]
+    busy = service.runner.nodes_in_use(name)
+    states = dict.fromkeys(("preparingNodeCount", "leavingNodeCount", "unusableNodeCount", "preemptedNodeCount"), 0)
+    details = {
+        "osType": "Linux",
+        "vmSize": size,
+        "vmPriority": "Dedicated",
+        "scaleSettings": {"minNodeCount": 0, "maxNodeCount": most, "nodeIdleTimeBeforeScaleDown": "PT120S"},
+        "remoteLoginPortPublicAccess": "Disabled",
+        "allocationState": "Steady",
+        "currentNodeCount": busy,
+        "targetNodeCount": busy,
+        "nodeStateCounts": {**states, "idleNodeCount": 0, "runningNodeCount": busy},
+        "enableNodePublicIp": True,
+    }
+    properties = {
+        "computeType": "AmlCompute",
+        "computeLocation": LOCATION,
+        "provisioningState": "Succeeded",
+        "isAttachedCompute": False,
+        "properties": details,
+    }
+    return {
+        "id": "%s/computes/%s" % (scope(), name),
+        "name": name,
+        "type": _TYPE + "/computes",
+        "location": LOCATION,
+        "properties": properties,
+    }
+
+
+def _datastore(service: Service, name: str) -> dict[str, Any]:
+    if name not in CONTAINERS:
+        raise Refusal(404, "UserError", "Could not find datastore: %s" % name)
+    properties = {
+        "datastoreType": "AzureBlob",
+        "accountName": ACCOUNT,
+        "containerName": CONTAINERS[name],
+        "endpoint": service.suffix,
+        "protocol": "https",
+        "serviceDataAccessAuthIdentity": "None",
+        "credentials": {"credentialsType": "AccountKey"},
+        "isDefault": name == BLOB_STORE,
+        "tags": {},
+        "properties": {},
+    }
+    found = {"id": "%s/datastores/%s" % (scope(), name), "name": name, "type": _TYPE + "/datastores"}
+    return {**found, "properties": properties}

@@ -1,0 +1,1 @@
+"""A job's run: its nodes, what its ranks find there, and how it ends."""
