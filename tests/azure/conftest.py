@@ -21,9 +21,9 @@ def running_double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]
 
 @pytest.fixture
 def double(running_double: Double) -> Iterator[Double]:
-    """Without faults; its clusters are `cpu-cluster` of 4 nodes and `small` of 1."""
+    """Without faults, and no job runs; its clusters are `cpu-cluster` of 4 nodes and `small` of 1."""
     yield running_double
-    running_double.clear_faults()
+    running_double.restore()
 
 
 @pytest.fixture

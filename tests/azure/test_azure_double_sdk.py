@@ -189,3 +189,20 @@ for name, ask in (("job", lambda: client.jobs.get("none")), ("compute", lambda: 
     assert told.values["job"][0] == told.values["compute"][0] == 404
     assert told.values["large"][0] == 400
     assert "maximum 4" in told.values["large"][1]
+
+
+@pytest.mark.exhaustive
+def test_azures_identity_gets_a_token_for_a_secret(double: Double, sdk: Callable[[str], Told]) -> None:
+    told = sdk(
+        """
+import os
+from azure.ai.ml import MLClient
+from azure.identity import ClientSecretCredential
+credential = ClientSecretCredential("a-tenant", %r, %r, authority=os.environ["AZURE_AUTHORITY_HOST"],
+                                    disable_instance_discovery=True)
+client = MLClient(credential, *os.environ["DOUBLE_WORKSPACE"].split("/"))
+tell("compute", client.compute.get("small").max_instances)
+"""
+        % (double.client_id, double.client_secret)
+    )
+    assert told.values["compute"] == 1

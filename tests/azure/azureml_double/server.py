@@ -103,6 +103,10 @@ class Server(http.server.ThreadingHTTPServer):
         self._context = context
         self.answer = answer
 
+    def verify_request(self, request: object, client_address: tuple[str, int]) -> bool:
+        """Not for other users of this machine: jobs run what was uploaded, and signatures are not computed again."""
+        return user_of(*client_address) == os.getuid()
+
     def get_request(self) -> tuple[ssl.SSLSocket, object]:
         """The handshake comes with the first read, in the connection's thread."""
         connection, address = self.socket.accept()
@@ -117,3 +121,15 @@ class Server(http.server.ThreadingHTTPServer):
         """Clients go away as they like; any other error is the double's own."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+def user_of(address: str, port: int) -> int:
+    """The id of the user whose socket on this machine has this address; -1 if there is none."""
+    end = "%08X:%04X" % (int.from_bytes(socket.inet_aton(address), sys.byteorder), port)
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(name, encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if words[1].endswith(end):
+                    return int(words[7])
+    return -1

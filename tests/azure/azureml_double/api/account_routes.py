@@ -46,9 +46,21 @@ def routes(service: Service) -> list[Route]:
             return Answer(401, body)
         return Answer(200, {"token_type": "Bearer", "expires_in": 3599, "access_token": service.issue_token()})
 
+    def configuration(request: Request, tenant: str) -> Answer:
+        """Where a tenant's login is, as azure-identity asks before the first token."""
+        place = "%s/%s" % (service.url, tenant)
+        found = {
+            "issuer": place + "/v2.0",
+            "authorization_endpoint": place + "/oauth2/v2.0/authorize",
+            "token_endpoint": place + "/oauth2/v2.0/token",
+            "device_authorization_endpoint": place + "/oauth2/v2.0/devicecode",
+        }
+        return Answer(200, found)
+
     return [
         route("GET", "/metadata/endpoints", cloud),
         route("GET", "/discovery/workspaces/{workspace}", discovery),
+        route("GET", "/{tenant}/v2.0/.well-known/openid-configuration", configuration),
         route("POST", "/{tenant}/oauth2/v2.0/token", token),
     ]
 

@@ -75,6 +75,10 @@ def routes(service: Service) -> list[Route]:
         jobs.get(name)
         return Answer(200, {"value": []})
 
+    def mlflow(request: Request, verb: str) -> Answer:
+        """Taken, and kept nowhere."""
+        return Answer(200, {})
+
     make = service.workspace_route
     return [
         make("GET", _RUN, run, _HISTORY),
@@ -86,6 +90,7 @@ def routes(service: Service) -> list[Route]:
         make("GET", _RUN + "/artifacts/contentinfo", content, _ARTIFACTS),
         make("GET", _RUN + "/artifacts/prefix/contentinfo", contents, _ARTIFACTS),
         make("POST", "/dataversion/batchGetResolvedUris", uris, "/data/v1.0"),
+        make("POST", "/api/2.0/mlflow/runs/{verb}", mlflow, "/mlflow/v[12].0"),
         *(
             make("POST", "/runs/{name}/" + each, metrics, "/metric/v2.0")
             for each in ("full", "list", "sample", "batch")
