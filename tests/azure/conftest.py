@@ -17,6 +17,7 @@ def running_double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]
         yield double
     finally:
         double.stop()
+    assert not double.errors()
 
 
 @pytest.fixture

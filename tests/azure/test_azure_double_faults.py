@@ -131,3 +131,14 @@ tell("status", client.jobs.get("outlives").status)
 """
     )
     assert told.values["status"] == "Completed"
+
+
+def test_a_request_of_a_strange_form_is_answered(double: Double) -> None:
+    body = {"jobType": "Command", "command": "true", "environmentId": "e", "resources": 3}
+    assert double.call("PUT", "/jobs/strange", {"properties": body}).status_code == 400
+
+
+def test_a_double_that_is_away_answers_when_it_is_back(double: Double) -> None:
+    with double.away(), pytest.raises(httpx.TimeoutException):
+        double.call("GET", "/computes/small", timeout=0.2)
+    assert double.call("GET", "/computes/small").status_code == 200

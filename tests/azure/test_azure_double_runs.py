@@ -6,8 +6,9 @@ import json
 import os
 from typing import Any
 
+import httpx
 import pytest
-from azureml_double.double import Double, until
+from azureml_double.double import Double, names_resolved, until
 
 SHOW = "env | grep -E '^(RANK|WORLD|LOCAL|NODE_RANK|MASTER|TF_CONFIG|OMPI|AZ_BATCH_|AZUREML_)' | sort"
 
@@ -110,14 +111,11 @@ def test_a_log_can_be_read_while_it_is_written(double: Double) -> None:
 
 def log(double: Double, job: str, name: str = "user_logs/std_log.txt") -> str:
     """As a client reads it: by the address of the run's details; empty where there is none."""
-    import httpx
-
     url = double.details(job)["logFiles"].get(name)
     if url is None:
         return ""
-    host = url.partition("https://")[2].partition("/")[0]
-    place = url.replace("https://" + host, double.url)
-    answer = httpx.get(place, headers={"Host": host}, verify=double.trust())
+    with names_resolved():
+        answer = httpx.get(url, verify=double.trust())
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -172,6 +170,27 @@ def test_outputs_are_kept_and_optional_inputs_may_be_missing(double: Double, mod
     with open(double.blob("azureml-blobstore-double", "azureml/%s/o/file" % name)) as file:
         assert file.read() == "1\n"
     assert double.artifact(name, "logs/a/b") == b"x\n"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["Upload", "ReadWriteMount"])
+@pytest.mark.parametrize("place", ["../../../elsewhere", "/x", "a//b"])
+def test_an_output_lies_below_its_datastore(double: Double, mode: str, place: str) -> None:
+    name = "outside-%s-%d" % (mode, len(place))
+    uri = "azureml://datastores/workspaceblobstore/paths/" + place
+    outputs = {"o": {"jobOutputType": "uri_folder", "mode": mode, "uri": uri}}
+    assert run(double, name, "echo x > ${{outputs.o}}/file", outputs=outputs)["status"] == "Failed"
+    assert double.details(name)["error"]["error"]["code"] == "InvalidResourceName"
+    assert not os.path.exists(os.path.join(double.folder, "..", "elsewhere"))
+
+
+@pytest.mark.exhaustive
+def test_an_input_that_is_not_there_fails_the_job(double: Double) -> None:
+    uri = "azureml://datastores/workspaceblobstore/paths/../requests.log"
+    inputs = {"i": {"jobInputType": "uri_file", "uri": uri, "mode": "Download"}}
+    assert run(double, "no-input", "cat ${{inputs.i}}", inputs=inputs)["status"] == "Failed"
+    assert run(double, "no-name", "cat ${{inputs.j}}")["status"] == "Failed"
+    assert "${{inputs.j}}" in double.details("no-name")["error"]["error"]["message"]
 
 
 @pytest.mark.exhaustive

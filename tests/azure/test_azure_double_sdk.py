@@ -125,11 +125,16 @@ def test_what_else_of_a_workspace_the_client_reads_and_changes(
 ) -> None:
     large = tmp_path / "large.bin"
     large.write_bytes(bytes(range(256)) * 4096 * 70)
+    double.submit("busy", "sleep 100", nodes=2)
+    double.wait("busy", "Running")
     told = sdk(
         """
 from azure.ai.ml.entities import Environment
 compute = client.compute.get("cpu-cluster")
 tell("compute", [compute.type, compute.size, compute.max_instances])
+tell("sizes", {each.name: each.gpus for each in client.compute.list_sizes()})
+# The entity has the service's names: its own current_job_name is always None in 1.35.2.
+tell("nodes", [vars(each).get("runId") for each in client.compute.list_nodes("cpu-cluster")])
 tell("computes", [each.name for each in client.compute.list()])
 tell("datastores", [each.name for each in client.datastores.list()])
 tell("workspace", client.workspaces.get().name)
@@ -150,6 +155,8 @@ tell("active", [each.name for each in client.jobs.list()])
         % (str(large), large)
     )
     values = told.values
+    assert values["sizes"]["Standard_NC24rs_v3"] == 4
+    assert values["nodes"] == ["busy", "busy"]
     assert values["compute"] == ["amlcompute", "Standard_D2s_v3", 4]
     assert values["computes"] == ["cpu-cluster", "small"]
     assert values["datastores"] == ["workspaceblobstore", "workspaceartifactstore"]

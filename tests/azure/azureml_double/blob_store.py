@@ -149,7 +149,7 @@ class BlobStore:
     def _find(self, container: str, prefix: str) -> Iterator[Blob]:
         top = self.container(container)
         start = os.path.join(top, prefix.rpartition("/")[0])
-        if not os.path.realpath(start).startswith(os.path.realpath(top)):
+        if ".." in prefix.split("/"):
             return
         for folder, folders, files in os.walk(start):
             for each in [*files, *folders]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import secrets
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     import azureml_double.__main__  # noqa: F401 - so that a change of it is seen to affect what imports this
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RESOLVER = os.path.join(HERE, "resolver")
 OVER = ("Completed", "Failed", "Canceled")
 API_VERSION = "2025-01-01-preview"
 COMPUTES = {"cpu-cluster": ["Standard_D2s_v3", 4], "small": ["Standard_D2s_v3", 1]}
@@ -75,14 +79,17 @@ class Double:
         double.url, double.suffix, double.ca_file = found["url"], found["suffix"], found["ca_file"]
         return double
 
-    def environ(self) -> dict[str, str]:
-        """What a client in another process needs to find the double instead of the service, and to trust it."""
+    def environ(self, *python_path: str) -> dict[str, str]:
+        """What a client in another process needs to find the double instead of the service, and to trust it.
+
+        `python_path`: further folders of its PYTHONPATH.
+        """
         return {
             "ARM_CLOUD_METADATA_URL": "%s/metadata/endpoints?api-version=2019-05-01" % self.url,
             "AZURE_AUTHORITY_HOST": self.url,
             "REQUESTS_CA_BUNDLE": self.ca_file,
             "SSL_CERT_FILE": self.ca_file,
-            "PYTHONPATH": os.path.join(HERE, "resolver"),
+            "PYTHONPATH": os.pathsep.join((RESOLVER, *python_path)),
             "AZUREML_RUN_POLLING_INTERVAL_MIN": "0",
             "AZUREML_RUN_POLLING_INTERVAL_MAX": "1",
             "DOUBLE_TOKEN": self.token,
@@ -183,6 +190,20 @@ class Double:
     def kill_node(self, job: str, node: int) -> None:
         self.ask("DELETE", "/admin/jobs/%s/nodes/%d" % (job, node))
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """It takes connections and answers nothing; its jobs go on."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def errors(self) -> str:
+        """What it wrote of faults of its own; empty if there were none."""
+        with open(os.path.join(self.folder, "double.log"), encoding="utf-8") as file:
+            return file.read()
+
     # The end
 
     def restore(self) -> None:
@@ -213,6 +234,17 @@ class Double:
             for stream in (self.process.stdin, self.process.stdout):
                 if stream is not None:
                     stream.close()
+
+
+@contextmanager
+def names_resolved() -> Iterator[None]:
+    """Inside, this process finds the storage accounts of doubles by their names."""
+    before = socket.getaddrinfo
+    runpy.run_path(os.path.join(RESOLVER, "sitecustomize.py"))
+    try:
+        yield
+    finally:
+        socket.getaddrinfo = before
 
 
 def until(ask: Callable[[], Any], good: Callable[[Any], bool], timeout: float) -> Any:

@@ -7,6 +7,7 @@ import re
 import secrets
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
@@ -116,6 +117,9 @@ class Service:
             return _dispatch(routes, request)
         except Refusal as error:
             return error.answer()
+        except Exception as error:  # noqa: BLE001 - a request of a strange form must not end the connection
+            traceback.print_exc()
+            return Refusal(500, "InternalServerError", "The double failed: %r" % error).answer()
 
     def _authorize_admin(self, request: Request) -> None:
         """By the token the double was started with, revoked or not."""

@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from azureml_double.api.account_routes import discovery_url
 from azureml_double.options import ACCOUNT, BLOB_STORE, CONTAINERS, GROUP, SUBSCRIPTION, WORKSPACE, scope
-from azureml_double.web import Answer, Refusal, Request, Route
+from azureml_double.web import Answer, Refusal, Request, Route, route
 
 if TYPE_CHECKING:
     from azureml_double.service import Service
 
 LOCATION = "westeurope"
 ACCOUNT_KEY = base64.b64encode(b"The key of the double's account.").decode()
+SIZES = {
+    "Standard_D2s_v3": (2, 8, 0, "standardDSv3Family"),
+    "Standard_NC6s_v3": (6, 112, 1, "standardNCSv3Family"),
+    "Standard_NC24rs_v3": (24, 448, 4, "standardNCSv3Family"),
+    "Standard_ND40rs_v2": (40, 672, 8, "standardNDSv2Family"),
+}
+"""Sizes of virtual machines: cores, GB of memory, GPUs, family."""
+
+_OF_ALL = {"lowPriorityCapable": True, "premiumIO": True, "supportedComputeTypes": ["AmlCompute", "ComputeInstance"]}
+_SIZES = "/providers/Microsoft.MachineLearningServices/locations/{location}/vmSizes"
 _TYPE = "Microsoft.MachineLearningServices/workspaces"
 
 
@@ -54,11 +64,29 @@ def routes(service: Service) -> list[Route]:
             return Answer(200, {"secretsType": "Sas", "sasToken": token})
         return Answer(200, {"secretsType": "AccountKey", "key": ACCOUNT_KEY})
 
+    def nodes(request: Request, name: str) -> Answer:
+        """Those that run a job."""
+        compute_body(service, name)
+        found = [
+            {"nodeId": "tvmps_%d" % node, "privateIpAddress": service.node_address(node), "port": 50000 + node}
+            | {"nodeState": "running", "runId": job}
+            for job, numbers in service.runner.nodes_of(name).items()
+            for node in numbers
+        ]
+        return Answer(200, {"nodes": found})
+
+    def sizes(request: Request, location: str) -> Answer:
+        names = ("vCPUs", "memoryGB", "gpus", "family")
+        found = [{"name": name, **dict(zip(names, row, strict=True)), **_OF_ALL} for name, row in SIZES.items()]
+        return Answer(200, {"value": found})
+
     make = service.workspace_route
     return [
         make("GET", "", workspace),
         make("GET", "/computes", computes),
         make("GET", "/computes/{name}", compute),
+        make("POST", "/computes/{name}/listNodes", nodes),
+        route("GET", "/subscriptions/%s%s" % (SUBSCRIPTION, _SIZES), sizes),
         make("GET", "/datastores", datastores),
         make("GET", "/datastores/{name}", datastore),
         make("POST", "/datastores/{name}/listSecrets", secrets),
@@ -71,7 +99,7 @@ def compute_body(service: Service, name: str) -> dict[str, Any]:
         text = "Could not find compute resource with name %s in workspace %s." % (name, WORKSPACE)
         raise Refusal(404, "ComputeNotFound", text)
     size, most = service.options.computes[name]
-    busy = service.runner.nodes_in_use(name)
+    busy = sum(len(nodes) for nodes in service.runner.nodes_of(name).values())
     states = dict.fromkeys(("preparingNodeCount", "leavingNodeCount", "unusableNodeCount", "preemptedNodeCount"), 0)
     details = {
         "osType": "Linux",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from azureml_double.service import Service
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
+_OBJECTS = ("resources", "limits", "distribution", "queueSettings", "identity")
 POLL_SECONDS = 1
 
 
@@ -57,7 +58,7 @@ def routes(service: Service) -> list[Route]:
         job = jobs.get(name)
         if job.is_over:
             return Answer(200)
-        job.cancel("cancelled by a request")
+        service.runner.cancel(job)
         return waiting(name)
 
     def waiting(name: str) -> Answer:
@@ -98,6 +99,7 @@ def _check(service: Service, name: str, properties: object) -> None:
         raise Refusal(400, "UserError", "Job name %r is invalid." % name)
     if not isinstance(properties, dict) or properties.get("jobType") != "Command":
         raise Refusal(400, "UserError", "jobType: the double runs Command alone.")
+    _check_form(properties)
     if not isinstance(properties.get("command"), str) or not properties["command"].strip():
         raise Refusal(400, "UserError", "The Command field is required.")
     if not properties.get("environmentId"):
@@ -119,3 +121,18 @@ def _check(service: Service, name: str, properties: object) -> None:
     if code and "/codes/" in code:
         asset, _, version = code.partition("/codes/")[2].partition("/versions/")
         service.assets.get("codes", asset, version)
+
+
+def _check_form(properties: dict[str, Any]) -> None:
+    """Raises Refusal where a value is of another type than the specification's."""
+    for name in ("tags", "properties", "services", "environmentVariables", "inputs", "outputs", *_OBJECTS):
+        value = properties.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise Refusal(400, "UserError", "%s: not an object." % name)
+    for name in ("inputs", "outputs"):
+        if not all(isinstance(each, dict) for each in (properties.get(name) or {}).values()):
+            raise Refusal(400, "UserError", "%s: each is an object." % name)
+    texts = [properties.get(name) for name in ("codeId", "computeId", "environmentId", "experimentName", "displayName")]
+    texts += (properties.get("environmentVariables") or {}).values()
+    if not all(each is None or isinstance(each, str) for each in texts):
+        raise Refusal(400, "UserError", "A value that has to be text is none.")

@@ -62,7 +62,7 @@ class Data:
         for name, each in (self._job.properties.get("outputs") or {}).items():
             if str(each.get("mode") or "") in _MOUNTED:
                 datastore, path = self._job.output(name)
-                found[name] = os.path.join(self._service.store.container(_container(datastore)), path.rstrip("/"))
+                found[name] = self._service.store.path(_container(datastore), path.rstrip("/"))
             else:
                 found[name] = os.path.join(folder, name)
             os.makedirs(found[name], exist_ok=True)

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 PORT = 6105
 """The port of ranks' rendezvous. Jobs of one double have addresses of their own, so it may be fixed."""
 
+MOST = 64
+"""The most processes of one kind, or of one node, that the double starts."""
+
 _KINDS = ("pytorch", "mpi", "tensorflow")
 
 
@@ -28,8 +31,8 @@ def check_distribution(distribution: Mapping[str, Any]) -> None:
         raise ValueError("distributionType: the double runs %s, not %s." % (", ".join(_KINDS), kind))
     for name in ("processCountPerInstance", "workerCount", "parameterServerCount"):
         count = distribution.get(name)
-        if count is not None and (not isinstance(count, int) or count < 0):
-            raise ValueError("%s: %r is no number of processes." % (name, count))
+        if count is not None and (not isinstance(count, int) or not 0 <= count <= MOST):
+            raise ValueError("%s: %r is no number of processes up to %d." % (name, count, MOST))
 
 
 def ranks_of(distribution: Mapping[str, Any], addresses: Sequence[str]) -> list[Rank]:

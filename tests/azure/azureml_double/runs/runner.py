@@ -23,18 +23,25 @@ class Runner:
         self._changed = threading.Condition()
         self._queue: list[Job] = []
         self._nodes: dict[str, list[int]] = {}
+        self._computes: dict[str, str] = {}
         self._executions: dict[str, Execution] = {}
 
     def start(self, job: Job) -> None:
         with self._changed:
             self._queue.append(job)
+            self._computes[job.name] = _compute(job)
         threading.Thread(target=self._run, args=(job,), name="job %s" % job.name, daemon=True).start()
-        threading.Thread(target=self._heed_cancel, args=(job,), name="cancel of %s" % job.name, daemon=True).start()
 
-    def nodes_in_use(self, compute: str) -> int:
+    def cancel(self, job: Job) -> None:
+        """Its end comes soon, where it is queued too."""
+        job.cancel("cancelled by a request")
         with self._changed:
-            names = [name for name in self._nodes if _compute(self._service.jobs.get(name)) == compute]
-            return sum(len(self._nodes[name]) for name in names)
+            self._changed.notify_all()
+
+    def nodes_of(self, compute: str) -> dict[str, list[int]]:
+        """The numbers of the nodes of each job that has some of this compute's."""
+        with self._changed:
+            return {name: nodes for name, nodes in self._nodes.items() if self._computes[name] == compute}
 
     def kill_node(self, job: Job, node: int) -> None:
         """Raises Refusal if the job has no such node now."""
@@ -86,17 +93,10 @@ class Runner:
 
     def _is_next(self, job: Job) -> bool:
         compute = _compute(job)
-        first = next(each for each in self._queue if _compute(each) == compute)
+        first = next((each for each in self._queue if _compute(each) == compute), None)
         most = int(str(self._service.options.computes.get(compute, ["", MOST_NODES])[1]))
-        used = sum(
-            len(nodes) for name, nodes in self._nodes.items() if _compute(self._service.jobs.get(name)) == compute
-        )
+        used = sum(len(nodes) for name, nodes in self._nodes.items() if self._computes[name] == compute)
         return first is job and used + job.instances <= most
-
-    def _heed_cancel(self, job: Job) -> None:
-        job.cancelled.wait()
-        with self._changed:
-            self._changed.notify_all()
 
 
 def _compute(job: Job) -> str:
