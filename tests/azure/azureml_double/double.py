@@ -194,6 +194,7 @@ class Double:
     def away(self) -> Iterator[None]:
         """It takes connections and answers nothing; its jobs go on."""
         os.kill(self.process.pid, signal.SIGSTOP)
+        until(lambda: _states_of_threads(self.process.pid), lambda found: found == {"T"}, 20)
         try:
             yield
         finally:
@@ -234,6 +235,18 @@ class Double:
             for stream in (self.process.stdin, self.process.stdout):
                 if stream is not None:
                     stream.close()
+
+
+def _states_of_threads(pid: int) -> set[str]:
+    """Of those that are there: `T` where it is stopped."""
+    found = set()
+    for thread in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="utf-8") as file:
+                found.add(file.read().rpartition(")")[2].split()[0])
+        except FileNotFoundError:
+            continue
+    return found
 
 
 @contextmanager

@@ -56,6 +56,7 @@ class Execution:
                 return job.enter("Canceled")
             job.enter("Running")
             codes = self._wait(self._start(started))
+            self.end()
             job.enter("Finalizing")
             time.sleep(pause)
             for made, folder in zip(self._outputs, self._folders, strict=True):

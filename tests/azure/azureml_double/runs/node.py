@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 _SUBREAPER = 36
 
@@ -37,14 +38,24 @@ def descendants():
 
 
 def signal_all(number):
-    """Every process of the node; whether there was one."""
-    found = descendants()
-    for pid in found:
+    """Every process of the node gets it."""
+    for pid in descendants():
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             pass
-    return bool(found)
+
+
+def end_all():
+    """Kill every process of the node and wait for each; what a process starts meanwhile is found the next time."""
+    while True:
+        signal_all(signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.005)
 
 
 def start(rank):
@@ -107,11 +118,7 @@ def main():
     try:
         run(json.loads(words)["ranks"], 0)
     finally:
-        while signal_all(signal.SIGKILL):
-            try:
-                os.waitpid(-1, 0)
-            except ChildProcessError:
-                pass
+        end_all()
 
 
 if __name__ == "__main__":
