@@ -1,4 +1,4 @@
-"""An Azure job file, unchanged, on Slurm: its compute's name stands for a cluster, and its data for a shared directory."""
+"""An Azure job file, unchanged, on Slurm: its compute stands for a cluster, and its data for a shared directory."""
 
 from __future__ import annotations
 
