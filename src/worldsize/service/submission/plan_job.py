@@ -222,7 +222,7 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     job = _with_grace(job, settings.grace)
-    if request.config.azure:
+    if request.config.azure.get("data"):
         from worldsize.service.submission.inputs import with_mapped_data
 
         job = with_mapped_data(job, request.config)
@@ -292,10 +292,8 @@ def format_notice(notice: CheckResult) -> str:
 
 def _problems_error(errors: Sequence[CheckResult]) -> PreflightError:
     first = errors[0]
-    if len(errors) == 1:
-        problem = PreflightError(first.what, first.where, first.hint)
-    else:
-        lines = [f"{len(errors)} problems:", *("  " + format_notice(error) for error in errors)]
-        problem = PreflightError("\n".join(lines))
+    problem = PreflightError(first.what, first.where, first.hint)
+    if len(errors) > 1:
+        problem = PreflightError("\n  ".join([f"{len(errors)} problems:", *map(format_notice, errors)]))
     problem.findings = tuple(errors)
     return problem
