@@ -19,6 +19,7 @@ TITLES = {
     "hpcpack": "`hpcpack`: Microsoft HPC Pack",
     "horovod": "Horovod, with `distribution: {type: horovod}`",
     "tensorflow": "TensorFlow, with `distribution: {type: tensorflow}`",
+    "ray": "Ray, with `distribution: {type: ray}`",
 }
 
 

@@ -51,6 +51,7 @@ RECIPES = {
         ("tensorflow.txt",), "1.8 GB", without_dependencies=("tensorflow-keras.txt",), pythons=TENSORFLOW_PYTHONS
     ),
     "jax": Recipe(("jax.txt",), "600 MB"),
+    "ray": Recipe(("ray.txt",), "350 MB"),
     "mpi": Recipe(("mpi.txt",), "120 MB"),
     "azure": Recipe(("azure.txt",), "110 MB"),
     "mlflow": Recipe(("mlflow.txt",), "110 MB"),

@@ -71,6 +71,9 @@ LAUNCHERS = {
         own_variables=("SLURM", "PMIX_", "PMI_"), relay=True, binds_ranks=True, sets_umask=True,
     ),
     "deepspeed": LauncherFacts("worldsize.wings.deepspeed.agent.launcher", hostfile=True, own_tuning=True),
+    "ray": LauncherFacts(
+        "worldsize.wings.frameworks.agent.ray_launcher", title="Ray on node {node}, of {world}",
+    ),
     "batch": LauncherFacts(
         "worldsize.wings.batch_scripts.agent.launcher",
         title="the batch script, once, on node {node}: its srun starts {world} ranks",

@@ -241,6 +241,8 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: c.world.hosts[0].ports[0]),
     Variable("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
              lambda c: _framework_values(c).tf_config(c)),
+    Variable("RAY_ADDRESS", "ray", "run", "where `ray.init()` joins the run's cluster: its head's address:port",
+             lambda c: _framework_values(c).ray_address(c)),
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")

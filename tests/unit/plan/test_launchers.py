@@ -33,8 +33,9 @@ WORDS_OF_COMMANDS = {
     "worldsize/wings/checks/script/reading/command_line.py": {"program == 'deepspeed'", "program == 'torchrun'"},
     "worldsize/wings/checks/script/reading/program.py": {"command.starter != 'torchrun'"},
     "worldsize/wings/checks/script/rules/alone.py": {"program.command.starter in ('accelerate', 'deepspeed')",
-        "program.command.starter not in ('python', 'torchrun')"},
+        "program.command.starter not in ('python', 'torchrun')", "program.request.distribution == 'ray'"},
     "worldsize/wings/checks/script/rules/frameworks.py": {"command.starter != 'torchrun'",
+        "request.distribution in ('mpi', 'horovod', 'ray')",
         "program.request.distribution not in ('pytorch', 'tensorflow', 'jax', 'deepspeed')"},
     "worldsize/jobspec/job.py": {"job.autotune.get('by') != 'deepspeed'"},
 }  # fmt: skip

@@ -26,6 +26,7 @@ class Arrangement(NamedTuple):
     options   the launcher's own, as JSON can hold them
     ports, leaders, lingering   as in the plan
     conventions   those that must be in force, whatever the job narrows them to
+    default_conventions   those that are in force where the job does not narrow them; (): all
     """
 
     nodes: tuple[NodePlan, ...]
@@ -35,6 +36,7 @@ class Arrangement(NamedTuple):
     leaders: tuple[int, ...] = ()
     lingering: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+    default_conventions: tuple[str, ...] = ()
 
 
 def ignore_unknown_keywords(kind: Kind) -> Kind:

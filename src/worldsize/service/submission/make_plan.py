@@ -161,8 +161,9 @@ def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> A
 
 
 def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
-    missing = (each for each in arrangement.conventions if each not in job.conventions)
-    return (*job.conventions, *missing) if job.conventions else ()
+    wanted = job.conventions or arrangement.default_conventions
+    missing = (each for each in arrangement.conventions if each not in wanted)
+    return (*wanted, *missing) if wanted else ()
 
 
 def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""TensorFlow's roles, JAX's conventions, and Ray, which cannot run yet."""
+"""TensorFlow's roles, JAX's conventions, Ray's keys."""
 
 from __future__ import annotations
 
@@ -69,12 +69,6 @@ def test_a_world_of_roles_sets_nodes_only() -> None:
     assert with_world(job, "3").resources.instance_count == 3
     with pytest.raises(JobError, match="lays out roles"):
         with_world(job, "3x2")
-
-
-def test_ray_cannot_run_yet_and_says_so():
-    with pytest.raises(PlanError, match="cannot run a ray distribution yet") as caught:
-        plan(Job("true", distribution=RayDistribution()))
-    assert caught.value.where == "distribution.type" and "tensorflow" in str(caught.value.hint)
 
 
 def test_the_guides_tensorflow_sample() -> None:

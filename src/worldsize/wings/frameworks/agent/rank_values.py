@@ -1,4 +1,4 @@
-"""What TensorFlow and JAX find in variables of their own: `TF_CONFIG`, and a rank's devices.
+"""What TensorFlow, JAX and Ray find in variables of their own: `TF_CONFIG`, a rank's devices, the cluster's address.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 
-from worldsize.plan.rank_variables import RankContext
+from worldsize.plan.plan import Plan
+from worldsize.plan.rank_variables import LOOPBACK, Host, RankContext, RendezvousResult
 
 OUTSIDE = "evaluator"
 """The type of the one task that no other talks to: it is in `task` alone, never in `cluster`."""
+
+
+RAYS_LOOPBACK = "127.0.0.2"
 
 
 def tf_config(context: RankContext) -> str:
@@ -38,3 +42,24 @@ def jax_devices(context: RankContext) -> object:
         return context.rank.local_rank % gpus
     first, each = context.rank.local_rank * (gpus // ranks), gpus // ranks
     return ",".join(map(str, range(first, first + each)))
+
+
+def ray_address(context: RankContext) -> str:
+    """Where `ray.init()` finds the run's cluster."""
+    return "{}:{}".format(*ray_head(context.plan, context.world))
+
+
+def ray_head(plan: Plan, world: RendezvousResult) -> tuple[str, int]:
+    """The address and the port of Ray's head."""
+    return _without_loopback(world.address), int(plan.options.get("port") or world.port)
+
+
+def ray_node_address(host: Host) -> str:
+    """The address by which the other nodes reach Ray on this one."""
+    return _without_loopback(host.address)
+
+
+def _without_loopback(address: str) -> str:
+    """The address; another one of this machine alone in place of 127.0.0.1, for which Ray would put one that others
+    reach (`ray._private.services.resolve_ip_for_localhost`)."""
+    return RAYS_LOOPBACK if address == LOOPBACK else address

@@ -1,0 +1,162 @@
+"""The launcher of `type: ray`: one program for each node (`ray_node.py`), which has Ray's processes as its children.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.launchers.base import Launcher
+from worldsize.agent.launchers.rank_process import NodeLaunch, Process
+from worldsize.agent.posix.processes import HELPER_OF
+from worldsize.common.atomic_files import write_bytes, write_json
+from worldsize.common.named_tuple import Any
+from worldsize.plan.rank_variables import variable_names
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.frameworks.agent.rank_values import ray_head, ray_node_address
+
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.wings.frameworks.agent.ray_node import main; main()"
+)
+_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_STATISTICS, _THREADS, _DEVICES = "RAY_USAGE_STATS_ENABLED", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"
+_OF_A_RANK = ("WORLDSIZE_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
+
+_STORE_SHARE, _SHARED_MEMORY_SHARE, _LEAST_STORE = 0.3, 0.9, 100 << 20
+"""Of a machine's memory, and at most of its shared memory, what Ray's object stores take there together; bytes that
+each needs."""
+
+
+class RayLauncher(Launcher):
+    """Ray's head beside the command on the first node, its workers on the others."""
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        """Write what the node's program is to do, and on the head the secret that all nodes show each other."""
+        os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
+        if launch.node.node_rank == 0:
+            write_bytes(token_file(launch.paths), os.urandom(32).hex().encode(), private=True)
+        write_json(_order_file(launch), node_order(launch), private=True)
+        return launch.environ
+
+    def processes(self, launch: NodeLaunch) -> list[Process]:
+        process = next(launch.ranks())
+        program = (launch.plan.python, "-I", "-S", "-c", _PROGRAM, launch.paths.agent, _order_file(launch))
+        command = () if launch.node.node_rank else launch.plan.argv
+        environment = ray_environment(process.environment, launch.plan.environment, launch.paths)
+        return [process._replace(argv=(*program, *command), environment=environment)]
+
+
+LAUNCHER = RayLauncher()
+
+
+def token_file(paths: RunPaths) -> str:
+    """The secret without which no process takes part in the run's cluster (Ray 2.52 and newer)."""
+    return os.path.join(paths.launch_dir, "ray-token")
+
+
+def _order_file(launch: NodeLaunch) -> str:
+    return os.path.join(launch.paths.launch_dir, f"ray-{launch.node.node_rank}.json")
+
+
+def ray_environment(rank: Mapping[str, str], said: Mapping[str, str], paths: RunPaths) -> dict[str, str]:
+    """The environment of a rank, with what protects the cluster; `said`, the job's own variables, win. A token that the
+    agent's environment holds is not the run's."""
+    own = {_MODE: "token", _TOKEN_PATH: token_file(paths), _STATISTICS: "0"}
+    kept = {name: value for name, value in rank.items() if name != _TOKEN or name in said}
+    return {**kept, **{name: value for name, value in own.items() if name not in said}}
+
+
+def node_order(launch: NodeLaunch) -> dict[str, Any]:
+    """What the node's program is to do, as JSON can hold it. Without secrets: it stands in the run directory.
+
+    start   the words after `ray start`; `head`, `port`: where the head's server is reached
+    nodes   how many must have joined before the command starts, within `wait` seconds
+    set, unset   what Ray's processes do not have from the rank
+    log     where Ray's own output goes
+    """
+    plan, node_rank = launch.plan, launch.node.node_rank
+    head, port = ray_head(plan, launch.world)
+    return {
+        "start": start_options(launch),
+        "head": head,
+        "port": port,
+        "nodes": len(plan.nodes),
+        "wait": plan.rendezvous_timeout,
+        "token": token_file(launch.paths),
+        "errors": launch.paths.rank_error(launch.node.ranks[0].rank),
+        "log": launch.paths.launcher_log(node_rank, plan.launcher),
+        "set": {HELPER_OF: str(os.getpid()), **_devices(launch)},
+        "unset": sorted({*_OF_A_RANK, *variable_names("rank", "local rank", "own"), *_threads(launch)}),
+    }
+
+
+def _threads(launch: NodeLaunch) -> tuple[str, ...]:
+    """OMP_NUM_THREADS, unless somebody has said it: Ray gives each task as many threads as it has CPUs."""
+    said = _THREADS in launch.plan.environment or _THREADS in launch.environ
+    return () if said else (_THREADS,)
+
+
+def start_options(launch: NodeLaunch) -> list[str]:
+    """The options of `ray start` on the node; the job's own come last, and win."""
+    plan, node_rank = launch.plan, launch.node.node_rank
+    head, port = ray_head(plan, launch.world)
+    sharing, _ = _sharing(launch)
+    words = ["--block", "--disable-usage-stats", "--log-color=false"]
+    words += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]
+    words.append(f"--node-ip-address={ray_node_address(launch.world.hosts[node_rank])}")
+    words.append(f"--num-cpus={max(1, _cpus() // sharing)}")
+    if sharing > 1:
+        words.append(f"--object-store-memory={_store_bytes(sharing)}")
+    if plan.rehearsal is not None:
+        words.append(f"--num-gpus={plan.rehearsal.gpus}")
+    if node_rank:
+        return [*words, f"--address={head}:{port}", *plan.options.get("worker_args", ())]
+    words += ["--head", f"--port={port}"]
+    dashboard = plan.options.get("dashboard_host")
+    if dashboard:
+        at = plan.options.get("dashboard_port") or launch.world.hosts[0].ports[0]
+        words += ["--include-dashboard=true", f"--dashboard-host={dashboard}", f"--dashboard-port={at}"]
+    else:
+        words.append("--include-dashboard=false")
+    return [*words, *plan.options.get("head_args", ())]
+
+
+def _sharing(launch: NodeLaunch) -> tuple[int, int]:
+    """How many of the run's nodes are this very machine, and which of them this one is, from 0."""
+    names = [host.name for host in launch.world.hosts]
+    own = names[launch.node.node_rank]
+    return names.count(own), names[: launch.node.node_rank].count(own)
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _store_bytes(sharing: int) -> int:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _STORE_SHARE
+    try:
+        room = os.statvfs("/dev/shm")
+        memory = min(memory, room.f_bavail * room.f_frsize * _SHARED_MEMORY_SHARE)
+    except OSError:  # there is none: Ray takes a directory
+        pass
+    return max(_LEAST_STORE, int(memory / sharing))
+
+
+def _devices(launch: NodeLaunch) -> dict[str, str]:
+    """The node's own share of the GPUs of a machine that several of the run's nodes are; {} where it has all."""
+    sharing, place = _sharing(launch)
+    said = launch.environ.get(_DEVICES)
+    gpus = launch.plan.gpus or 0
+    if sharing == 1 or (said is None and not gpus):
+        return {}
+    names = said.split(",") if said else [str(number) for number in range(gpus)] if said is None else []
+    return {_DEVICES: ",".join(device_share(names, sharing, place))}
+
+
+def device_share(names: Sequence[str], sharing: int, place: int) -> Sequence[str]:
+    """The contiguous share of one of so many nodes; the first ones get one more where it does not come out even."""
+    each, more = divmod(len(names), sharing)
+    first = place * each + min(place, more)
+    return names[first : first + each + (place < more)]
