@@ -128,5 +128,5 @@ def test_addresses_of_storage_without_fsspec(monkeypatch: pytest.MonkeyPatch) ->
     hide(monkeypatch, "fsspec")
     lacks = find_missing_support("abfss://data@account.dfs.core.windows.net/a")
     assert isinstance(lacks, UsageError)
-    assert lacks.what == "fetching it needs fsspec, which is not installed (extra data)"
+    assert lacks.what == "reading abfss:// needs fsspec, which is not installed (extra data)"
     assert lacks.hint == "pip install 'worldsize[data]'"

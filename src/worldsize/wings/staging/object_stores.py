@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from worldsize.errors import UsageError, WorldsizeError
-from worldsize.extras import install_hint, missing_package_error
+from worldsize.extras import missing_package_error
+from worldsize.jobspec.reading.nearest import nearest_word
 from worldsize.trust.directories import make_directories
 from worldsize.wings.staging.http import Tick, display_url
 
@@ -30,20 +31,47 @@ _SERVICE_ERRORS = (
 """What the services' own packages raise beside OSError and ValueError."""
 
 
+_AZURES = "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+_PACKAGES = {
+    **dict.fromkeys(("abfs", "abfss", "az", "wasb", "wasbs"), ("adlfs", "data")),
+    **dict.fromkeys(("s3", "s3a"), ("s3fs", "")),
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "")),
+}
+"""By scheme: the package by which fsspec reads it, and the extra of worldsize that brings it; "": none does."""
+
+
 def find_missing_support(uri: str) -> UsageError | None:
-    """What must be installed before the URI can be fetched; None for nothing. Asks nobody but this Python."""
+    """What must be installed, or mended in the URI, before it can be fetched; None for nothing. Asks nobody but this
+    Python."""
+    written = urlsplit(uri).scheme
+    package, extra = _PACKAGES.get(written, ("fsspec", "data"))
     try:
         import fsspec
     except ImportError:
-        return missing_package_error("fetching it", "fsspec", "data")
+        return _missing_package(written, "fsspec" if extra else package, extra)
     protocol = urlsplit(_to_adlfs_address(uri)).scheme
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
-        return UsageError(_first_line(error), None, install_hint("data"))
+        if written in _PACKAGES:
+            return _missing_package(written, package, extra)
+        return UsageError(f"{written}:// cannot be read: {_first_line(error)}", None, "install that package")
+    except AttributeError:  # adl://, which adlfs names and has no more
+        return UsageError(f"{written}:// is read no more", None, f"write {_AZURES}")
     except ValueError:
-        return UsageError(f"{protocol}:// is nothing that fsspec knows", None, "download it, and name the local path")
+        if written in _PACKAGES:
+            return UsageError(f"{written}:// needs a container and an account", None, f"write {_AZURES}")
+        near = nearest_word(written, (*_PACKAGES, "https"), cutoff=0.75)
+        hint = f"did you mean {near}://?" if near else "download it, and name the local path"
+        return UsageError(f"{written}:// is nothing that fsspec knows", None, hint)
     return None
+
+
+def _missing_package(scheme: str, package: str, extra: str) -> UsageError:
+    what = f"reading {scheme}://"
+    if extra:
+        return missing_package_error(what, package, extra)
+    return UsageError(f"{what} needs {package}, which is not installed", None, f"pip install {package}")
 
 
 class RemoteContent(NamedTuple):
