@@ -9,6 +9,18 @@ _SIZE = r"(?ia)([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?:([kmgt])(i?)b|b)?"
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
+_MEMORY = r"(?ia)([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([bkmg]?)b?"
+
+
+def memory_bytes_of(text: str) -> int | None:
+    """The bytes of a size as Docker's options for memory have it, "2g": all units are powers of 1024. None for what is
+    no size, and for none."""
+    found = re.fullmatch(_MEMORY, text.strip())
+    if found is None:
+        return None
+    return int(float(found[1]) * 1024 ** "bkmg".index(found[2].lower() or "b")) or None
+
+
 def bytes_of(text: str) -> int | None:
     """kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024. None for what is no size, and for none."""
     found = re.fullmatch(_SIZE, text.strip())

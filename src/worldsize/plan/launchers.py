@@ -72,7 +72,7 @@ LAUNCHERS = {
     ),
     "deepspeed": LauncherFacts("worldsize.wings.deepspeed.agent.launcher", hostfile=True, own_tuning=True),
     "ray": LauncherFacts(
-        "worldsize.wings.frameworks.agent.ray_launcher", title="Ray on node {node}, of {world}",
+        "worldsize.wings.frameworks.agent.ray_launcher", in_image=False, title="Ray on node {node}, of {world}",
     ),
     "batch": LauncherFacts(
         "worldsize.wings.batch_scripts.agent.launcher",

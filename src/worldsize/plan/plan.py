@@ -106,6 +106,8 @@ class Plan(NamedTuple):
     strict      what else would be a warning beside a success is a failure
     metrics     agents sample what the ranks use, and MLflow in the ranks keeps what it logs in the run
     labels      what people sort runs by: `experiment_name`, `description`, `tags`, those that the job says
+    services    by name, what the first node starts beside its ranks for people to look at: TensorBoard, JupyterLab
+    shm_bytes   how much shared memory the job wants on each node; None: it does not say
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -157,6 +159,8 @@ class Plan(NamedTuple):
     strict: bool = False
     metrics: bool = False
     labels: Mapping[str, Any] = {}
+    services: Mapping[str, Mapping[str, Any]] = {}
+    shm_bytes: int | None = None
     hidden: tuple[str, ...] = ()
 
     @property

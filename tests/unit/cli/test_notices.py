@@ -49,14 +49,14 @@ def test_each_is_shown_once_as_it_comes(events: Events, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "notice: node3: network.port: refused\nnotice: token=***\n"
 
 
-def test_after_the_ranks_start_nobody_looks(events: Events, capsys: pytest.CaptureFixture[str]) -> None:
+def test_those_of_services_come_while_ranks_run(events: Events, capsys: pytest.CaptureFixture[str]) -> None:
     log = log_of(events)
     events.write("notice", text="first")
     events.write("ranks_started")
     assert log.poll() is True
-    events.write("notice", text="never")
+    events.write("notice", text="it listens")
     log.finish()
-    assert capsys.readouterr().err == "notice: first\n"
+    assert capsys.readouterr().err == "notice: first\nnotice: it listens\n"
 
 
 def test_of_several_nodes_each_text_once(events: Events) -> None:

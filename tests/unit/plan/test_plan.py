@@ -70,6 +70,8 @@ def plans(draw) -> Plan:
         timeout=draw(st.none() | seconds),
         hang_timeout=draw(seconds),
         strict=draw(st.booleans()),
+        services=draw(st.sampled_from([{}, {"board": {"type": "tensor_board", "port": 6006}}])),
+        shm_bytes=draw(st.none() | st.integers(1, 1 << 40)),
         metrics=draw(st.booleans()),
         rendezvous_timeout=draw(seconds),
         silence=draw(seconds),

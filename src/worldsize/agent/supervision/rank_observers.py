@@ -7,10 +7,11 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 
-from worldsize.agent.outcome.node_record import note
+from worldsize.agent.outcome.node_record import NodeRecorder, note
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision.deadlines import Part
 from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.agent.supervision.rank_services import RankServices
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.run_paths import RunPaths
@@ -26,11 +27,13 @@ _SAMPLER, _FACTS = "wings.metrics.agent.sampler", "wings.facts.agent.helper"
 
 
 class RankObservers:
-    """The observers of one node's ranks. Nothing of them raises. `parts`: what is due by the clock."""
+    """The observers of one node's ranks, and the job's services. Nothing of them raises. `parts`: what is due by the
+    clock."""
 
-    def __init__(self, ranks: RankProcesses) -> None:
+    def __init__(self, ranks: RankProcesses, recorder: NodeRecorder) -> None:
         self._sampling, self._facts = RankSampling(ranks), NodeFactsHelper(ranks)
-        self.parts = (self._sampling.part, self._facts.part)
+        self._services = RankServices(ranks, recorder)
+        self.parts = (self._sampling.part, self._facts.part, self._services.part)
 
     def plan(
         self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int, local: bool
@@ -39,12 +42,15 @@ class RankObservers:
         and the first one tells for all what the nodes are made of. To be called when the ranks have been started."""
         if plan.metrics:
             self._sampling.plan_first(plan, paths, node, environ, agents)
+        if plan.services or plan.shm_bytes:
+            self._services.start(plan, paths, node, local)
         told = plan.agents if local else (node,)
         if told[0].node_rank == node.node_rank:
             self._facts.plan_start(plan, paths, [each.node_rank for each in told], environ)
 
     def finish(self) -> None:
         """Have the last sample written, and end what belongs to them. To be called once, when the ranks have ended."""
+        self._services.finish()
         self._sampling.finish()
         self._facts.finish()
 

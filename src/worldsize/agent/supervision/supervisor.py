@@ -104,7 +104,7 @@ class Supervisor:
         self.end = RunEnd(plan.grace, self._ranks, self._peers, self._recorder)
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
-        self._observers = RankObservers(self._ranks)
+        self._observers = RankObservers(self._ranks, self._recorder)
         joining = Part(self._joining.deadline, self._decide_joining)
         self._parts = [*self.end.parts, joining, beat.part, *self._observers.parts]
         self._rule: StopRule | None = None

@@ -38,7 +38,6 @@ class LogWithNotices:
         self._log = log
         self._size = 0
         self._told = 0
-        self._over = False
 
     def poll(self) -> bool:
         """Show what is new; whether there was something."""
@@ -51,13 +50,11 @@ class LogWithNotices:
         self._log.finish()
 
     def _tell(self) -> bool:
-        """Show the notices since the last time; whether there were any. There are none once ranks have started."""
-        if self._over or (size := self._events_size()) == self._size:
+        """Show the notices since the last time; whether there were any. Those of services come while ranks run."""
+        if (size := self._events_size()) == self._size:
             return False
         self._size = size
-        events = read_events(self._paths, 0)
-        self._over = any(event.get("event") == "ranks_started" for event in events)
-        texts = _texts(events)
+        texts = _texts(read_events(self._paths, 0))
         new, self._told = texts[self._told :], len(texts)
         for text in new:
             report_message("notice: " + text)

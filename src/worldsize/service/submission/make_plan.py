@@ -17,13 +17,16 @@ from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Input, Job, Output
 from worldsize.jobspec.paths import output_path
+from worldsize.jobspec.sizes import memory_bytes_of
 from worldsize.plan.launchers import launcher_facts, require_launcher
 from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
+from worldsize.service.submission.labels import labels_of
 from worldsize.service.submission.rank_packages import packages_of
-from worldsize.trust.secrets import mask_argv, mask_text, mask_tree
+from worldsize.service.submission.services import service_plans
+from worldsize.trust.secrets import mask_argv, mask_text
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
 """Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
@@ -80,19 +83,15 @@ def make_plan(
         data_parallel=job.data_parallel,
         inrank=packages_of(job),
         rehearsal=_rehearsal(job),
-        labels=_labels(job),
+        labels=labels_of(job),
+        services=service_plans(job),
+        shm_bytes=memory_bytes_of(job.resources.shm_size) if job.resources.shm_size else None,
     )
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
         plan = script_submission().with_script(plan, job, facts)
     return _with_search_path(plan, job, facts, path)
-
-
-def _labels(job: Job) -> dict[str, Any]:
-    """What the job says of what people sort runs by, without secrets."""
-    said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
-    return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:

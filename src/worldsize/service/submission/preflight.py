@@ -14,6 +14,7 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
+from worldsize.service.submission.services import service_notices
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 
@@ -29,6 +30,7 @@ def preflight(
         *_inputs(job, origins),
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
+        *service_notices(job, origins),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
@@ -162,7 +164,7 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 def azure_notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
     """Notices about what only Azure's service may honour, and what its names mean here; none where this installation is
     without the wing."""
-    keys = (job.properties, job.queue_settings, job.services, job.identity, job.parent_job_name, job.outputs)
+    keys = (job.properties, job.queue_settings, job.identity, job.parent_job_name, job.outputs)
     if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
         return []
     module = find_module("wings.azure.notices")

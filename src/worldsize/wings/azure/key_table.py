@@ -13,6 +13,7 @@ from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.keys.environment import OURS
 from worldsize.jobspec.paths import is_remote
 from worldsize.service.request import KeyOrigins, PlannedJob, SubmissionRequest
+from worldsize.service.submission.services import service_plans
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.azure.mappings import compute_name, data_location
 from worldsize.wings.azure.notices import SERVICE_ONLY, SERVICE_ONLY_OUTPUTS
@@ -98,6 +99,8 @@ def _row(key: str, request: SubmissionRequest, planned: PlannedJob | None) -> tu
         return _environment_row(rest, request, planned)
     if top == "distribution":
         return _distribution_row(rest, job)
+    if top == "services":
+        return _service_row(rest, job)
     if top == "inputs":
         return _input_row(name, inner, job, request.config)
     if top == "outputs":
@@ -113,6 +116,7 @@ _MEANINGS: Mapping[str, str] = {
     "tags": "kept in the record",
     "code": "copied into the run",
     "command": "by bash, once for each rank",
+    "resources.shm_size": "a notice where a node has less shared memory",
     "slurm": "for computes of that type",
     "hpcpack": "for computes of that type",
 }
@@ -164,6 +168,12 @@ def _distribution_row(name: str, job: Job) -> tuple[str, str]:
     if name in ("", "type") or kind not in DISTRIBUTIONS or name in set(DISTRIBUTIONS[kind].keys()):
         return KEPT, ""
     return IGNORED, f"is not a key of {kind}"
+
+
+def _service_row(name: str, job: Job) -> tuple[str, str]:
+    if name in service_plans(job):
+        return KEPT, "starts beside the first rank; `status` shows its address"
+    return IGNORED, "does not start here; `worldsize shell` opens a shell on a node"
 
 
 def _input_row(name: str, inner: str, job: Job, config: Config) -> tuple[str, str]:

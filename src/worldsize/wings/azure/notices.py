@@ -13,13 +13,11 @@ from worldsize.wings.azure.mappings import compute_name
 SERVICE_ONLY: Mapping[str, str] = {
     "properties": "only the service reads it; the record keeps it",
     "resources.instance_type": "the service's size of machines; nodes are those of the compute",
-    "resources.shm_size": "of the service's container; ranks have the node's own shared memory",
     "resources.docker_args": "of the service's container",
     "resources.locations": "regions of the service",
     "resources.max_instance_count": "the service's scaling; the run has instance_count nodes",
     "resources.properties": "only the service reads it",
     "queue_settings": "tiers and priorities of the service",
-    "services": "the service opens them; `worldsize shell` opens a shell on a node",
     "identity": "the service's; ranks run as you",
     "parent_job_name": "a job of the service; the record keeps it",
 }

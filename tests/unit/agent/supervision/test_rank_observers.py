@@ -11,6 +11,7 @@ import pytest
 
 from worldsize import registry
 from worldsize.agent.launchers.rank_process import Process
+from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision.rank_observers import NodeFactsHelper, RankObservers
 from worldsize.agent.supervision.rank_processes import RankProcesses
@@ -99,5 +100,7 @@ def test_which_agent_looks_for_which_nodes(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(NodeFactsHelper, "plan_start", lambda self, *values: given.append(values[2]))
-    RankObservers(RankProcesses()).plan(PLAN, RunPaths("/none"), PLAN.nodes[node], {}, 3, local)
+    paths = RunPaths("/none")
+    observers = RankObservers(RankProcesses(), NodeRecorder(paths, node, 1))
+    observers.plan(PLAN, paths, PLAN.nodes[node], {}, 3, local)
     assert given == ([nodes] if nodes else [])

@@ -21,10 +21,8 @@ def test_what_only_the_service_honours_is_named() -> None:
     assert service_only_keys(job) == [
         "properties",
         "resources.instance_type",
-        "resources.shm_size",
         "resources.docker_args",
         "queue_settings",
-        "services",
         "identity",
         "parent_job_name",
         "outputs.model.name",

@@ -1,0 +1,26 @@
+"""The node's shared memory, `/dev/shm`, beside what a job asks for (`resources.shm_size`).
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+
+_PLACE = "/dev/shm"
+_GIB = 1 << 30
+
+
+def shortage_text(asked: int, host: str, place: str = _PLACE) -> str:
+    """A sentence with both numbers where the node has less shared memory than the bytes that are `asked` for; "" where
+    it has as much."""
+    try:
+        room = os.statvfs(place)
+    except OSError:
+        return f"{host} has no {place}, and resources.shm_size asks for {_gib(asked)}"
+    size = room.f_blocks * room.f_frsize
+    return f"{place} of {host} has {_gib(size)}, and resources.shm_size asks for {_gib(asked)}" if size < asked else ""
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.3g} GiB"

@@ -1,0 +1,45 @@
+"""A job's `services`: those that start beside the first rank, and what is said of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.job import Job
+from worldsize.service.request import KeyOrigins
+
+_STARTED = {"tensorboard": "tensor_board", "jupyterlab": "jupyter_lab"}
+"""By a type's name without case and underscores, in which spellings differ: the type in a plan."""
+
+
+def service_plans(job: Job) -> dict[str, dict[str, Any]]:
+    """The services that the first node's agent is to start, by name: `type`, and `port` and `log_dir` where the job
+    says them."""
+    found = {}
+    for name, service in job.services.items():
+        kind = _STARTED.get(_plain_type(service))
+        if kind is not None:
+            said = {key: service[key] for key in ("port", "log_dir") if service.get(key)}
+            found[name] = {"type": kind, **said}
+    return found
+
+
+def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """A notice for each service that does not start, or that the job wants on all nodes."""
+    found = []
+    for name, service in job.services.items():
+        if _plain_type(service) not in _STARTED:
+            kind = service.get("type") or service.get("job_service_type")
+            what = f"{kind} does not start here; worldsize shell RUN opens a shell on a node"
+        elif service.get("nodes") == "all" and job.resources.instance_count > 1:
+            what = "starts beside the first rank alone, not on all nodes"
+        else:
+            continue
+        found.append(CheckResult("notice", what, origins.of(f"services.{name}")))
+    return found
+
+
+def _plain_type(service: Mapping[str, Any]) -> str:
+    said = str(service.get("type") or service.get("job_service_type") or "")
+    return said.replace("_", "").lower()
