@@ -151,8 +151,7 @@ def _distribution(job: Job, rows: list[ExportRow]) -> dict[str, Any] | None:
     if kind not in _DISTRIBUTION_KEYS:
         rows.append(ExportRow("distribution.type", IMPOSSIBLE, f"Azure has no {kind}: take one of its four kinds"))
         return None
-    launcher = getattr(said, "launcher", None)
-    if launcher not in (None, "direct", "auto"):
+    if getattr(said, "launcher", None) != getattr(type(said)(), "launcher", None):
         rows.append(ExportRow("distribution.launcher", LEFT_OUT, "Azure starts the processes itself"))
     keys = {key: getattr(said, key, None) for key in _DISTRIBUTION_KEYS[kind]}
     return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
