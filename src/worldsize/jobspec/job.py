@@ -48,6 +48,20 @@ class Input(NamedTuple):
     max_size: str | None = None
 
 
+class InputType(NamedTuple):
+    """What the values of an input have to be. `type` is "string", "number", "integer" or "boolean", or what data is,
+    as in `Input`; `min` and `max` are inclusive; `enum` are the texts allowed, empty for any; `optional`: it may have
+    none; `mode` is that of its data."""
+
+    type: str = "string"
+    optional: bool = False
+    min: float | None = None
+    max: float | None = None
+    enum: tuple[str, ...] = ()
+    mode: str | None = None
+    description: str | None = None
+
+
 class Output(NamedTuple):
     """A directory (or file) that a job writes; without a path the run directory holds it."""
 
@@ -98,6 +112,8 @@ class Job(NamedTuple):
     batch_script     in place of both, the text of a Slurm batch script: the first node executes it once, and its
                      `srun` starts the ranks
     code             the directory to snapshot, absolute, or a URI; None for no code
+    additional_includes  files and directories, absolute, that are put into the snapshot under their last names
+    input_types      what the values of inputs have to be; an input of these that `inputs` lacks needs a value
     conventions      narrow the environment conventions to these; empty: all of them
     grace            seconds between TERM and KILL when ranks are stopped
     hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
@@ -127,6 +143,7 @@ class Job(NamedTuple):
     argv: tuple[str, ...] = ()
     batch_script: str | None = None
     code: str | None = None
+    additional_includes: tuple[str, ...] = ()
     type: str = "command"
     name: str | None = None
     display_name: str | None = None
@@ -141,6 +158,7 @@ class Job(NamedTuple):
     resources: Resources = Resources()
     limits: Limits = Limits()
     inputs: Mapping[str, InputValue] = {}
+    input_types: Mapping[str, InputType] = {}
     outputs: Mapping[str, Output] = {}
     queue_settings: Mapping[str, Any] = {}
     services: Mapping[str, Any] = {}

@@ -35,6 +35,13 @@ class IgnoreRules:
         self.specs = specs
         self.git = git
 
+    def join(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
+        """The rules inside a directory from elsewhere that joins the code: its own `.amlignore`, or `.gitignore`,
+        counts beside those of the code."""
+        if AML in names:
+            return IgnoreRules(((len(prefix), _read(os.path.join(path, AML), warnings)), *self.specs), git=False)
+        return self.enter(path, prefix, names, warnings)
+
     def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
         """The rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a slash."""
         if not prefix and AML in names:

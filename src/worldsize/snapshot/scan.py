@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from worldsize.common.atomic_files import Descriptor, printable_text
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import SnapshotError, StorageError
 from worldsize.snapshot.code_files import CodeFiles, snapshot_read_error
 from worldsize.snapshot.ignore_rules import IgnoreRules, is_always_ignored, is_environment, is_result
+from worldsize.snapshot.sizes import human_bytes, largest_entries
 from worldsize.trust.directories import real_path
 from worldsize.trust.links import read_link
 from worldsize.trust.owners import is_believed, is_unknown, user_name
@@ -32,7 +33,7 @@ class Listing(NamedTuple):
     files        with their stat, links to files outside followed
     links        with the target that keeps its meaning inside the run
     started_ns   when the walk began, Unix time
-    followed     of those files that are links: the real path of what they lead to
+    followed     of those files that are links, or come from elsewhere: the real path of what they are
     """
 
     root: str
@@ -52,45 +53,82 @@ def no_tick(done: int, total: int) -> None:
     """Report nothing: the `Tick` where no progress is shown."""
 
 
-def scan(code_dir: str, excluded: Iterable[str] = (), tick: Tick = no_tick) -> Listing:
-    """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home.
+def scan(
+    code_dir: str | None, excluded: Iterable[str] = (), tick: Tick = no_tick, includes: Sequence[str] = ()
+) -> Listing:
+    """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home. `includes` are
+    absolute paths of files and directories that join it under their last names, also where there is no code.
 
-    Raises SnapshotError where something cannot be read, and as soon as a limit is passed.
+    Raises SnapshotError where something cannot be read, or two have one name, and as soon as a limit is passed.
     """
-    root = os.path.realpath(code_dir)
+    root = os.path.realpath(code_dir if code_dir is not None else os.path.dirname(includes[0]))
     listing = Listing(root, [], [], [], [], time.time_ns(), {})
-    try:
-        files = CodeFiles(root)
-    except OSError as error:
-        raise snapshot_read_error(error, root) from None
-    try:
-        _Walk(listing, files, frozenset(map(os.path.realpath, excluded)), tick).run()
-    finally:
-        files.close()
+    walk = _Walk(listing, frozenset(map(os.path.realpath, excluded)), tick)
+    rules = IgnoreRules()
+    if code_dir is not None:
+        walk.take_tree(root, "", rules)
+        rules = walk.code_rules
+    for path in includes:
+        walk.take_include(path, rules, None if code_dir is None else root)
     return listing
 
 
 class _Walk:
-    def __init__(self, listing: Listing, files: CodeFiles, excluded: frozenset[str], tick: Tick) -> None:
+    def __init__(self, listing: Listing, excluded: frozenset[str], tick: Tick) -> None:
         self.tick = tick
         self.listing = listing
-        self.files = files
         self.excluded = excluded
-        owner = os.stat(listing.root).st_uid
-        self.owner = None if is_unknown(owner) else owner
+        self.code_rules = IgnoreRules()
+        """Those at the top of the code, which hold for what joins it, too."""
+
+        self.root, self.prefix = listing.root, ""
+        self.owner: int | None = None
         """Whose links within the code are followed: who could change any of it."""
 
         self.bytes = 0
+        self.included: set[str] = set(RUN_DIRECTORIES)
 
-    def run(self) -> None:
-        pending = [("", IgnoreRules())]
-        while pending:
-            directory, rules = pending.pop()
-            pending.extend(self.enter(directory, rules))
+    def take_tree(self, root: str, prefix: str, rules: IgnoreRules) -> None:
+        """Take in the directory `root`, a real path, whose content stands below `prefix` in the snapshot."""
+        self.root, self.prefix = root, prefix
+        try:
+            self.files = CodeFiles(root)
+            owner = os.stat(root).st_uid
+        except OSError as error:
+            raise snapshot_read_error(error, root) from None
+        self.owner = None if is_unknown(owner) else owner
+        try:
+            pending = [(prefix, rules)]
+            while pending:
+                directory, rules = pending.pop()
+                pending.extend(self.enter(directory, rules))
+        finally:
+            self.files.close()
+
+    def take_include(self, path: str, rules: IgnoreRules, code: str | None) -> None:
+        """Take in a file or a directory from elsewhere, under its last name."""
+        name = os.path.basename(path)
+        if (code and os.path.lexists(os.path.join(code, name))) or name in self.included:
+            raise SnapshotError(f"the snapshot has a {name!r:.80} already", printable_text(path), "rename one of them")
+        self.included.add(name)
+        try:
+            real = real_path(path, check_parents=False)
+            status = os.stat(real)
+        except OSError as error:
+            raise snapshot_read_error(error, path) from None
+        if stat.S_ISDIR(status.st_mode):
+            return self.take_tree(real, name, rules)
+        self.listing.followed[name] = real
+        self.take_file(status, name)
+
+    def place(self, relative: str) -> str:
+        """Where what stands at `relative` in the snapshot lies now."""
+        below = relative[len(self.prefix) :].lstrip("/")
+        return f"{self.root}/{below}" if below else self.root
 
     def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Takes in one directory's entries; returns the directories below it that remain to be entered."""
-        found = self.files.open_directory(directory)
+        found = self.files.open_directory(directory[len(self.prefix) :].lstrip("/"))
         if found is None:
             return []
         with Descriptor(found) as descriptor:
@@ -98,7 +136,7 @@ class _Walk:
 
     def take_entries(self, descriptor: int, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         listing = self.listing
-        path = f"{listing.root}/{directory}" if directory else listing.root
+        path = self.place(directory)
         try:
             with os.scandir(descriptor) as iterator:
                 entries = list(iterator)
@@ -110,7 +148,12 @@ class _Walk:
                 return []
             listing.directories.append(directory)
         prefix = directory + "/" if directory else ""
-        rules = rules.enter(path, prefix, names, listing.warnings)
+        if directory and directory == self.prefix:
+            rules = rules.join(path, prefix, names, listing.warnings)
+        else:
+            rules = rules.enter(path, prefix, names, listing.warnings)
+        if not directory:
+            self.code_rules = rules
         below = []
         for entry in entries:
             relative = prefix + entry.name
@@ -120,7 +163,7 @@ class _Walk:
             if rules.specs and rules.is_ignored(relative, is_directory):
                 continue
             if is_directory:
-                if f"{listing.root}/{relative}" not in self.excluded:
+                if f"{path}/{entry.name}" not in self.excluded:
                     below.append((relative, rules))
             else:
                 self.take(descriptor, entry, relative)
@@ -135,9 +178,12 @@ class _Walk:
             self.take_link(directory, entry.name, relative)
         elif entry.is_file(follow_symlinks=False):
             try:
-                self.take_file(entry.stat(follow_symlinks=False), relative)
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 return
+            if self.prefix:
+                self.listing.followed[relative] = self.place(relative)
+            self.take_file(status, relative)
         else:
             self.warn(relative, "left out: neither a file, a directory nor a link")
 
@@ -151,21 +197,21 @@ class _Walk:
             self.check()
 
     def take_link(self, directory: int, name: str, relative: str) -> None:
-        root = self.listing.root
+        root, place = self.root, self.place(relative)
         try:
             status, target = read_link(name, directory)
         except FileNotFoundError:
             target = ""
         except OSError as error:
-            raise snapshot_read_error(error, f"{root}/{relative}") from None
+            raise snapshot_read_error(error, place) from None
         if not target:
             return self.warn(relative, "left out: it was replaced meanwhile")
         owner = status.st_uid
-        path = os.path.join(root, os.path.dirname(relative), target)
+        path = os.path.join(os.path.dirname(place), target)
         try:
             real = self.real_path(path, owner, self.owner)
             if real == root or real.startswith(root.rstrip("/") + "/"):
-                return self.listing.links.append((relative, _target_in_run(root, relative, real)))
+                return self.listing.links.append((relative, self.target_in_run(relative, place, real)))
             if not os.path.isfile(real) and not os.path.isdir(real):
                 return self.warn(relative, "left out: links to %s, where no file is", target)
             real = self.real_path(path, owner)
@@ -173,11 +219,17 @@ class _Walk:
         except (OSError, StorageError) as error:
             # The link in the run is this user's. It leads to the other user's link, so that a later snapshot refuses
             # it, too.
-            kept = path if is_believed(owner) else f"{root}/{relative}"
+            kept = path if is_believed(owner) else place
             self.listing.links.append((relative, kept))
             why = error.what if isinstance(error, StorageError) else error.strerror
             real = _resolved_path(path)
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
+
+    def target_in_run(self, relative: str, place: str, real: str) -> str:
+        """The target of a link to something in the same tree, where it leads to the run's copy of that."""
+        if self.prefix:
+            return os.path.relpath(real, os.path.dirname(place))
+        return _target_in_run(self.root, relative, real)
 
     def real_path(self, path: str, owner: int, also: int | None = None) -> str:
         """Where a link of `owner` that leads to `path` ends. StorageError where it, or a link on the way, is neither
@@ -207,42 +259,12 @@ class _Walk:
             passed = f"more than {human_bytes(MAX_BYTES)}"
         else:
             return
+        largest = largest_entries(listing.files, listing.directories)
         raise SnapshotError(
-            f"the code is too large for a snapshot: {passed}; largest so far: {_largest_entries(listing)}",
+            f"the code is too large for a snapshot: {passed}; largest so far: {largest}",
             printable_text(listing.root),
             "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
         )
-
-
-def human_bytes(number: int) -> str:
-    size = float(number)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} GiB"
-
-
-def _largest_entries(listing: Listing) -> str:
-    sizes: dict[str, list[int]] = {}
-    for relative, status in listing.files:
-        top, slash, _ = relative.partition("/")
-        total = sizes.setdefault(top + slash, [0, 0])
-        total[0] += status.st_size
-        total[1] += 1
-    for relative in listing.directories:
-        sizes.setdefault(relative.partition("/")[0] + "/", [0, 0])[1] += 1
-    worst = sorted(sizes, key=lambda top: sizes[top], reverse=True)[:3]
-    if worst:
-        most = max(sizes, key=lambda top: sizes[top][1])
-        if most not in worst:
-            worst[-1] = most
-    return ", ".join(
-        "{} ({}{})".format(
-            printable_text(top), human_bytes(sizes[top][0]), f", {sizes[top][1]} entries" if top[-1] == "/" else ""
-        )
-        for top in worst
-    )
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
 from worldsize.common.named_tuple import NamedTuple
@@ -43,14 +43,20 @@ class Snapshot(NamedTuple):
 
 
 def take_snapshot(
-    code_dir: str,
+    code_dir: str | None,
     paths: RunPaths,
     objects_dir: str,
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
+    includes: Sequence[str] = (),
 ) -> Snapshot:
-    """Take a snapshot of the code: `scan`, then `materialize`."""
-    return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
+    """Take a snapshot of the code, and of the files and directories that join it: `scan`, then `materialize`."""
+    if not includes:
+        return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
+    from worldsize.snapshot.includes import written_archives
+
+    with written_archives(includes, paths.root) as joined:
+        return materialize(scan(code_dir, excluded, tick, joined), paths, objects_dir, tick)
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:

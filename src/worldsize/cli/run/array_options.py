@@ -49,7 +49,8 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
             raise JobError(what, paths.run_id, "run the search again, or a trial of it that was started")
         code = RunPaths(os.path.dirname(paths.root)).code
     variables = {**array_variables(plan), **slurm_array_variables(plan), **job.environment_variables}
-    return job._replace(code=code if job.code else None, environment_variables=variables)
+    has_code = job.code or job.additional_includes
+    return job._replace(code=code if has_code else None, additional_includes=(), environment_variables=variables)
 
 
 def _check_sets(job: Job, sets: Sequence[str]) -> None:

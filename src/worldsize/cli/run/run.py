@@ -144,8 +144,8 @@ def rerun(options: argparse.Namespace) -> int:
         from worldsize.cli.run.array_options import to_single_job
 
         job = to_single_job(job, former)
-    elif job.code is not None:
-        job = job._replace(code=former.code)
+    elif job.code is not None or job.additional_includes:
+        job = job._replace(code=former.code, additional_includes=())
     if job.environment is not None:
         from worldsize.service.providers import find_provider
 

@@ -10,6 +10,7 @@ from worldsize.plan.array import MAX_ELEMENTS
 from worldsize.plan.rank_variables import CONVENTIONS
 
 ASSET_TYPES = ("uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model")
+VALUE_TYPES = ("string", "number", "integer", "boolean")
 INPUT_MODES = ("ro_mount", "download", "direct", "eval_mount", "eval_download")
 OUTPUT_MODES = ("rw_mount", "upload", "mount", "direct")
 SERVICE_TYPES = ("ssh", "tensor_board", "vs_code", "jupyter_lab", "custom")
@@ -26,6 +27,15 @@ INPUT: Keys = {
     "sha256": Key("text", "The checksum of a file or archive: 64 hexadecimal digits.", blank=False),
     "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
+    "description": Key("text", "What this input is."),
+}
+INPUT_TYPE: Keys = {
+    "type": Key("text", "What a value has to be.", choices=(*VALUE_TYPES, *ASSET_TYPES, "path")),
+    "optional": Key("flag", "The input may have no value; use it inside $[[ ]] in the command."),
+    "min": Key("number", "The least value."),
+    "max": Key("number", "The greatest value."),
+    "enum": Key("texts", "The values allowed."),
+    "mode": Key("text", "How the data gets to the node.", choices=INPUT_MODES),
     "description": Key("text", "What this input is."),
 }
 OUTPUT: Keys = {
@@ -92,6 +102,9 @@ JOB: Keys = {
         blank=False,
     ),
     "code": Key("path", "The directory to snapshot, relative to the job file.", blank=False),
+    "additional_includes": Key(
+        "paths", "Files and directories to put into the snapshot of the code, under their last names.", blank=False
+    ),
     "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
     "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),
     "distribution": Key("distribution", "How the ranks find each other."),
@@ -100,6 +113,7 @@ JOB: Keys = {
     "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
     "limits": Key("object", "When to give up.", keys=LIMITS),
     "inputs": Key("inputs", "Values and data that ${{inputs.name}} stands for."),
+    "input_types": Key("objects", "What the values of inputs have to be.", keys=INPUT_TYPE),
     "outputs": Key("outputs", "What the job leaves behind; ${{outputs.name}} is a writable directory."),
     "queue_settings": Key("object", "For the service.", keys=QUEUE_SETTINGS),
     "services": Key("objects", "Interactive services, for the service.", keys=SERVICE),

@@ -12,6 +12,7 @@ class Key(NamedTuple):
     kind      "text"       text
               "as_text"    text, or a number or boolean taken as the text it is written as
               "path"       a local path, made absolute, or a URI
+              "paths"      a list of local paths, made absolute
               "int" "number" "flag"
               "texts"      a list of texts
               "words"      text, or a list of texts

@@ -10,6 +10,7 @@ from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_nam
 from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
 from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
 from worldsize.jobspec.keys.key import Key
+from worldsize.jobspec.reading.kind import component_mark, refuse_other_kinds
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, value_description
@@ -25,9 +26,14 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     Raises JobError at once for what is not a command job at all, where telling more would be noise.
     """
     nodes = mapping_of(node, "", report)
-    if report.problems or not _is_command_job(nodes, report):
+    if report.problems or refuse_other_kinds(nodes, report):
         report.check()
         return Job()
+    mark = component_mark(nodes)
+    if mark:
+        from worldsize.jobspec.reading.component import job_nodes
+
+        nodes = job_nodes(nodes, mark, report)
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
     values.pop("$schema", None)
     _check_name(nodes, values, report)
@@ -41,22 +47,14 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     for name, type_ in (("resources", Resources), ("limits", Limits)):
         if name in values:
             values[name] = type_(**values[name])
+    if "input_types" in values:
+        from worldsize.jobspec.reading.input_types import with_input_types
+
+        values.update(with_input_types(nodes, values, report))
     job = Job(source=source, **values)
     _check_ranks(nodes, job, report)
     check_array(nodes, job, report)
     return job
-
-
-def _is_command_job(nodes: dict[str, YamlNode], report: Problems) -> bool:
-    kind = nodes.get("type")
-    if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
-        report.add(kind, "type", f"a {kind.value:.40} job cannot be run here", "only command jobs can")
-        return False
-    for name, other in (("jobs", "pipeline"), ("trial", "sweep")):
-        if name in nodes and "command" not in nodes:
-            report.add(nodes[name], name, f"a {other} job cannot be run here", "only command jobs can")
-            return False
-    return True
 
 
 def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:

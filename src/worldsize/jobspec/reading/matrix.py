@@ -7,6 +7,7 @@ from math import prod
 
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Input, Job, Literal, is_array_job
+from worldsize.jobspec.keys.job import VALUE_TYPES
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
@@ -50,6 +51,9 @@ def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> No
 
 
 def _find_input_problems(job: Job, name: str) -> Iterator[tuple[str, str | None]]:
+    kind = job.input_types.get(name)
+    if kind is not None and kind.type in VALUE_TYPES:
+        return
     if name not in job.inputs:
         literals = [other for other, value in job.inputs.items() if not isinstance(value, Input)]
         yield "names none of the job's inputs", did_you_mean(name, literals, "they are") or "declare it under inputs"

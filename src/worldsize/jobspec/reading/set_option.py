@@ -77,11 +77,15 @@ def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
     JobError."""
     if path[0] not in _DECLARED or len(path) < 2:
         return
-    section = root.value.get(path[0])
-    names = list(section.value) if section and isinstance(section.value, dict) else []
+    names = _names(root, path[0]) + (_names(root, "input_types") if path[0] == "inputs" else [])
     if path[1] not in names:
         what = f"the job has no {path[0][:-1]} {path[1]!r:.60}"
-        raise JobError(what, where, did_you_mean(path[1], names, "it has"))
+        raise JobError(what, where, did_you_mean(path[1], dict.fromkeys(names), "it has"))
+
+
+def _names(root: YamlNode, section: str) -> list[str]:
+    node = root.value.get(section)
+    return list(node.value) if node and isinstance(node.value, dict) else []
 
 
 def _with_leaf(node: YamlNode, path: list[str], leaf: YamlNode, where: str) -> YamlNode:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from worldsize.jobspec.keys.key import Key, Keys
-from worldsize.jobspec.paths import absolute_path, is_malformed
+from worldsize.jobspec.paths import absolute_path, is_malformed, is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, plain_value, value_description
@@ -106,6 +106,15 @@ def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[s
     return tuple(item for item in items if item is not None)
 
 
+def read_paths(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
+    """The local paths; what is remote is a problem."""
+    texts = read_texts(node, path, key, report)
+    for index, text in enumerate(texts or ()):
+        if is_remote(text):
+            report.add(node.value[index], f"{path}[{index}]", "is not a local path", "download it, and name that path")
+    return texts and tuple(absolute_path(text, report.base) for text in texts if not is_remote(text))
+
+
 def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | tuple[str, ...] | None:
     reader = read_texts if isinstance(node.value, list) else read_text
     return reader(node, path, key, report)
@@ -157,6 +166,7 @@ READERS: Mapping[str, ValueReader] = {
     "flag": read_flag,
     "texts": read_texts,
     "words": read_words,
+    "paths": read_paths,
     "text_map": read_text_map,
     "labels": read_text_map,
     "any": read_any,

@@ -45,6 +45,11 @@ def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | No
 
 
 def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None) -> PlannedJob:
+    if request.job.input_types:
+        from worldsize.service.submission.typed_inputs import input_findings
+
+        if wrong := input_findings(request.job, request.origins):
+            raise _problems_error(wrong)
     nowhere = RunPaths(os.path.join(request.config.home, "runs", "-"))
     paths = RunPaths(element_root(nowhere.root, 0)) if is_array_job(request.job) else nowhere
     search = _search(request.job)

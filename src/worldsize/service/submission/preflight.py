@@ -25,6 +25,7 @@ def preflight(
     """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
     found = [
         *_code(job, origins),
+        *_includes(job, origins),
         *_script(job, origins, mapped),
         *_hidden_failures(job, origins),
         *_inputs(job, origins),
@@ -105,6 +106,25 @@ def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     return [CheckResult("error", what, origins.of("code"), hint)]
 
 
+def _includes(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    if not job.additional_includes:
+        return []
+    from worldsize.snapshot.includes import include_problems
+
+    return [
+        CheckResult("error", what, origins.of("additional_includes"), hint)
+        for what, hint in include_problems(job.code, job.additional_includes)
+    ]
+
+
+def _is_included(job: Job, script: str) -> bool:
+    if not job.additional_includes:
+        return False
+    from worldsize.snapshot.includes import find_in_includes
+
+    return find_in_includes(job.additional_includes, script) is not None
+
+
 def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) -> list[CheckResult]:
     script = script_of_command(job)
     if script is None or (job.code and not os.path.isdir(job.code)):
@@ -115,6 +135,8 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
             return []  # of the nodes alone
     if os.path.isabs(script):
         missing, looked = not os.path.exists(script), script
+    elif _is_included(job, script):
+        return []
     elif job.code is None:
         missing, looked = True, "nowhere: the job names no code"
     else:

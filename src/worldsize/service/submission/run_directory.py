@@ -134,16 +134,15 @@ def _own_directories(config: Config) -> list[str]:
 
 def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
     """Take a snapshot of the code into the run. Returns its digest, None for no code."""
-    if job.code is None:
+    if job.code is None and not job.additional_includes:
         return None
     from worldsize.snapshot.snapshot import take_snapshot
     from worldsize.store.runs import objects_dir
 
     runs_dir = os.path.dirname(paths.root)
     excluded = [runs_dir, config.home, *_own_directories(config)]
-    snapshot = take_snapshot(
-        job.code, paths, objects_dir(runs_dir), excluded=excluded, tick=partial(progress.step, "snapshot")
-    )
+    tick = partial(progress.step, "snapshot")
+    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded, tick, job.additional_includes)
     if job.share == "group":
         share_code(paths)
     for warning in snapshot.warnings:
@@ -157,7 +156,7 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
         raise JobError(
             f"{script} exists, but the snapshot leaves it out",
-            os.path.join(job.code, ".amlignore or .gitignore"),
+            os.path.join(job.code or "", ".amlignore or .gitignore"),
             "take it out of the ignore file",
         )
     return snapshot.digest

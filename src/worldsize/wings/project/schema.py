@@ -112,6 +112,7 @@ _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "text": _text,
     "path": _text,
     "texts": lambda key: _list(_text(key)),
+    "paths": lambda key: _list(_text(key)),
     "int": lambda key: {"type": "integer", **_bounds(key)},
     "number": lambda key: {"type": "number", **_bounds(key)},
     "object": lambda key: _mapping(key.keys),

@@ -1,0 +1,36 @@
+"""Values of inputs by the types that the job declares for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worldsize.jobspec.input_types import is_value_type, with_types
+from worldsize.jobspec.job import InputType
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import YamlNode
+from worldsize.jobspec.reading.values import join
+
+
+def with_input_types(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
+    """`input_types` and `inputs` of a job: each value as its type has it, and text as it was typed where text is
+    declared. What is not allowed stays, for whoever plans the job to tell."""
+    types: dict[str, InputType] = {}
+    for name, keys in values["input_types"].items():
+        if "type" not in keys:
+            report.add(nodes["input_types"].value[name], join(f"input_types.{name}", "type"), "is missing")
+        types[name] = InputType(**keys)
+    inputs = dict(values.get("inputs", {}))
+    written = nodes["inputs"].value if "inputs" in nodes and isinstance(nodes["inputs"].value, dict) else {}
+    for name, kind in types.items():
+        if name in inputs:
+            value, node = inputs[name], written.get(name)
+            if kind.type == "string" and node is not None and node.loose and not isinstance(node.value, dict):
+                value = node.text
+            inputs[name] = with_types(kind, value, report.base)
+    matrix = {
+        name: tuple(with_types(types[name], each, "") for each in found)
+        if name in types and is_value_type(types[name])
+        else found
+        for name, found in values.get("matrix", {}).items()
+    }
+    return {"input_types": types, "inputs": inputs, **({"matrix": matrix} if matrix else {})}

@@ -1,0 +1,13 @@
+"""What is wrong with the values of inputs that a job, or the component that it was, declares."""
+
+from __future__ import annotations
+
+from worldsize.compute.base import CheckResult
+from worldsize.jobspec.input_types import input_problems
+from worldsize.jobspec.job import Job
+from worldsize.service.request import KeyOrigins
+
+
+def input_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """One error for each input that lacks its value, or has one that is not allowed."""
+    return [CheckResult("error", what, origins.of(key), hint) for key, what, hint in input_problems(job)]
