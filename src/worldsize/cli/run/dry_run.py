@@ -16,8 +16,9 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.registry import find_module
 from worldsize.service.environments.location import envs_dir
 from worldsize.service.request import PlannedJob, SubmissionRequest
+from worldsize.service.submission.findings import format_notice
 from worldsize.service.submission.inputs import data_directory
-from worldsize.service.submission.plan_job import format_notice, plan_at, plan_job, secrets_of_elements
+from worldsize.service.submission.plan_job import plan_at, plan_job, secrets_of_elements
 from worldsize.service.submission.preflight import azure_notices
 from worldsize.service.submission.run_directory import embedded_files
 from worldsize.store.runs import new_run_id

@@ -60,7 +60,7 @@ def count_key(doc: str, minimum: int = 1) -> Key:
     from worldsize.jobspec.job import MAX_RANKS
     from worldsize.jobspec.keys.key import Key
 
-    return Key("int", doc, minimum=minimum, maximum=MAX_RANKS)
+    return Key("int", doc, minimum=minimum, maximum=MAX_RANKS, quoted=True)
 
 
 def processes_key() -> Key:

@@ -28,6 +28,8 @@ INPUT: Keys = {
     "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
     "description": Key("text", "What this input is."),
+    "datastore": Key("text", "Where the service uploads a local path to; without effect here."),
+    "path_on_compute": Key("text", "Where the service mounts it; without effect here."),
 }
 INPUT_TYPE: Keys = {
     "type": Key("text", "What a value has to be.", choices=(*VALUE_TYPES, *ASSET_TYPES, "path")),
@@ -49,14 +51,14 @@ OUTPUT: Keys = {
 RESOURCES: Keys = {
     "instance_count": count_key("Number of nodes."),
     "instance_type": Key("text", "The service's machine size."),
-    "shm_size": Key("as_text", "Shared memory of the service's container, such as 2g."),
+    "shm_size": Key("as_text", "Shared memory of each node, such as 2g.", warned=True),
     "docker_args": Key("words", "Extra arguments of the service's container."),
     "locations": Key("texts", "Where the service may place the job."),
     "max_instance_count": count_key("The most nodes the service may use."),
     "properties": Key("any", "Properties for the service."),
 }
 LIMITS: Keys = {
-    "timeout": Key("number", "Seconds after which the run is cancelled.", above=0, maximum=MAX_SECONDS),
+    "timeout": Key("number", "Seconds after which the run is cancelled.", above=0, maximum=MAX_SECONDS, quoted=True),
 }
 QUEUE_SETTINGS: Keys = {
     "job_tier": Key("text", "The service's tier.", choices=("spot", "basic", "standard", "premium", "null")),
@@ -67,10 +69,11 @@ SERVICE: Keys = {
         "text",
         "ssh, tensor_board, vs_code, jupyter_lab or custom.",
         choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE,
+        open=True,
     ),
     "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
-    "nodes": Key("as_text", "all, or a node's index."),
-    "port": Key("int", "The port of the service.", minimum=1, maximum=65535),
+    "nodes": Key("text", "all: on every node.", choices=("all",)),
+    "port": Key("int", "The port of the service.", minimum=1, maximum=65535, quoted=True),
     "log_dir": Key("text", "TensorBoard's log directory."),
     "ssh_public_keys": Key("text", "Keys that may log in."),
     "properties": Key("any", "Properties of the service."),
@@ -85,6 +88,10 @@ IDENTITY: Keys = {
     "object_id": Key("text", "A managed identity's object."),
     "msi_resource_id": Key("text", "A managed identity's resource."),
 }
+SET_BY_THE_SERVICE = ("id", "status", "creation_context", "log_files", "parameters")
+SET_BY_THE_SERVICE_IN_SERVICES = ("endpoint", "status", "error_message")
+"""What `az ml job show` writes, and Azure's client leaves aside in a file."""
+
 JOB: Keys = {
     "$schema": Key("text", "The schema that editors validate with."),
     "type": Key("text", "Always command.", choices=("command",)),
@@ -92,8 +99,8 @@ JOB: Keys = {
     "display_name": Key("text", "The name shown to people."),
     "experiment_name": Key("text", "The experiment that the run belongs to."),
     "description": Key("text", "What this job is."),
-    "tags": Key("labels", "Labels."),
-    "properties": Key("labels", "Properties for the service."),
+    "tags": Key("labels", "Labels.", warned=True),
+    "properties": Key("labels", "Properties for the service.", warned=True),
     "command": Key("text", "What each rank executes, by bash, in the code directory.", blank=False),
     "argv": Key("texts", "The exact words to execute without a shell, in place of command."),
     "batch_script": Key(

@@ -28,6 +28,10 @@ class Key(NamedTuple):
     choices   the only texts allowed, whatever their case
     minimum, maximum   inclusive; `above` exclusive
     blank     whether text may be empty
+    open      other texts than `choices` are kept, with a warning
+    quoted    text of digits counts as a whole number, and so does 2.0, as for Azure's client
+    warned    of "as_text" and "labels": a number is kept as it is written, with a warning, since Azure's client
+              refuses it
     harmless  of the configuration: whether a project's file may set it without being trusted, since it decides neither
               what is executed, nor what is read or written, nor where a secret goes
     home      the module below `worldsize` of a "wing": its KEYS, and `read(node, path, key, report)`, as ValueReader
@@ -43,6 +47,9 @@ class Key(NamedTuple):
     keys: Mapping[str, Key] = {}
     harmless: bool = False
     home: str = ""
+    open: bool = False
+    quoted: bool = False
+    warned: bool = False
 
 
 Keys = Mapping[str, Key]

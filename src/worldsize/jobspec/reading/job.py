@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
 from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
-from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT
+from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT, SET_BY_THE_SERVICE, SET_BY_THE_SERVICE_IN_SERVICES
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.kind import component_mark, refuse_other_kinds
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
@@ -17,6 +18,7 @@ from worldsize.jobspec.reading.tree import YamlNode, value_description
 from worldsize.jobspec.reading.values import READERS, ValueReader, join, mapping_of, read_keys, read_text, text_fault
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSET_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
@@ -34,8 +36,10 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
         from worldsize.jobspec.reading.component import job_nodes
 
         nodes = job_nodes(nodes, mark, report)
+    nodes = _without_service_keys({name: item for name, item in nodes.items() if name != "$schema"}, report)
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
-    values.pop("$schema", None)
+    if "identity" in values and "type" not in nodes["identity"].value:
+        report.add(nodes["identity"], "identity.type", "is missing", "one of: managed, user_identity, aml_token")
     _check_name(nodes, values, report)
     _check_command(node, nodes, values, report)
     if "argv" in values:
@@ -55,6 +59,30 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     _check_ranks(nodes, job, report)
     check_array(nodes, job, report)
     return job
+
+
+def _without_service_keys(nodes: dict[str, YamlNode], report: Problems) -> dict[str, YamlNode]:
+    """The entries without those that only the service sets, which a file has that was made from a job there."""
+    left = without_keys(nodes, "", SET_BY_THE_SERVICE, report)
+    services = left.get("services")
+    if services is None or not isinstance(services.value, dict):
+        return left
+    found = {}
+    for name, item in services.value.items():
+        if isinstance(item.value, dict):
+            path = join("services", name[:60])
+            item = item._replace(value=without_keys(item.value, path, SET_BY_THE_SERVICE_IN_SERVICES, report))
+        found[name] = item
+    return {**left, "services": services._replace(value=found)}
+
+
+def without_keys(
+    nodes: dict[str, YamlNode], path: str, names: tuple[str, ...], report: Problems
+) -> dict[str, YamlNode]:
+    for name in names:
+        if name in nodes:
+            report.warn(nodes[name], join(path, name), "is what the service says of a job; ignored")
+    return {name: item for name, item in nodes.items() if name not in names}
 
 
 def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
@@ -134,14 +162,23 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
         if fault:
             report.add(node, path, fault)
         return value
+    if isinstance(value, float) and not isfinite(value):
+        report.add(node, path, f"is {node.text}, and must be finite", "write it in quotes if it is text")
+        return None
     if isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, dict) and tuple(value) == ("value",):
+        return _read_input(value["value"], join(path, "value"), report)
     if not isinstance(value, dict):
         found = f"found {value_description(node)}"
         report.add(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)
-    read = Input(**read_keys(value, path, INPUT, report))
+    keys = read_keys(value, path, INPUT, report)
+    for name in ("datastore", "path_on_compute"):
+        if keys.pop(name, None) is not None:
+            report.warn(value[name], join(path, name), "says something to the service alone; ignored")
+    read = Input(**keys)
     if read.path is None and not read.optional and len(report.problems) == count:
         report.add(node, join(path, "path"), "is missing", "or say optional: true")
     return read
@@ -152,7 +189,16 @@ def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict
     for name, item in _named_entries(node, path, report).items():
         nodes = {} if item.value is None else mapping_of(item, join(path, name), report)
         outputs[name] = Output(**read_keys(nodes, join(path, name), OUTPUT, report))
+        _check_registration(nodes, join(path, name), outputs[name], report)
     return outputs
+
+
+def _check_registration(nodes: dict[str, YamlNode], path: str, output: Output, report: Problems) -> None:
+    if output.version is not None and output.name is None and "name" not in nodes:
+        report.add(nodes["version"], join(path, "version"), "is that of a name", "say name too, or leave it out")
+    if output.name is not None and not _ASSET_NAME.fullmatch(output.name):
+        what = f"{output.name!r:.60} is no name that a service registers"
+        report.add(nodes["name"], join(path, "name"), what, "use letters, digits, '-' and '_', at most 255 of them")
 
 
 def _read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:

@@ -32,6 +32,8 @@ def read_as_text(node: YamlNode, path: str, key: Key, report: Problems) -> str |
         hint = 'write "" for empty text' if node.value is None else None
         report.add(node, path, f"expected text, found {node.kind}", hint)
         return None
+    if key.warned and node.line and not isinstance(node.value, str):
+        report.warn(node, path, f"is {node.kind}, which Azure's client refuses here; write it in quotes")
     return _check_text(node.value if isinstance(node.value, str) else node.text, node, path, key, report)
 
 
@@ -48,6 +50,10 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
     for choice in key.choices:
         if text.lower() == choice.lower():
             return choice
+    if key.open:
+        nearest = did_you_mean(text, key.choices) or f"known are: {', '.join(key.choices)}"
+        report.warn(node, path, f"{text!r:.60} is none of the values known; {nearest}")
+        return text
     what = f"{text!r:.60} is none of the values allowed"
     report.add(node, path, what, did_you_mean(text, key.choices))
     return None
@@ -65,8 +71,8 @@ def text_fault(text: str) -> str | None:
 
 
 def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float | None:
-    value = node.value
     whole = key.kind == "int"
+    value = _unquoted(node) if key.quoted else node.value
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         hint = "write it without quotes" if isinstance(value, str) and value.strip().isdigit() else None
         report.add(node, path, f"expected a {'whole ' * whole}number, found {value_description(node)}", hint)
@@ -81,6 +87,14 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
         report.add(node, path, f"is {node.text[:40]}, must be at most {int(high)}")
         return None
     return number
+
+
+def _unquoted(node: YamlNode) -> Any:
+    """Text of digits as a whole number, and a number without a fraction as one."""
+    value = node.value
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def read_flag(node: YamlNode, path: str, key: Key, report: Problems) -> bool | None:
@@ -127,10 +141,12 @@ def read_any(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str,
 def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, str]:
     values = {}
     for name, item in mapping_of(node, path, report).items():
-        if not name or "=" in name or text_fault(name):
+        if not name or ("=" in name and key.kind != "labels") or text_fault(name):
             report.add(item, join(path, name), "is not a name")
             continue
-        if item.value is None and (item.loose or key.kind == "labels"):
+        if item.value is None:
+            if not (item.loose or key.kind == "labels"):
+                report.warn(item, join(path, name), 'has no value, and is set to empty text; write "" for it')
             item = item._replace(value=item.text if item.loose else "")
         value = read_as_text(item, join(path, name), key, report)
         if value is not None:
@@ -190,7 +206,10 @@ def read_keys(
         if key is None:
             what = f"is not a key of {path or of}"
             report.add(node, join(path, name[:60]), what, did_you_mean(name, keys))
-        elif node.value is not None:
+        elif node.value is None:
+            if node.line:
+                report.warn(node, join(path, name), "has no value: it counts as absent, and Azure's client refuses it")
+        else:
             value = readers[key.kind](node, join(path, name), key, report)
             if value is not None:
                 values[name] = value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from worldsize.common.named_tuple import Any
 from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
-from worldsize.errors import PlanError, PreflightError, UsageError
+from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
 from worldsize.plan.array import element_root
 from worldsize.plan.plan import ArrayElement, Plan
@@ -18,6 +18,7 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.checks import script_notices, with_check
+from worldsize.service.submission.findings import problems_error
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 from worldsize.service.submission.metrics import with_metrics
 from worldsize.service.submission.preflight import azure_notices, offline_findings, preflight
@@ -49,7 +50,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         from worldsize.service.submission.typed_inputs import input_findings
 
         if wrong := input_findings(request.job, request.origins):
-            raise _problems_error(wrong)
+            raise problems_error(wrong)
     nowhere = RunPaths(os.path.join(request.config.home, "runs", "-"))
     paths = RunPaths(element_root(nowhere.root, 0)) if is_array_job(request.job) else nowhere
     search = _search(request.job)
@@ -72,7 +73,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         environment, found, plan, said = with_environment(request, job, facts, plan, path)
         findings += [] if former else said
     if errors := [finding for finding in findings if finding.level == "error"]:
-        raise _problems_error(errors)
+        raise problems_error(errors)
     loaded = None
     if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
         from worldsize.service.environments.loaded_paths import paths_of_environment
@@ -288,17 +289,3 @@ def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) 
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)
     return (directory,) if directory else ()
-
-
-def format_notice(notice: CheckResult) -> str:
-    text = f"{notice.where}: {notice.what}" if notice.where else notice.what
-    return f"{text} ({notice.hint})" if notice.hint else text
-
-
-def _problems_error(errors: Sequence[CheckResult]) -> PreflightError:
-    first = errors[0]
-    problem = PreflightError(first.what, first.where, first.hint)
-    if len(errors) > 1:
-        problem = PreflightError("\n  ".join([f"{len(errors)} problems:", *map(format_notice, errors)]))
-    problem.findings = tuple(errors)
-    return problem

@@ -17,8 +17,8 @@ from worldsize.plan.secrets_file import plan_secret_values, write_result, write_
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.runs.preparation_mark import mark_preparing, unmark_preparing
 from worldsize.service.secrets import masked_job_text, split_secrets
+from worldsize.service.submission.findings import format_notice
 from worldsize.service.submission.plan_job import (
-    format_notice,
     has_data_inputs,
     plan_at,
     plan_job,

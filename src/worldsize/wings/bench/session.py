@@ -19,7 +19,8 @@ from worldsize.jobspec.reading.set_option import apply_overrides, override_origi
 from worldsize.service.providers import find_provider
 from worldsize.service.request import KeyOrigins, SubmissionRequest
 from worldsize.service.runs.run import Run
-from worldsize.service.submission.plan_job import format_notice, plan_job
+from worldsize.service.submission.findings import format_notice
+from worldsize.service.submission.plan_job import plan_job
 from worldsize.state.exit_records import read_exits
 from worldsize.state.node_facts import NodeFacts
 from worldsize.state.records import RunState, Status

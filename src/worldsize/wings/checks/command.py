@@ -64,7 +64,8 @@ def check(options: argparse.Namespace) -> int:
     """Check the job's nodes and script, and show what was found; return the exit code."""
     from worldsize.cli.check_results import exit_code, result_lines, show_results
     from worldsize.service.request import SubmissionRequest
-    from worldsize.service.submission.plan_job import format_notice, plan_job
+    from worldsize.service.submission.findings import format_notice
+    from worldsize.service.submission.plan_job import plan_job
     from worldsize.wings.checks.checked_job import checked_job
     from worldsize.wings.checks.nodes_run import CheckFailed, check_request, run_check
     from worldsize.wings.checks.selection import selected_ids

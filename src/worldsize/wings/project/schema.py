@@ -67,7 +67,7 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 def _text(key: Key) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
-    if key.choices:
+    if key.choices and not key.open:
         schema["enum"] = list(key.choices)
     if not key.blank:
         schema["pattern"] = "\\S"
@@ -77,6 +77,11 @@ def _text(key: Key) -> dict[str, Any]:
 def _bounds(key: Key) -> dict[str, float]:
     bounds = {"minimum": key.minimum, "maximum": key.maximum, "exclusiveMinimum": key.above}
     return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _number(kind: str, key: Key) -> dict[str, Any]:
+    schema = {"type": kind, **_bounds(key)}
+    return {"anyOf": [schema, {"type": "string", "pattern": "^\\s*[0-9]+\\s*$"}]} if key.quoted else schema
 
 
 def _distribution(name: str) -> dict[str, Any]:
@@ -99,7 +104,7 @@ _FIXED: Mapping[str, dict[str, Any]] = {
     "requirements": _TEXT_OR_TEXTS,
     "places": _TEXT_OR_TEXTS,
     "python": _SCALARS,
-    "text_map": _all(_SCALARS),
+    "text_map": _all({"type": ["string", "number", "boolean", "null"]}),
     "labels": _all({"type": ["string", "number", "boolean", "null"]}),
     "conda": {"type": ["string", "object"]},
     "any": {"type": "object"},
@@ -113,8 +118,8 @@ _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "path": _text,
     "texts": lambda key: _list(_text(key)),
     "paths": lambda key: _list(_text(key)),
-    "int": lambda key: {"type": "integer", **_bounds(key)},
-    "number": lambda key: {"type": "number", **_bounds(key)},
+    "int": lambda key: _number("integer", key),
+    "number": lambda key: _number("number", key),
     "object": lambda key: _mapping(key.keys),
     "objects": lambda key: _all(_mapping(key.keys)),
     "records": lambda key: _list(_mapping(key.keys)),

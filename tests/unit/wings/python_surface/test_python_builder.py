@@ -171,7 +171,7 @@ ITSELF["a"] = ITSELF
     ("values", "message"),
     [
         ({}, "command: is missing"),
-        ({"instance_count": "2"}, "resources.instance_count: expected a whole number, found '2'"),
+        ({"instance_count": "two"}, "resources.instance_count: expected a whole number, found 'two'"),
         ({"instance_count": 0}, "resources.instance_count: is 0, must be at least 1"),
         ({"timeout": 0}, "limits.timeout: is 0, must be more than 0"),
         ({"code": 3}, "code: expected text, found 3"),
@@ -184,7 +184,6 @@ ITSELF["a"] = ITSELF
         ({"slurm": ITSELF}, "nested more than 60 deep"),
         ({"distribution": {"type": "gossip"}}, "one of: " + ", ".join(DISTRIBUTIONS)),
         ({"distribution": "pytorch"}, "distribution: expected a mapping of keys"),
-        ({"environment_variables": {"A": None}}, "environment_variables.A: expected text"),
         ({"resources": 3}, "resources: expected a mapping of keys"),
         ({"resources": 3, "instance_count": 2}, "a section is a mapping of keys"),
         ({"inputs": [1]}, "inputs: expected a mapping of keys"),

@@ -48,6 +48,7 @@ _IN_PLACE_OF = {
     "jax": ("mpi", "jax.distributed.initialize() finds its ranks by MPI"),
 }
 _REFUSED = {
+    "additional_includes": "a job of Azure has one directory of code: put what it includes there",
     "autotune": "trials are a sweep, which Azure has as a job of another type: export the best configuration",
     "matrix": "several runs are a sweep, a job of another type on Azure: leave matrix out, and export one run",
     "count": "Azure submits one run at a time",
@@ -69,6 +70,7 @@ _LEFT_OUT = {
     "slurm": "of Slurm alone",
     "hpcpack": "of HPC Pack alone",
     "stage": "nodes of Azure reach the network",
+    "input_types": "a job of Azure has values alone",
 }
 
 

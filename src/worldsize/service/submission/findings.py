@@ -1,0 +1,24 @@
+"""What preflight has found, in words, and as one error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.compute.base import CheckResult
+from worldsize.errors import PreflightError
+
+
+def format_notice(notice: CheckResult) -> str:
+    """A finding in one line: where, what, and in brackets what to do."""
+    text = f"{notice.where}: {notice.what}" if notice.where else notice.what
+    return f"{text} ({notice.hint})" if notice.hint else text
+
+
+def problems_error(errors: Sequence[CheckResult]) -> PreflightError:
+    """One error that tells all of `errors`, of which there is at least one; it has them as `findings`, too."""
+    first = errors[0]
+    problem = PreflightError(first.what, first.where, first.hint)
+    if len(errors) > 1:
+        problem = PreflightError("\n  ".join([f"{len(errors)} problems:", *map(format_notice, errors)]))
+    problem.findings = tuple(errors)
+    return problem
