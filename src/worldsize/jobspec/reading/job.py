@@ -38,7 +38,8 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
         nodes = job_nodes(nodes, mark, report)
     nodes = _without_service_keys({name: item for name, item in nodes.items() if name != "$schema"}, report)
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
-    if "identity" in values and "type" not in nodes["identity"].value:
+    identity = nodes["identity"].value if "identity" in nodes else None
+    if isinstance(identity, dict) and "type" not in identity:
         report.add(nodes["identity"], "identity.type", "is missing", "one of: managed, user_identity, aml_token")
     _check_name(nodes, values, report)
     _check_command(node, nodes, values, report)

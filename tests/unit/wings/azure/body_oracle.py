@@ -1,4 +1,4 @@
-"""The bodies that Azure's own SDK makes of job files: one process of its environment for any number of files."""
+"""What Azure's own SDK makes of files of jobs and components: one process of its environment for any number of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[4]
 # The names that the SDK resolves against a workspace, code and environment, stand in its body as these words.
 PROGRAM = r"""
 import json, sys
-from azure.ai.ml import load_job
+from azure.ai.ml import load_component, load_job
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import SdkJSONEncoder
 
 def body(path):
@@ -28,8 +28,20 @@ def body(path):
     except Exception as error:
         return {"refused": "%s: %s" % (type(error).__name__, str(error)[:2000])}
 
+def component(path):
+    try:
+        found = load_component(path)
+        result = found._validate()
+        if not result.passed:
+            return {"refused": str(result.error_messages)[:2000]}
+        return json.loads(json.dumps(found._to_dict(), default=str))
+    except Exception as error:
+        return {"refused": "%s: %s" % (type(error).__name__, str(error)[:2000])}
+
 for line in sys.stdin:
-    print("ANSWER" + json.dumps([body(path) for path in json.loads(line)]), flush=True)
+    kind, paths = json.loads(line)
+    read = {"job": body, "component": component}[kind]
+    print("ANSWER" + json.dumps([read(path) for path in paths]), flush=True)
 """
 
 
@@ -54,9 +66,17 @@ class BodyOracle:
         )
 
     def bodies(self, paths: Sequence[str]) -> list[dict[str, Any]]:
+        """The body of each job file; `{"refused": why}` for one that the SDK refuses."""
+        return self._ask("job", paths)
+
+    def components(self, paths: Sequence[str]) -> list[dict[str, Any]]:
+        """Each component file as the SDK reads it; `{"refused": why}` for one that it refuses."""
+        return self._ask("component", paths)
+
+    def _ask(self, kind: str, paths: Sequence[str]) -> list[dict[str, Any]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(list(paths)) + "\n")
+        self._process.stdin.write(json.dumps([kind, list(paths)]) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("ANSWER"):
