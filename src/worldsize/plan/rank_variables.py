@@ -242,7 +242,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
              lambda c: _framework_values(c).tf_config(c)),
     Variable("RAY_ADDRESS", "ray", "run", "where `ray.init()` joins the run's cluster: its head's address:port",
-             lambda c: _framework_values(c).ray_address(c)),
+             lambda c: _framework_values(c).ray_address(c) if c.plan.framework == "ray" else ""),
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")

@@ -50,6 +50,7 @@ def test_list(cli: Cli) -> None:
     rows = cli.json("list")
     assert [row["id"] for row in rows] == [second, first]
     keys = "id name state reason compute nodes ranks created started ended exit_code"
+    keys += " experiment_name description tags"
     assert list(rows[0]) == keys.split()
     assert rows[0]["state"] == "FAILED" and rows[0]["exit_code"] == 3 and rows[0]["ranks"] == 2
     assert rows[1]["name"] == "first" and rows[1]["reason"] is None

@@ -99,7 +99,7 @@ KINDS = {
         "resources:\n  instance_count: 2\n  shm_size: 2g\n" + CLUSTER,
         "worker",
         2,
-        (("resources.shm_size", "ignored"),),
+        (("resources.shm_size", "kept"),),
     ),
     "serverless": Kind(
         "command: echo here\ntype: command\nresources:\n  instance_type: Standard_D2_v2\n  instance_count: 1\n"
@@ -112,7 +112,7 @@ KINDS = {
             ("resources.instance_type", "ignored"),
             ("queue_settings.job_tier", "ignored"),
             ("identity.type", "ignored"),
-            ("services.board", "ignored"),
+            ("services.board", "kept"),
             ("limits.timeout", "kept"),
             ("tags", "kept"),
             ("properties", "ignored"),

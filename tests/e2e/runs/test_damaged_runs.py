@@ -30,7 +30,7 @@ if os.environ["RANK"] == "3":
 """
 JSON = (".json", ".jsonl")
 VALUES = (None, True, -1, 1.5, 10**30, float("inf"), float("nan"), "x", "\ud800", "\0\n\x1b[2J", [], [[]], {}, {"x": 1})
-FREE = ("environment", "activated", "options", "variables", "files")
+FREE = ("environment", "activated", "options", "variables", "files", "services", "tags")
 """Keys of objects whose keys are the user's."""
 
 DEEP = 100_000

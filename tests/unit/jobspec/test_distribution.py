@@ -50,7 +50,7 @@ def test_extras_warn_at_any_depth_and_are_dropped() -> None:
         ({"type": 3}, "distribution.type: expected text, found 3"),
         ({"type": "pytorch", "process_count_per_instance": 0}, "is 0, must be at least 1"),
         ({"type": "pytorch", "process_count_per_instance": -2}, "is -2, must be at least 1"),
-        ({"type": "pytorch", "process_count_per_instance": "two"}, "expected a whole number"),
+        ({"type": "pytorch", "process_count_per_instance": "two"}, "found 'two' (text)"),
         ({"type": "pytorch", "process_count_per_instance": 1.5}, "expected a whole number"),
         ({"type": "pytorch", "process_count_per_instance": True}, "found true (a boolean)"),
         ({"type": "pytorch", "process_count_per_instance": 10**9}, "must be at most 1000000"),

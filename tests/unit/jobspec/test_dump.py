@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -76,12 +77,19 @@ def test_any_text_comes_back(text: str) -> None:
     assert parse_job(dump_job(job), "job.yml").job == job
 
 
-@pytest.mark.parametrize("value", [0, -1, 10**300, True, False, 0.1, 1e16, 1e-5, -1.5e300, 1000.0, 5e-324])
+@pytest.mark.parametrize(
+    "value", [0, -1, 10**300, True, False, 0.1, 1e16, 1e-5, -1.5e300, 1000.0, 5e-324, math.inf, -math.inf]
+)
 def test_any_number_comes_back_with_its_type(value: Any) -> None:
     job = Job(command="x", inputs={"a": value}, resources=Resources(properties={"a": value}), source="job.yml")
     back = parse_job(dump_job(job), "job.yml").job
     assert back == job
     assert type(back.inputs["a"]) is type(value)
+
+
+def test_a_number_that_is_none_comes_back_as_one() -> None:
+    back = parse_job(dump_job(Job(command="x", inputs={"a": math.nan})), "job.yml").job.inputs["a"]
+    assert isinstance(back, float) and math.isnan(back)
 
 
 @pytest.mark.parametrize(

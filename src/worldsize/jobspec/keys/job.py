@@ -28,8 +28,6 @@ INPUT: Keys = {
     "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
     "description": Key("text", "What this input is."),
-    "datastore": Key("text", "Where the service uploads a local path to; without effect here."),
-    "path_on_compute": Key("text", "Where the service mounts it; without effect here."),
 }
 INPUT_TYPE: Keys = {
     "type": Key("text", "What a value has to be.", choices=(*VALUE_TYPES, *ASSET_TYPES, "path")),
@@ -69,7 +67,6 @@ SERVICE: Keys = {
         "text",
         "ssh, tensor_board, vs_code, jupyter_lab or custom.",
         choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE,
-        open=True,
     ),
     "job_service_type": Key("text", "The older name of type.", choices=SERVICE_TYPES + SERVICE_TYPES_OF_THE_SERVICE),
     "nodes": Key("text", "all: on every node.", choices=("all",)),
@@ -88,6 +85,9 @@ IDENTITY: Keys = {
     "object_id": Key("text", "A managed identity's object."),
     "msi_resource_id": Key("text", "A managed identity's resource."),
 }
+FOR_THE_SERVICE_IN_INPUTS = ("datastore", "path_on_compute")
+"""Where the service uploads a local path to, and where it mounts data."""
+
 SET_BY_THE_SERVICE = ("id", "status", "creation_context", "log_files", "parameters")
 SET_BY_THE_SERVICE_IN_SERVICES = ("endpoint", "status", "error_message")
 """What `az ml job show` writes, and Azure's client leaves aside in a file."""

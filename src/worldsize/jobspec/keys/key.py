@@ -28,7 +28,6 @@ class Key(NamedTuple):
     choices   the only texts allowed, whatever their case
     minimum, maximum   inclusive; `above` exclusive
     blank     whether text may be empty
-    open      other texts than `choices` are kept, with a warning
     quoted    text of digits counts as a whole number, and so does 2.0, as for Azure's client
     warned    of "as_text" and "labels": a number is kept as it is written, with a warning, since Azure's client
               refuses it
@@ -47,7 +46,6 @@ class Key(NamedTuple):
     keys: Mapping[str, Key] = {}
     harmless: bool = False
     home: str = ""
-    open: bool = False
     quoted: bool = False
     warned: bool = False
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
 from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
-from worldsize.jobspec.keys.job import INPUT, JOB, OUTPUT, SET_BY_THE_SERVICE, SET_BY_THE_SERVICE_IN_SERVICES
+from worldsize.jobspec.keys.job import (
+    FOR_THE_SERVICE_IN_INPUTS,
+    INPUT,
+    JOB,
+    OUTPUT,
+    SET_BY_THE_SERVICE,
+    SET_BY_THE_SERVICE_IN_SERVICES,
+)
 from worldsize.jobspec.keys.key import Key
 from worldsize.jobspec.reading.kind import component_mark, refuse_other_kinds
 from worldsize.jobspec.reading.matrix import check_array, read_matrix
@@ -38,9 +45,7 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
         nodes = job_nodes(nodes, mark, report)
     nodes = _without_service_keys({name: item for name, item in nodes.items() if name != "$schema"}, report)
     values = read_keys(nodes, "", JOB, report, JOB_READERS)
-    identity = nodes["identity"].value if "identity" in nodes else None
-    if isinstance(identity, dict) and "type" not in identity:
-        report.add(nodes["identity"], "identity.type", "is missing", "one of: managed, user_identity, aml_token")
+    _check_identity(nodes, report)
     _check_name(nodes, values, report)
     _check_command(node, nodes, values, report)
     if "argv" in values:
@@ -78,12 +83,22 @@ def _without_service_keys(nodes: dict[str, YamlNode], report: Problems) -> dict[
 
 
 def without_keys(
-    nodes: dict[str, YamlNode], path: str, names: tuple[str, ...], report: Problems
+    nodes: dict[str, YamlNode],
+    path: str,
+    names: tuple[str, ...],
+    report: Problems,
+    what: str = "is what the service says of a job; ignored",
 ) -> dict[str, YamlNode]:
     for name in names:
         if name in nodes:
-            report.warn(nodes[name], join(path, name), "is what the service says of a job; ignored")
+            report.warn(nodes[name], join(path, name), what)
     return {name: item for name, item in nodes.items() if name not in names}
+
+
+def _check_identity(nodes: dict[str, YamlNode], report: Problems) -> None:
+    identity = nodes.get("identity")
+    if identity is not None and isinstance(identity.value, dict) and "type" not in identity.value:
+        report.add(identity, "identity.type", "is missing", "one of: managed, user_identity, aml_token")
 
 
 def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
@@ -163,9 +178,8 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
         if fault:
             report.add(node, path, fault)
         return value
-    if isinstance(value, float) and not isfinite(value):
-        report.add(node, path, f"is {node.text}, and must be finite", "write it in quotes if it is text")
-        return None
+    if isinstance(value, float) and node.line and not isfinite(value):
+        report.warn(node, path, f"is {node.text}, which Azure's client refuses")
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, dict) and tuple(value) == ("value",):
@@ -175,11 +189,8 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
         report.add(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)
-    keys = read_keys(value, path, INPUT, report)
-    for name in ("datastore", "path_on_compute"):
-        if keys.pop(name, None) is not None:
-            report.warn(value[name], join(path, name), "says something to the service alone; ignored")
-    read = Input(**keys)
+    keys = without_keys(value, path, FOR_THE_SERVICE_IN_INPUTS, report, "says something to the service alone; ignored")
+    read = Input(**read_keys(keys, path, INPUT, report))
     if read.path is None and not read.optional and len(report.problems) == count:
         report.add(node, join(path, "path"), "is missing", "or say optional: true")
     return read

@@ -67,7 +67,7 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 def _text(key: Key) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
-    if key.choices and not key.open:
+    if key.choices:
         schema["enum"] = list(key.choices)
     if not key.blank:
         schema["pattern"] = "\\S"

@@ -15,12 +15,14 @@ _STARTED = {"tensorboard": "tensor_board", "jupyterlab": "jupyter_lab"}
 
 def service_plans(job: Job) -> dict[str, dict[str, Any]]:
     """The services that the first node's agent is to start, by name: `type`, and `port` and `log_dir` where the job
-    says them."""
+    says them; older files say the latter as `properties.logDir`."""
     found = {}
     for name, service in job.services.items():
         kind = _STARTED.get(_plain_type(service))
         if kind is not None:
-            said = {key: service[key] for key in ("port", "log_dir") if service.get(key)}
+            older = (service.get("properties") or {}).get("logDir")
+            log_dir = service.get("log_dir") or (older if isinstance(older, str) else None)
+            said = {key: value for key, value in (("port", service.get("port")), ("log_dir", log_dir)) if value}
             found[name] = {"type": kind, **said}
     return found
 

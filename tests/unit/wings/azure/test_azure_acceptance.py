@@ -119,6 +119,7 @@ STRICT = {
         key in ("environment.name", "environment.conda_file", "environment_variables.A")
         and (isinstance(value, (list, dict)) or is_number(value))
     ),
+    "a type of service that nobody knows": lambda key, value: key == "services.a.type" and value in ("x", "2"),
     "an input without a path": lambda key, value: key == "inputs.a" and value == {},
 }
 DIFFERENCES = {"ours alone": LENIENT, "theirs alone": STRICT}

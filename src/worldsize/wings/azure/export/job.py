@@ -118,7 +118,7 @@ def _command(job: Job, rows: list[ExportRow]) -> str:
     if job.visible_devices:
         before.append("export CUDA_VISIBLE_DEVICES=${LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-0}}")
         rows.append(ExportRow("visible_devices", TRANSLATED, "a line before the command"))
-    return "\n".join(["set -e", *before, command]) if before else command
+    return "\n".join(["set -e", *before, "set +e", command]) if before else command
 
 
 def _variables(job: Job, rows: list[ExportRow]) -> dict[str, str]:
