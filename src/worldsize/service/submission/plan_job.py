@@ -103,10 +103,11 @@ def _search(job: Job) -> Any:
 
 
 def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
-    """`plan` with the variables that are secrets, and with none in its name."""
+    """`plan` with the variables that are secrets, and with none in its name and labels."""
     if closed := rank_only_variables(job):
         plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
-    return plan._replace(name=mask_values(plan.name, plan_secret_values(plan)))
+    values = plan_secret_values(plan)
+    return plan._replace(name=mask_values(plan.name, values), labels=mask_values(plan.labels, values))
 
 
 def _with_provisions(
