@@ -142,7 +142,9 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     runs_dir = os.path.dirname(paths.root)
     excluded = [runs_dir, config.home, *_own_directories(config)]
     tick = partial(progress.step, "snapshot")
-    snapshot = take_snapshot(job.code, paths, objects_dir(runs_dir), excluded, tick=tick, includes=job.additional_includes)
+    snapshot = take_snapshot(
+        job.code, paths, objects_dir(runs_dir), excluded, tick=tick, includes=job.additional_includes
+    )
     if job.share == "group":
         share_code(paths)
     for warning in snapshot.warnings:

@@ -132,7 +132,7 @@ def test_setup_threads_and_devices_are_translated() -> None:
     lines = tree["command"].split("\n")
     assert lines[:2] == ["set -e", "ulimit -n 4096"]
     assert lines[2].startswith("export CUDA_VISIBLE_DEVICES=")
-    assert lines[3] == "python train.py"
+    assert lines[3:] == ["set +e", "python train.py"]
     assert tree["environment_variables"] == {"OMP_NUM_THREADS": "4"}
 
 

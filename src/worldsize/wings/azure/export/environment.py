@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worldsize.jobspec.environment import EnvironmentSpec, is_azure_name, is_path, spec_of
+from worldsize.trust.secrets import mask_text
 from worldsize.wings.azure.export.rows import IMPOSSIBLE, LEFT_OUT, TRANSLATED, ExportRow
 
 BASE_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04:latest"
@@ -59,6 +61,7 @@ def export_environment(environment: str | Mapping[str, Any] | None, base: str) -
         for key, given in (("build", spec.steps), ("fetch", spec.fetch))
         if given
     ]
+    rows += _pip_problems(spec.pip)
     tree = _azure_part(environment)
     if spec.existing_python:
         rows.append(
@@ -109,6 +112,8 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
     except (OSError, UnicodeError) as error:
         return None, [_impossible("environment", f"{path} cannot be read: {error}")]
     lines = [line for line in lines if line and not line.startswith("#")]
+    if problems := _pip_problems(lines):
+        return None, problems
     if any(
         line.startswith(("-r", "-c", "-e", "--requirement", "--constraint", "--editable", ".", "/")) for line in lines
     ):
@@ -119,6 +124,19 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
         ExportRow("environment", TRANSLATED, f"the lines of {os.path.basename(path)}, as a conda file in the job file")
     ]
     return _conda_tree(EnvironmentSpec(pip=tuple(lines))), rows
+
+
+def _pip_problems(lines: Sequence[str]) -> list[ExportRow]:
+    """The lines that a file may not have: with a password or a token, or with a path of this machine."""
+    rows = []
+    for line in lines:
+        if mask_text(line) != line:
+            rows.append(_impossible("environment.pip", f"{mask_text(line)} has a secret, which belongs into no file"))
+        elif re.search(r"^(-f|--find-links)\b|file:|^[^@;#]*(\.whl|\.tar\.gz)$", line) and "://" not in line.replace(
+            "file://", ""
+        ):
+            rows.append(_impossible("environment.pip", f"{line} names a place of this machine"))
+    return rows
 
 
 def _conda_tree(spec: EnvironmentSpec) -> dict[str, Any]:
