@@ -28,7 +28,7 @@ TYPED = HEAD + (
 
 
 def component(text: str) -> Job:
-    return parse_job(text, "/work/c.yml").job
+    return parse_job(text, "/jobs/c.yml").job
 
 
 def refusal(text: str) -> str:
@@ -129,7 +129,7 @@ def test_what_azure_refuses_is_refused(text: str, part: str) -> None:
 
 def test_all_problems_are_told_at_once() -> None:
     told = refusal(HEAD + "inputs: {n: {type: float}, d: {type: uri_file, default: x}}\noutputs: {o: {}}\n")
-    assert told.startswith("/work/c.yml:5: 3 problems")
+    assert told.startswith("/jobs/c.yml:5: 3 problems")
 
 
 def test_keys_of_a_job_count_and_warn() -> None:

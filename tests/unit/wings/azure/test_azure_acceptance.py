@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from body_oracle import BodyOracle, sdk_python
+from body_oracle import BodyOracle
 
 from worldsize.errors import JobError
 from worldsize.jobspec.input_types import input_problems
@@ -159,16 +158,6 @@ COMPONENTS: dict[str, dict[str, Any]] = {
     "limit of text": {"inputs": {"a": {"type": "string", "max": 3}}},
     "no type of an output": {"outputs": {"a": {"mode": "upload"}}},
 }
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[BodyOracle]:
-    python = sdk_python()
-    if python is None:
-        pytest.skip("no interpreter with azure-ai-ml: install requirements/azure.txt into .venv-azure")
-    found = BodyOracle(python)
-    yield found
-    found.close()
 
 
 def written(folder: Path, trees: list[dict[str, Any]]) -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from body_oracle import BodyOracle, sdk_python, with_defaults
+from body_oracle import BodyOracle, with_defaults
 from hypothesis import given
 from hypothesis import strategies as st
 from job_strategies import fuzz
@@ -81,16 +80,6 @@ services:
     "optional": "command: python t.py $[[--lr ${{inputs.lr}}]] ${{inputs.d}}\nenvironment: azureml:e@latest\n"
     "inputs: {lr: 0.1, d: {path: 'https://h/d'}}\n",
 }
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[BodyOracle]:
-    python = sdk_python()
-    if python is None:
-        pytest.skip("no interpreter with azure-ai-ml: install requirements/azure.txt into .venv-azure")
-    found = BodyOracle(python)
-    yield found
-    found.close()
 
 
 def sent(path: str) -> dict[str, Any]:

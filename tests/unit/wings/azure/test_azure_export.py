@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from body_oracle import BodyOracle, sdk_python
+from body_oracle import BodyOracle
 from hypothesis import given
 from job_strategies import FULL, fuzz, several_jobs
 
@@ -185,16 +184,6 @@ def test_every_job_is_exported_or_refused() -> None:
             assert again.tags == job.tags
 
     check()
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[BodyOracle]:
-    python = sdk_python()
-    if python is None:
-        pytest.skip("no interpreter with azure-ai-ml: install requirements/azure.txt into .venv-azure")
-    found = BodyOracle(python)
-    yield found
-    found.close()
 
 
 @pytest.mark.slow
