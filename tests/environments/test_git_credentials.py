@@ -18,6 +18,7 @@ from wheels import Links
 
 SECRETS = ("CanaryOfAnna", "CanaryOfBert", "Canary%2FOf:Cora", "CanaryOfDora", "CanaryOfTheIndex")
 BUILDING = 240
+pytestmark = pytest.mark.timeout(BUILDING + 60)
 """Seconds after which a build counts as one that hangs: pip makes an environment for each source tree."""
 
 PROJECT = """\

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.launchers import launcher_facts
@@ -106,12 +105,6 @@ def has_hostfile(plan: Plan) -> bool:
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
 
 
-def _framework_values(context: RankContext) -> ModuleType:
-    from worldsize.registry import load_module
-
-    return load_module("wings.frameworks.agent.rank_values", f"the distribution {context.plan.framework}")
-
-
 _NUMBERS: Mapping[str, Callable[[RankContext], object]] = {
     "rank": lambda c: c.rank.rank,
     "local rank": lambda c: c.rank.local_rank,
@@ -124,6 +117,21 @@ _NUMBERS: Mapping[str, Callable[[RankContext], object]] = {
 
 def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variable:
     return Variable(name, convention, scope, meaning, _NUMBERS[scope])
+
+
+def _framework_row(name: str, framework: str, scope: str, meaning: str, function: str) -> Variable:
+    """A row whose value a function of the frameworks' wing computes, for plans of this framework alone."""
+
+    def value(context: RankContext) -> object:
+        from worldsize.registry import load_module
+
+        if context.plan.framework != framework:
+            return None
+        values = load_module("wings.frameworks.agent.rank_values", f"the distribution {framework}")
+        found: object = getattr(values, function)(context)
+        return found
+
+    return Variable(name, framework, scope, meaning, value)
 
 
 _ENDPOINT = "%s:%d"
@@ -219,8 +227,8 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: _ENDPOINT % (c.world.address, c.world.port)),
     _number_row("JAX_NUM_PROCESSES", "jax", "world", "ranks in all"),
     _number_row("JAX_PROCESS_ID", "jax", "rank", "this rank"),
-    Variable("JAX_LOCAL_DEVICE_IDS", "jax", "own", "with `type: jax`: this rank's share of the node's GPUs",
-             lambda c: _framework_values(c).jax_devices(c) if c.plan.framework == "jax" else None),
+    _framework_row("JAX_LOCAL_DEVICE_IDS", "jax", "own", "with `type: jax`: this rank's share of the node's GPUs",
+                   "jax_devices"),
     Variable("CCP_JOBID", "hpcpack", "run", "an integer id of the run", lambda c: c.job_number),
     Variable("CCP_TASKID", "hpcpack", "node", "this node, from 1", lambda c: c.node.node_rank + 1),
     Variable("CCP_TASKINSTANCEID", "hpcpack", "run", "the attempt, from 0", lambda c: c.plan.attempt),
@@ -239,10 +247,10 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: c.world.address),
     Variable("HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod", "run", "its port, found at start",
              lambda c: c.world.hosts[0].ports[0]),
-    Variable("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
-             lambda c: _framework_values(c).tf_config(c)),
-    Variable("RAY_ADDRESS", "ray", "run", "where `ray.init()` joins the run's cluster: its head's address:port",
-             lambda c: _framework_values(c).ray_address(c) if c.plan.framework == "ray" else ""),
+    _framework_row("TF_CONFIG", "tensorflow", "own", "the tasks with their addresses, and this rank's own, as JSON",
+                   "tf_config"),
+    _framework_row("RAY_ADDRESS", "ray", "run", "where `ray.init()` joins the run's cluster: its head's address:port",
+                   "ray_address"),
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")

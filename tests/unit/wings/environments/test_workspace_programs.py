@@ -50,7 +50,7 @@ def test_a_signal_while_a_program_starts_ends_it_too(tmp_path: Path, moment: str
     seconds = "600.%d" % os.getpid()
     with subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), seconds, moment]) as process:
         try:
-            assert process.wait(60) == 0
+            assert process.wait(110) == 0
         finally:
             process.kill()
             assert _kill(b"sleep\0" + seconds.encode()) == []
