@@ -434,7 +434,7 @@ def test_elements_of_an_array_share_one(cli: Cli, links: Links) -> None:
 
 @pytest.mark.timing
 def test_the_second_use_takes_a_tenth_of_a_second_at_most(cli: Cli, links: Links) -> None:
-    """Against the same job without an environment, the quickest of several."""
+    """Against the same job without an environment, one right after the other, the quickest pair of several."""
     for number in range(20):
         links.wheel("demo%d" % number, "1.0")
     cli.write("requirements.txt", links.requirements(*("demo%d" % number for number in range(20))))
@@ -442,12 +442,9 @@ def test_the_second_use_takes_a_tenth_of_a_second_at_most(cli: Cli, links: Links
     cli.write("without.yml", "command: 'true'\n")
     cli.ok("run", "with.yml")
 
-    def quickest(job: str) -> float:
-        took = []
-        for _ in range(7):
-            began = time.perf_counter()
-            cli.ok("run", job)
-            took.append(time.perf_counter() - began)
-        return min(took)
+    def seconds(job: str) -> float:
+        began = time.perf_counter()
+        cli.ok("run", job)
+        return time.perf_counter() - began
 
-    assert quickest("with.yml") - quickest("without.yml") < 0.1
+    assert min(seconds("with.yml") - seconds("without.yml") for _ in range(7)) < 0.1

@@ -76,7 +76,7 @@ class Cluster(Nodes):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
 
-    def stop(self, patience: float = 30) -> None:
+    def stop(self, patience: float = 120) -> None:
         """Nothing of it is left: no process, link, mount or file."""
         guard = self.guard()
         if guard is not None:

@@ -55,7 +55,7 @@ def test_a_failure_is_told_with_its_reason(cli: Cli) -> None:
 def test_ctrl_c_ends_what_was_started(cli: Cli) -> None:
     process = cli.start("selftest", "-k", "test_a_rank_that_ends_early or test_several_runs or test_what_failed")
     heard(process.stderr, "conformance suite")
-    wait_for(lambda: runs_of(cli))
+    wait_for(lambda: runs_of(cli), 60)
     process.send_signal(signal.SIGINT)
     heard(process.stderr, "ending what was started")
     process.send_signal(signal.SIGINT)  # changes nothing
