@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import ComputeNode
+from worldsize.compute.http.errors import WrongCertificate
 from worldsize.errors import StorageError, SubmitAgain, SubmitRejected
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.service.compute_nodes import NODES_HINT, default_nodes, left_out_rows
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.hpcpack.check_rows import NODES, node_rows
 from worldsize.wings.hpcpack.head.certificate_notice import CERTIFICATE_HINT, take_certificate_notice
-from worldsize.wings.hpcpack.head.errors import LoginRefused, WrongCertificate
+from worldsize.wings.hpcpack.head.errors import LoginRefused
 from worldsize.wings.hpcpack.settings import HeadAccess, NotMounted, Share, head_access, require_mounted, share_of
 from worldsize.wings.hpcpack.share_check import check_on_share
 

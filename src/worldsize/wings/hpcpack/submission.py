@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+from worldsize.compute.http.errors import LostAnswer
 from worldsize.errors import SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.client import FOLLOW_UP_PATIENCE, REQUEUE_PATIENCE, HeadNodeClient
-from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource, hint_for
+from worldsize.wings.hpcpack.head.errors import MissingResource, hint_for
 from worldsize.wings.hpcpack.head.wire import Properties, number_of, to_property_list
 from worldsize.wings.hpcpack.observe import tasks_of
 from worldsize.wings.hpcpack.render import ATTEMPT, Requests

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from worldsize.compute.capabilities import ComputeNode, NodeEvent
+from worldsize.compute.http.errors import WrongCertificate
 from worldsize.errors import ConfigError, StorageError, SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.hpcpack import cluster_check
 from worldsize.wings.hpcpack.check_rows import node_rows
-from worldsize.wings.hpcpack.head.errors import LoginRefused, WrongCertificate
+from worldsize.wings.hpcpack.head.errors import LoginRefused
 from worldsize.wings.hpcpack.share_check import NodeCheck, _ProbedNode
 from worldsize.wings.hpcpack.share_features import ShareFeatures
 

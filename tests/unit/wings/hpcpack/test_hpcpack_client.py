@@ -10,10 +10,12 @@ import socket
 import pytest
 from hpcpack_server import LOST, Asked, Reply, serving, several
 
+from worldsize.compute.http import exchange
+from worldsize.compute.http.errors import LostAnswer
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.wings.hpcpack.head import client
 from worldsize.wings.hpcpack.head.client import HeadNodeClient, tls_context
-from worldsize.wings.hpcpack.head.errors import LostAnswer, MissingResource
+from worldsize.wings.hpcpack.head.errors import MissingResource
 from worldsize.wings.hpcpack.reports import nodes
 from worldsize.wings.hpcpack.settings import HeadAccess
 
@@ -66,7 +68,7 @@ def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: a small one could fill the memory as it was unpacked."""
-    monkeypatch.setattr(client, "_LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(exchange, "_LARGEST_ANSWER", 1 << 20)
     packed = gzip.compress(b'"' + b" " * (1 << 21) + b'"')
     large = Reply(headers={"content-encoding": "gzip"}, text=packed)
     with (
@@ -84,7 +86,7 @@ def test_an_answer_that_comes_by_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: each piece came in time, and the end never."""
     with serving(lambda asked: Reply(body="x" * (1 << 20))) as server, server.head(0) as head:
         ticks = itertools.count(step=60)
-        monkeypatch.setattr(head, "_now", lambda: float(next(ticks)))
+        monkeypatch.setattr(head._exchange, "now", lambda: float(next(ticks)))
         with pytest.raises(SubmitAgain, match="does not come to its end"):
             head.get("/jobs/1")
 

@@ -1,4 +1,4 @@
-"""Property lists, times, messages; whose share and whose account it is."""
+"""Property lists, times; whose share and whose account it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password
-from worldsize.wings.hpcpack.head.wire import message_of, properties, rows, time_of, to_property_list
+from worldsize.wings.hpcpack.head.wire import properties, rows, time_of, to_property_list
 from worldsize.wings.hpcpack.settings import (
     HeadAccess,
     Share,
@@ -50,24 +50,6 @@ def test_what_is_no_object_is_refused(value: object) -> None:
 )
 def test_times_are_utc(text: str, seconds: float | None) -> None:
     assert time_of(text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b'"No such\\n job"', "No such job"),
-        (b'{"Message": "general", "ExceptionMessage": "exact"}', "exact"),
-        (b'{"error": {"code": 3}}', '{"code": 3}'),
-        (b"plain words", "plain words"),
-        (b"<Fault><Reason><Text xml:lang='en'>Access is denied.</Text></Reason></Fault>", "Access is denied."),
-        (b"<html><body>...</body></html>", "Bad Request"),
-        (b"", "Bad Request"),
-        (b"\xff\xfe" + b"x" * 2000, None),
-    ],
-)
-def test_what_a_refusal_says(body: bytes, words: str | None) -> None:
-    said = message_of(body, "Bad Request")
-    assert said == words if words is not None else len(said) == 500
 
 
 OPTIONS = {

@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from worldsize.compute.http.errors import message_of
+from worldsize.compute.http.exchange import Exchange
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
 from worldsize.wings.hpcpack.head.certificate_notice import print_certificate_notice
-from worldsize.wings.hpcpack.head.errors import LostAnswer, connection_error, response_error
-from worldsize.wings.hpcpack.head.wire import Properties, message_of, properties, rows
+from worldsize.wings.hpcpack.head.errors import head_service, response_error
+from worldsize.wings.hpcpack.head.wire import Properties, properties, rows
 from worldsize.wings.hpcpack.settings import HeadAccess
 
 if TYPE_CHECKING:
     import ssl
-    from contextlib import AbstractContextManager
 
     import httpx
 
@@ -37,26 +38,13 @@ REQUEUE_PATIENCE = 30.0
 """Seconds until a job that was cancelled has ended."""
 
 ROWS = 1000
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 8.0
-_CONNECT, _READ = 10.0, 30.0
-_IDLE_INTERVAL = 0.1
-_LONGEST_ANSWERS = 10
-"""How many times as long as the patience for one piece of an answer all of it may take."""
-
-_LARGEST_ANSWER = 256 << 20
 _MOST_PAGES = 10_000
-_TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 _CONTINUATION_HEADER = "x-ms-continuation-queryid"
 
 
 class HeadNodeClient:
-    """A head node, as one account, whose `password` is asked for when it is needed. `sent` counts the requests.
-
-    patience  seconds for which a request is tried again that has had no effect: one that asks, or that never arrived;
-              an answer is waited for as long, but 10 s at least and 30 s at most
-    idle      called ten times a second while an answer is waited for; what it raises gives the question up
-    """
+    """A head node, as one account, whose `password` is asked for when it is needed. `sent` counts the requests;
+    `patience` and `idle` are those of Exchange."""
 
     def __init__(
         self,
@@ -68,29 +56,22 @@ class HeadNodeClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.access = access
-        self.sent = 0
         self.password = password
-        self._patience = patience
-        self._idle = idle
-        self._now = now
-        self._sleep = sleep
-        self._timeouts = (_CONNECT, max(_CONNECT, min(patience, _READ)))
-        self._http: httpx.Client | None = None
+        self._exchange = Exchange(self._open, patience, idle, now, sleep)
 
     def __enter__(self) -> HeadNodeClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        self._exchange.close()
+
+    @property
+    def sent(self) -> int:
+        return self._exchange.sent
 
     def limit_patience(self, seconds: float) -> None:
         """From now on try nothing again, and wait no longer than `seconds` for an answer."""
-        self._patience = 0.0
-        self._timeouts = (seconds, seconds)
-        if self._http is not None:
-            self._http.timeout = seconds
+        self._exchange.limit_patience(seconds)
 
     def get(self, path: str, **params: object) -> Any:
         """Return what is at `path`. MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
@@ -138,100 +119,33 @@ class HeadNodeClient:
             raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
 
     def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
-        deadline, pause = self._now() + self._patience, _FIRST_PAUSE
-        while True:
-            try:
-                return self._send_once(method, path, body, params)
-            except SubmitAgain as error:
-                safe = method == "GET" or not isinstance(error, LostAnswer)
-                if not safe or self._now() + pause > deadline:
-                    raise
-            self._wait(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _wait(self, seconds: float) -> None:
-        end = self._now() + seconds
-        while self._idle is not None and self._now() + _IDLE_INTERVAL < end:
-            self._sleep(_IDLE_INTERVAL)
-            self._idle()
-        self._sleep(max(0.0, end - self._now()))
+        return self._exchange.repeat(lambda: self._send_once(method, path, body, params), safe=method == "GET")
 
     def _send_once(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         require_packages("HPC Pack's client", "hpcpack", "httpx")
-        import httpx
-
-        http = self._open()
-        self.sent += 1
         given = {name: value for name, value in params.items() if value is not None}
         content = None if body is None else json.dumps(body).encode()
-        try:
-            answer = self._send_in_thread(
-                lambda: self._read_response(http.stream(method, path, params=given, content=content))
-            )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise connection_error(error, False, self.access) from None
-        except httpx.TransportError as error:
-            raise connection_error(error, not isinstance(error, httpx.ProxyError), self.access) from None
-        except httpx.InvalidURL as error:
-            raise ConfigError(f"is no address: {error}", self.access.url, "mend `url` of the compute") from None
+        answer = self._exchange.send(head_service(self.access), method, path, params=given, content=content)
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
         raise response_error(answer.status_code, message, f"{method} {path}", self.access)
 
-    def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
-        """Read the answer to its end, within bounds of size and time: a server could put the end off for ever."""
+    def _open(self, timeout: httpx.Timeout) -> httpx.Client:
         import httpx
 
-        with stream as answer:
-            deadline, data = self._now() + _LONGEST_ANSWERS * self._timeouts[1], bytearray()
-            for piece in answer.iter_bytes():
-                data += piece
-                if len(data) > _LARGEST_ANSWER:
-                    raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
-                if self._now() > deadline:
-                    raise httpx.ReadTimeout("the answer does not come to its end")
-        headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
-        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)
-
-    def _send_in_thread(self, ask: Callable[[], httpx.Response]) -> httpx.Response:
-        """Return what `ask` returns, and call `idle` meanwhile. A thread that is given up does not keep this process
-        from ending, as an executor's would."""
-        if self._idle is None:
-            return ask()
-        from concurrent.futures import Future, wait
-        from threading import Thread
-
-        answer: Future[httpx.Response] = Future()
-
-        def set_answer() -> None:
-            try:
-                answer.set_result(ask())
-            except Exception as error:  # noqa: BLE001 - raised below
-                answer.set_exception(error)
-
-        Thread(target=set_answer, daemon=True).start()
-        while wait([answer], _IDLE_INTERVAL).not_done:
-            self._idle()
-        return answer.result()
-
-    def _open(self) -> httpx.Client:
-        if self._http is None:
-            import httpx
-
-            access = self.access
-            print_certificate_notice(access)
-            headers = {"accept": "application/json", "content-type": "application/json"}
-            if access.as_user:
-                headers["x-ms-as-user"] = access.as_user
-            self._http = httpx.Client(
-                base_url=access.base,
-                auth=httpx.BasicAuth(access.user, self.password()),
-                headers=headers,
-                verify=tls_context(access),
-                timeout=httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]),
-            )
-        return self._http
+        access = self.access
+        print_certificate_notice(access)
+        headers = {"accept": "application/json", "content-type": "application/json"}
+        if access.as_user:
+            headers["x-ms-as-user"] = access.as_user
+        return httpx.Client(
+            base_url=access.base,
+            auth=httpx.BasicAuth(access.user, self.password()),
+            headers=headers,
+            verify=tls_context(access),
+            timeout=timeout,
+        )
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:

@@ -1,27 +1,17 @@
-"""Turn what went wrong with a request into one of worldsize's errors, with what to do."""
+"""Turn the head node's refusals into worldsize's errors, with what to do."""
 
 from __future__ import annotations
 
 import re
-import socket
-import ssl
-from collections.abc import Iterator
 
+from worldsize.compute.http.errors import LostAnswer, Service
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.credentials import VARIABLE
 from worldsize.wings.hpcpack.settings import HeadAccess
 
 
-class LostAnswer(SubmitAgain):
-    """No answer came, or none that says it: the request may have been carried out."""
-
-
 class LoginRefused(ConfigError):
     """The head knows no such user with this password."""
-
-
-class WrongCertificate(ConfigError):
-    """The head's certificate does not prove that it is the one that is meant; nothing was sent to it."""
 
 
 class MissingResource(SubmitRejected):
@@ -29,20 +19,9 @@ class MissingResource(SubmitRejected):
 
 
 _RETRY_STATUSES = (408, 429, 502, 503, 504)
-_OPENSSL = "openssl s_client -connect {} -showcerts"
-_UNKNOWN_CA = (
-    "its certificate is of no authority known here ({words})",
-    "get the certificate of its authority from its administrators (or look at it: `{look}`), and name it: ca_file",
+_AUTHORITY = (
+    "get the certificate of its authority from its administrators (or look at it: `{look}`), and name it: ca_file"
 )
-_OTHER_HOST = "its certificate is for another name ({words})", "`url` must use the name that it was made for"
-_CERTIFICATES = {
-    9: ("its certificate is not valid yet", "is this machine's clock right?"),
-    10: ("its certificate has expired", "its administrators must renew it; nothing was sent to it"),
-    **dict.fromkeys((2, 18, 19, 20, 21, 27), _UNKNOWN_CA),
-    **dict.fromkeys((62, 64), _OTHER_HOST),
-}
-"""What is wrong, and the mend, by OpenSSL's X509_V_ERR_*."""
-
 _HINTS = (
     ("template", "`hpcpack.template` must be one of the head's job templates"),
     ("node group", "`hpcpack.node_group`: `worldsize nodes` shows the groups"),
@@ -52,6 +31,11 @@ _HINTS = (
     ("nodes|cores|sockets|resource", "fewer nodes, or another node_group: `worldsize nodes` shows what there is"),
     ("permission|access|not allowed|authoriz", "ask the cluster's administrators for it"),
 )
+
+
+def head_service(access: HeadAccess) -> Service:
+    """What messages say of the head node."""
+    return Service("the head node", access.url, "`url`", _AUTHORITY)
 
 
 def response_error(status: int, message: str, request: str, access: HeadAccess) -> WorldsizeError:
@@ -75,41 +59,3 @@ def response_error(status: int, message: str, request: str, access: HeadAccess) 
 
 def hint_for(message: str) -> str | None:
     return next((hint for pattern, hint in _HINTS if re.search(pattern, message, re.IGNORECASE)), None)
-
-
-def connection_error(error: Exception, sent: bool, access: HeadAccess) -> WorldsizeError:
-    """The error for a connection that failed. `sent`: the request may have reached the head."""
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return _certificate_error(cause, access)
-        if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
-            return ConfigError(f"no host has this name: {cause.strerror}", access.url, "mend `url` of the compute")
-    words = _error_text(error)
-    if sent:
-        return LostAnswer(f"the head node did not answer: {words}", access.url, "try again")
-    return SubmitAgain(f"the head node cannot be reached: {words}", access.url, "is it up, and is `url` right?")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _error_text(error: BaseException) -> str:
-    """An error in the system's own words, where there are some."""
-    for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    said = re.sub(r"\(?_ssl\.c:\d+\)?:? ?", "", str(error))  # where in OpenSSL's module
-    return said.strip() or type(error).__name__.replace("Timeout", " timed out")
-
-
-def _certificate_error(error: ssl.SSLCertVerificationError, access: HeadAccess) -> WorldsizeError:
-    host = access.url.partition("://")[2].partition("/")[0]
-    look = _OPENSSL.format(host if ":" in host else host + ":443")
-    what, hint = _CERTIFICATES.get(
-        error.verify_code, ("its certificate is not valid ({words})", "ask its administrators")
-    )
-    return WrongCertificate(what.format(words=error.verify_message), access.url, hint.format(look=look))

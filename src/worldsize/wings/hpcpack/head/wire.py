@@ -1,11 +1,10 @@
-"""The values in requests and answers: property lists, pages, times, messages of refusals. Pure.
+"""The values in requests and answers: property lists, pages, times. Pure.
 
 One object is `[{"Name": "Id", "Value": "14"}, …]`, a list of them `[{"Properties": […]}, …]`; every value is text.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from calendar import timegm
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,6 @@ Properties = Mapping[str, str]
 """An object's properties by name in lower case: heads differ in how they write names."""
 
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
-_MOST = 500
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
@@ -64,24 +62,3 @@ def items_of(value: str | Iterable[object]) -> list[str]:
     """The items of a list, or of a text with commas, that are not empty."""
     words = value.split(",") if isinstance(value, str) else map(str, value)
     return [word.strip() for word in words if word.strip()]
-
-
-def message_of(body: bytes, phrase: str = "") -> str:
-    """The message of a refusal, which is JSON text, an object with a Message, or plain text; of a page for browsers,
-    its text, message or title."""
-    text = body.decode("utf-8", "replace").strip()
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    if isinstance(value, dict):
-        lowered = {str(name).lower(): item for name, item in value.items()}
-        value = next(
-            (lowered[name] for name in ("exceptionmessage", "message", "detail", "error") if lowered.get(name)), ""
-        )
-    said = value if isinstance(value, str) else json.dumps(value)
-    if said.lstrip()[:1] == "<":
-        found = re.search(r"<(?:Text|Message|title)[^>]*>([^<]+)<", said)
-        said = found[1] if found else ""
-    words = " ".join(said.split()) or phrase
-    return words if len(words) <= _MOST else words[: _MOST - 1] + "…"

@@ -1,0 +1,143 @@
+"""Requests and answers over HTTP, for computes that a service is asked for: bounded in size and time, and tried again
+with growing pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from worldsize.compute.http.errors import LostAnswer, Service, Unanswered, connection_error
+from worldsize.errors import ConfigError, SubmitAgain
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import httpx
+
+_T = TypeVar("_T")
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 8.0
+_CONNECT, _READ = 10.0, 30.0
+_IDLE_INTERVAL = 0.1
+_LONGEST_ANSWERS = 10
+"""How many times as long as the patience for one piece of an answer all of it may take."""
+
+_LARGEST_ANSWER = 256 << 20
+_TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+
+
+class Exchange:
+    """Requests by one `httpx.Client`, which `open_http` returns for its timeouts when the first is sent. `sent` counts
+    them.
+
+    patience  seconds for which a request is tried again that has had no effect: one that asks, or that never arrived;
+              an answer is waited for as long, but 10 s at least and 30 s at most
+    idle      called ten times a second while something is waited for; what it raises gives the question up
+    """
+
+    def __init__(
+        self,
+        open_http: Callable[[httpx.Timeout], httpx.Client],
+        patience: float,
+        idle: Callable[[], None] | None,
+        now: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.sent = 0
+        self.now = now
+        self._open_http = open_http
+        self._patience = patience
+        self._idle = idle
+        self._sleep = sleep
+        self._timeouts = (_CONNECT, max(_CONNECT, min(patience, _READ)))
+        self._http: httpx.Client | None = None
+
+    def close(self) -> None:
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+    def limit_patience(self, seconds: float) -> None:
+        """From now on try nothing again, and wait no longer than `seconds` for an answer."""
+        self._patience = 0.0
+        self._timeouts = (seconds, seconds)
+        if self._http is not None:
+            self._http.timeout = seconds
+
+    def repeat(self, send: Callable[[], _T], safe: bool) -> _T:
+        """Return what `send` returns. What it raises to say that it may be called again is heeded for as long as the
+        patience lasts; a LostAnswer only where the request is `safe`, which it is if it changes nothing, or the same
+        whenever it is sent."""
+        deadline, pause = self.now() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                return send()
+            except SubmitAgain as error:
+                wanted = max(pause, error.pause if isinstance(error, Unanswered) else 0.0)
+                if (isinstance(error, LostAnswer) and not safe) or self.now() + wanted > deadline:
+                    raise
+            self._wait(wanted)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def send(self, service: Service, method: str, url: str, **given: Any) -> httpx.Response:
+        """Send one request and return the whole answer, whatever its status. `given` is as in `httpx.Client.stream`.
+        LostAnswer where the request may have arrived; SubmitAgain where it did not; ConfigError for an address or a
+        certificate that is wrong, and what `open_http` raises."""
+        import httpx
+
+        if self._http is None:
+            self._http = self._open_http(httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]))
+        http = self._http
+        self.sent += 1
+        try:
+            return self.wait_for(lambda: self._read_response(http.stream(method, url, **given)))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise connection_error(error, False, service) from None
+        except httpx.RequestError as error:
+            raise connection_error(error, not isinstance(error, httpx.ProxyError), service) from None
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"is no address: {error}", service.url, service.mend) from None
+
+    def wait_for(self, ask: Callable[[], _T]) -> _T:
+        """Return what `ask` returns, and call `idle` meanwhile. A thread that is given up does not keep this process
+        from ending, as an executor's would."""
+        if self._idle is None:
+            return ask()
+        from concurrent.futures import Future, wait
+        from threading import Thread
+
+        answer: Future[_T] = Future()
+
+        def set_answer() -> None:
+            try:
+                answer.set_result(ask())
+            except Exception as error:  # noqa: BLE001 - raised below
+                answer.set_exception(error)
+
+        Thread(target=set_answer, daemon=True).start()
+        while wait([answer], _IDLE_INTERVAL).not_done:
+            self._idle()
+        return answer.result()
+
+    def _wait(self, seconds: float) -> None:
+        end = self.now() + seconds
+        while self._idle is not None and self.now() + _IDLE_INTERVAL < end:
+            self._sleep(_IDLE_INTERVAL)
+            self._idle()
+        self._sleep(max(0.0, end - self.now()))
+
+    def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
+        """Read the answer to its end, within bounds of size and time: a server could put the end off for ever."""
+        import httpx
+
+        with stream as answer:
+            deadline, data = self.now() + _LONGEST_ANSWERS * self._timeouts[1], bytearray()
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > _LARGEST_ANSWER:
+                    raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
+                if self.now() > deadline:
+                    raise httpx.ReadTimeout("the answer does not come to its end")
+        headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
+        return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)
