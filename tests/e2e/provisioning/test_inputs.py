@@ -68,7 +68,7 @@ def test_what_cannot_be_fetched_leaves_no_run(cli: Cli, site: Site) -> None:
         assert result.code == code and said in result.err and "job.yml:" in result.err, result
         assert not os.path.exists(os.path.join(cli.home, "runs")) or not os.listdir(os.path.join(cli.home, "runs"))
     pip = cli("run", job(cli, "true", data=a_file("s3://bucket/x")))
-    assert pip.code == 2 and "pip install s3fs" in pip.err
+    assert pip.code == 2 and "pip install 'worldsize[s3]'" in pip.err
 
 
 def test_a_local_file_has_its_checksum_too(cli: Cli) -> None:

@@ -1,6 +1,6 @@
 """Files and folders on object stores and other services, through fsspec: abfss, wasbs, s3, gs, …
 
-fsspec and what it needs for a service are no part of worldsize: the extra `data` brings those for Azure's storage.
+fsspec and what it needs for a service are no part of worldsize: the extras `data`, `s3` and `gs` bring them.
 Credentials are the service's own business: its usual variables and files.
 """
 
@@ -34,10 +34,10 @@ _SERVICE_ERRORS = (
 _AZURES = "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
 _PACKAGES = {
     **dict.fromkeys(("abfs", "abfss", "az", "wasb", "wasbs"), ("adlfs", "data")),
-    **dict.fromkeys(("s3", "s3a"), ("s3fs", "")),
-    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "")),
+    **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gs")),
 }
-"""By scheme: the package by which fsspec reads it, and the extra of worldsize that brings it; "": none does."""
+"""By scheme: the package by which fsspec reads it, and the extra of worldsize that brings both."""
 
 
 def find_missing_support(uri: str) -> UsageError | None:
@@ -48,7 +48,7 @@ def find_missing_support(uri: str) -> UsageError | None:
     try:
         import fsspec
     except ImportError:
-        return _missing_package(written, "fsspec" if extra else package, extra)
+        return _missing_package(written, "fsspec", extra)
     protocol = urlsplit(_to_adlfs_address(uri)).scheme
     try:
         fsspec.get_filesystem_class(protocol)
@@ -68,10 +68,7 @@ def find_missing_support(uri: str) -> UsageError | None:
 
 
 def _missing_package(scheme: str, package: str, extra: str) -> UsageError:
-    what = f"reading {scheme}://"
-    if extra:
-        return missing_package_error(what, package, extra)
-    return UsageError(f"{what} needs {package}, which is not installed", None, f"pip install {package}")
+    return missing_package_error(f"reading {scheme}://", package, extra)
 
 
 class RemoteContent(NamedTuple):

@@ -18,10 +18,10 @@ ACCOUNT = "://data@account.blob.core.windows.net/a"
         ("abfs://data@account.dfs.core.windows.net/a", "adlfs", "pip install 'worldsize[data]'"),
         ("wasbs" + ACCOUNT, "adlfs", "pip install 'worldsize[data]'"),
         ("wasb" + ACCOUNT, "adlfs", "pip install 'worldsize[data]'"),
-        ("s3://bucket/a", "s3fs", "pip install s3fs"),
-        ("s3a://bucket/a", "s3fs", "pip install s3fs"),
-        ("gs://bucket/a", "gcsfs", "pip install gcsfs"),
-        ("gcs://bucket/a", "gcsfs", "pip install gcsfs"),
+        ("s3://bucket/a", "s3fs", "pip install 'worldsize[s3]'"),
+        ("s3a://bucket/a", "s3fs", "pip install 'worldsize[s3]'"),
+        ("gs://bucket/a", "gcsfs", "pip install 'worldsize[gs]'"),
+        ("gcs://bucket/a", "gcsfs", "pip install 'worldsize[gs]'"),
     ],
 )
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, uri: str, package: str, hint: str) -> None:
