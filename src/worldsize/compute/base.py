@@ -47,6 +47,8 @@ class ComputeFacts(NamedTuple):
     rdzv_endpoint   HOST or HOST:PORT where torchrun is to meet, where somebody named it
     errands         its nodes are reached through files of the run directory alone
     shielded        it cancels a run with INT to all processes of its nodes, which only agents are to hear
+    hosted          a service places inputs and outputs, and builds environments: nothing is fetched or built here, and
+                    a plan names the places by marks (plan/hosted_places.py)
     """
 
     gpus_per_node: int | None = None
@@ -60,6 +62,7 @@ class ComputeFacts(NamedTuple):
     rdzv_endpoint: str | None = None
     errands: bool = False
     shielded: bool = False
+    hosted: bool = False
 
 
 EmbeddedFiles = Callable[[], Mapping[str, bytes]]

@@ -15,6 +15,8 @@
   launcher-NAME.py        a launcher that another package brings, which agents load
   preparing               until it is submitted: a link that names the process that prepares it
   handle.json             the compute's native id, once submitted
+  relay.key               on Azure ML: what proves that a line of a node's log is the agent's
+  relay/                  on Azure ML: how far each node's log has been read
   trial.json              of a trial of a search: what it has measured, or why it did not
   cancel.json             present once somebody asked to cancel
   result.json             the final state; written once, by whoever settles it first

@@ -17,6 +17,7 @@ from worldsize.common.atomic_files import write_json
 from worldsize.common.json_values import read_record, tuple_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import Plan
+from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 
 TYPE_CHECKING = False
@@ -35,9 +36,6 @@ STRANGERS = 64
 
 OPEN_FILES = 64 + STRANGERS
 """Files that the head's agent may have open beside the connections to the other nodes."""
-
-LOOPBACK = "127."
-"""How an address begins that is reached from its own machine only: the nodes of a head there are virtual ones."""
 
 
 class Rendezvous(NamedTuple):
@@ -88,9 +86,9 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadR
 
 
 def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
-    """Listen where virtual nodes meet: at a socket that no other user can reach; at a port only where the file system
-    has no sockets, and where the nodes are not virtual."""
-    if address.startswith(LOOPBACK):
+    """Listen where virtual nodes of one run directory meet: at a socket that no other user can reach; at a port only
+    where the file system has no sockets, and where the nodes are not virtual."""
+    if address == LOOPBACK:
         from worldsize.agent.control.endpoint import listen
 
         try:

@@ -10,6 +10,7 @@ from worldsize.compute.base import ComputeFacts
 from worldsize.jobspec.config.config import ComputeSettings, Config
 from worldsize.jobspec.job import COPYING_MODES, MOUNTING_MODES, Input, Job
 from worldsize.jobspec.paths import is_remote
+from worldsize.plan.hosted_places import place_mark
 from worldsize.plan.node_disk import DIRECTORY_MARK, InputCopy, NodeDiskPlan
 from worldsize.service.environments.location import shared_directory
 
@@ -64,6 +65,17 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
         for name, value in job.inputs.items()
     }
     return job._replace(inputs=inputs)
+
+
+def with_hosted_places(job: Job) -> Job:
+    """The job with marks in place of its data and its outputs, whose places a service decides."""
+    return job._replace(
+        inputs={
+            name: value._replace(path=place_mark("inputs", name)) if isinstance(value, Input) and value.path else value
+            for name, value in job.inputs.items()
+        },
+        outputs={name: output._replace(path=place_mark("outputs", name)) for name, output in job.outputs.items()},
+    )
 
 
 def with_mapped_data(job: Job, config: Config) -> Job:

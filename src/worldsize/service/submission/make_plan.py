@@ -84,7 +84,7 @@ def make_plan(
         inrank=packages_of(job),
         rehearsal=_rehearsal(job),
         labels=labels_of(job),
-        services=service_plans(job),
+        services={} if facts.hosted else service_plans(job),
         shm_bytes=memory_bytes_of(job.resources.shm_size) if job.resources.shm_size else None,
     )
     if job.batch_script is not None:

@@ -60,14 +60,14 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         name, job, compute, facts = _ask_compute(request, single)
     else:
         name, job, compute, facts = former.plan.compute, former.job, former.compute, former.facts
-    data, placed, local = _with_data(request, job, name, facts) if has_data_inputs(job) else ({}, job, None)
+    data, placed, local = _with_data(request, job, name, facts)
     path = _python_path(request, name, facts)
     plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
     if search and not former:
         findings += search.find_problems(job, compute, request.origins)
     environment, found = None, None
-    if job.environment is not None:
+    if job.environment is not None and not facts.hosted:
         from worldsize.service.environments.in_plan import with_environment
 
         environment, found, plan, said = with_environment(request, job, facts, plan, path)
@@ -180,7 +180,11 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
 def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
     """The plan with the paths of a run, of the `element` of an array, that lies in `paths`."""
     job = planned_element_job(planned, element)
-    if planned.data:
+    if planned.facts.hosted:
+        from worldsize.service.submission.inputs import with_hosted_places
+
+        job = with_hosted_places(job)
+    elif planned.data:
         from worldsize.service.submission.inputs import with_input_paths
 
         job = with_input_paths(job, planned.data)
@@ -229,10 +233,6 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     job = _with_grace(job, settings.grace)
-    if request.config.azure.get("data"):
-        from worldsize.service.submission.inputs import with_mapped_data
-
-        job = with_mapped_data(job, request.config)
     compute = open_compute(request.config, name, request.environ)
     if job.virtual_gpus is not None and "local" not in compute.capabilities:
         raise PlanError(
@@ -246,13 +246,19 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
     except NotADirectoryError:
         pass  # the run that is made there says so, and where the path comes from
     facts = compute.facts(job)
+    if request.config.azure.get("data") and not facts.hosted:
+        from worldsize.service.submission.inputs import with_mapped_data
+
+        job = with_mapped_data(job, request.config)
     return name, with_client_paths(job, facts.mapped) if facts.mapped else job, compute, facts
 
 
 def _find_problems(
     request: SubmissionRequest, job: Job, plan: Plan, compute: Compute, facts: ComputeFacts
 ) -> list[CheckResult]:
-    found = preflight(job, plan, compute, request.origins, facts.mapped) + azure_notices(request, job)
+    found = preflight(job, plan, compute, request.origins, facts)
+    if not facts.hosted:
+        found += azure_notices(request, job)
     if job.secrets:
         found += check_secrets(job, request.environ, request.origins)
     if _is_offline(request, job, plan.compute) and request.check is None:  # a check has rows for that
@@ -272,8 +278,12 @@ def has_data_inputs(job: Job) -> bool:
 def _with_data(
     request: SubmissionRequest, job: Job, compute: str, facts: ComputeFacts
 ) -> tuple[dict[str, str], Job, NodeDiskPlan | None]:
-    from worldsize.service.submission.inputs import locate_inputs, with_input_paths
+    if not (facts.hosted or has_data_inputs(job)):
+        return {}, job, None
+    from worldsize.service.submission.inputs import locate_inputs, with_hosted_places, with_input_paths
 
+    if facts.hosted:
+        return {}, with_hosted_places(job), None
     paths, local = locate_inputs(job, request.fetched, request.config.computes[compute], facts)
     return paths, with_input_paths(job, paths), local
 

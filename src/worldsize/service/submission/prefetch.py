@@ -22,6 +22,8 @@ def provide(
     """Build and fetch what the job needs. Returns the request and the plan with that; the job is planned once more
     where anything was built or fetched. `start` starts runs that build. UsageError, WorldsizeError: what cannot be
     had."""
+    if planned.facts.hosted:
+        return request, planned
     built = planned.environment is not None and not planned.environment.ready
     if planned.environment is not None and planned.environment.recipe is not None:
         provider("environments").ensure_ready(planned.environment, progress, start)

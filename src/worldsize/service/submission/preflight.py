@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 
 from worldsize.common.path_mapping import is_mapped, to_client_path
-from worldsize.compute.base import CheckResult, Compute
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.paths import is_remote
 from worldsize.plan.launchers import launcher_facts
@@ -19,19 +19,17 @@ from worldsize.service.submission.services import service_notices
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
-def preflight(
-    job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...] = ()
-) -> list[CheckResult]:
-    """All findings at once, errors first. `mapped`: the directories that the nodes share, as in ComputeFacts."""
+def preflight(job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckResult]:
+    """All findings at once, errors first; `facts` are the compute's."""
     found = [
         *_code(job, origins),
         *_includes(job, origins),
-        *_script(job, origins, mapped),
+        *_script(job, origins, facts.mapped),
         *_hidden_failures(job, origins),
-        *_inputs(job, origins),
+        *_inputs(job, origins, facts),
         *_environment_files(job, origins),
         *_rank_variables(job, plan, origins),
-        *service_notices(job, origins),
+        *([] if facts.hosted else service_notices(job, origins)),
         *_batch_script(job, plan),
         *_launcher(plan, compute),
         *(_with_origin(result, job, origins) for result in compute.check(job, plan)),
@@ -47,12 +45,12 @@ def _launcher(plan: Plan, compute: Compute) -> list[CheckResult]:
     return [CheckResult("error", what, "distribution.launcher", "launcher: mpirun needs no ssh either")]
 
 
-def _inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+def _inputs(job: Job, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckResult]:
     if not any(isinstance(value, Input) for value in job.inputs.values()):
         return []
     from worldsize.service.submission.preflight_inputs import check_inputs
 
-    return check_inputs(job, origins)
+    return check_inputs(job, origins, facts.hosted)
 
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:

@@ -18,10 +18,15 @@ from worldsize.service.request import KeyOrigins
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
-def check_inputs(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[CheckResult]:
+    """`hosted`: a service reads what is remote, and places what is here."""
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
-        if isinstance(value, Input) and value.path is not None:
+        if not isinstance(value, Input) or value.path is None:
+            continue
+        if hosted:
+            found += [] if is_remote(value.path) else _check_local(name, value, value.path, origins)
+        else:
             check = _check_remote if is_remote(value.path) else _check_local
             found += check(name, value, value.path, origins)
             found += _check_fetched(name, value, origins)
