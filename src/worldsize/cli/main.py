@@ -49,6 +49,7 @@ VERBS = {
     "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),
     "prune": Verb("wings.prune.command", "remove finished runs"),
     "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
+    "outputs": Verb("cli.runs.outputs", "where a run's outputs are; those on a service are fetched"),
     "metrics": Verb("wings.metrics.command", "what a run has logged and used: table, CSV, picture"),
     "report": Verb("wings.report.command", "one HTML page of a run, to keep and to send"),
     "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),

@@ -12,6 +12,11 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 ALLOCATION = "inside an allocation"
+OUTPUTS = "outputs"
+"""The capability of computes that keep what runs leave behind until somebody fetches it."""
+
+MIRRORED = "mirrored"
+"""The capability of computes whose nodes do not see run directories: `observe` writes there what nodes have written."""
 
 
 def start_place(compute: Compute) -> str:
@@ -219,3 +224,20 @@ class HasUsage(Protocol):
         Accounting lags behind: for what may still come, it is waited at most `patience` seconds. Never raises for what
         the compute may do.
         """
+
+
+class FetchProgress(Protocol):
+    """Where a fetch says how far it is."""
+
+    def transfer(self, what: str, done: int, total: int) -> None:
+        """So many bytes of what is called `what` are there."""
+
+
+class HasOutputs(Protocol):
+    """Capability "outputs"."""
+
+    def fetch_outputs(
+        self, handle: Handle, paths: RunPaths, places: Mapping[str, str], progress: FetchProgress
+    ) -> None:
+        """Write what the run has left behind so far into its directory: `./outputs`, `./logs`, and each named output to
+        its place. Raises SubmitAgain, SubmitRejected, ConfigError, StorageError."""

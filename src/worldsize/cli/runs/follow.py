@@ -14,6 +14,7 @@ from worldsize.cli.console import duration_text, rehearsal_text, warnings_text
 from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
 from worldsize.cli.runs.notices import LogWithNotices
 from worldsize.common.named_tuple import Protocol
+from worldsize.compute.capabilities import OUTPUTS
 from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import find_module
@@ -234,8 +235,7 @@ class RunProgress(AttemptReader):
             measured = self._efficiency(status)
             lines += ["", *measured] if lines and measured else measured
         else:
-            outputs = [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
-            lines = [*self._efficiency(status), *outputs]
+            lines = [*self._efficiency(status), *_output_lines(run)]
         if not run.plan.rehearsal:
             return lines
         limits = find_module("wings.rehearsal.limits")
@@ -247,6 +247,13 @@ class RunProgress(AttemptReader):
         from worldsize.service.runs.measurements import efficiency_lines
 
         return efficiency_lines(self._run, status)
+
+
+def _output_lines(run: Run) -> list[str]:
+    """Where the run's outputs are, or how they are fetched."""
+    if OUTPUTS in run.compute.capabilities:
+        return [f"outputs: worldsize outputs {run.id} fetches them"]
+    return [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
 
 
 def _has_entries(directory: str) -> bool:

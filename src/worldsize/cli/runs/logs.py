@@ -54,6 +54,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def show_logs(options: argparse.Namespace) -> int:
     runs = find_runs(options.run)
+    if not options.follow and isinstance(runs, Run) and runs.is_mirrored:
+        runs.look()
     reader = _open_run(runs, options) if isinstance(runs, Run) else _open_array(runs, options)
     code = 0
     if options.follow:

@@ -44,7 +44,7 @@ _EXPLAINED_WITHIN = 5.0
 _ACCOUNTING_LAG = 1.0
 _DATA_KEYS = (
     "threads", "binding", "progress", "failure", "usage", "efficiency", "waiting", "message", "warnings", "notices",
-    "directory", "elements",
+    "page", "directory", "elements",
 )  # fmt: skip
 """The order in which programs get them."""
 
@@ -90,7 +90,8 @@ class RunView:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{warnings}, and of a run with a plan {threads, binding, progress, failure, efficiency, waiting, notices}"""
+        """{warnings}, and of a run with a plan {threads, binding, progress, failure, efficiency, waiting, notices,
+        page}"""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -103,6 +104,7 @@ class RunView:
             data["efficiency"] = efficiency_data(run, now)
             data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
             data["notices"] = self._notices()
+            data.update({"page": page} if (page := page_of(run)) else {})
         return data
 
     def remark(self) -> str:
@@ -112,7 +114,7 @@ class RunView:
         plan = self._run.plan
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
         lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(self._notices())]
-        lines += filter(None, [progress_text(self._run, statuses[0])])
+        lines += filter(None, [progress_text(self._run, statuses[0]), page_of(self._run)])
         if not plan.array:
             return lines
         from worldsize.cli.runs.array_status import array_element_text
@@ -152,6 +154,11 @@ def threads_of(run: Run) -> int | None:
     if said:
         return int(said) if str(said).isdecimal() else None
     return run.plan.threads
+
+
+def page_of(run: Run) -> str:
+    """The address of the run's page at its compute; "" where it has none."""
+    return str((run.native() or {}).get("page") or "")
 
 
 def _threads_text(threads: int | None) -> str:

@@ -139,6 +139,13 @@ class Run(SubmittedRuns):
             self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self.environ)
         return self._compute
 
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether a look at the run fetches what its nodes have written."""
+        from worldsize.compute.capabilities import MIRRORED
+
+        return self.has_plan() and self.native() is not None and MIRRORED in self.compute.capabilities
+
     def native(self) -> Handle | None:
         """The compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
