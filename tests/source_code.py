@@ -15,7 +15,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
-_MODULES = {"py-rattler": "rattler"}
+_MODULES = {"py-rattler": "rattler", "azure-identity": "azure", "azure-storage-blob": "azure"}
 """What a distribution's package is called where it is not as the distribution."""
 
 

@@ -382,15 +382,16 @@ def test_a_run_by_its_unique_beginning_from_anywhere(cli: Cli) -> None:
 
 
 def test_config_show(cli: Cli) -> None:
-    path = cli.write("worldsize.toml", '[compute.lab]\ntype = "azureml"\npartition = "gpu"\npassword = "hunter2"\n')
+    lines = ['type = "hpcpack"', 'node_group = "gpu"', 'job_properties = { Password = "hunter2" }']
+    path = cli.write("worldsize.toml", "\n".join(["[compute.lab]", *lines, ""]))
     settings = cli.json("config", "show")
-    assert settings["compute.lab.partition"]["value"] == "gpu"
-    assert settings["compute.lab.partition"]["origin"].startswith(path)
+    assert settings["compute.lab.node_group"]["value"] == "gpu"
+    assert settings["compute.lab.node_group"]["origin"].startswith(path)
     assert settings["home"] == {"value": cli.home, "origin": "WORLDSIZE_HOME"}
     assert settings["default_compute"]["origin"] == "default"
     text = cli.ok("config", "show", "--origin")
     assert path in text.out and "hunter2" not in text.out
-    assert "compute.lab.type = azureml\n" in cli.ok("config", "show").out
+    assert "compute.lab.type = hpcpack\n" in cli.ok("config", "show").out
 
 
 def test_schema_is_json_schema(cli: Cli) -> None:

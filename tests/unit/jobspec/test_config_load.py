@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -40,8 +41,8 @@ modules = ["gcc/12"]
 
 [compute.cloud]
 type = "azureml"
-workspace = { name = "w", groups = ["a", "b"] }
-since = 2024-01-01
+workspace_name = "w"
+agent = false
 """
 
 
@@ -93,10 +94,7 @@ def test_project_beats_user_beats_site_key_by_key(place: Place, monkeypatch: pyt
         python=str(place.project.parent / "env/bin/python"),
         options={"partition": "short", "account": "project", "modules": ("gcc/12",)},
     )
-    assert config.computes["cloud"].options == {
-        "workspace": {"name": "w", "groups": ["a", "b"]},
-        "since": "2024-01-01",
-    }
+    assert config.computes["cloud"].options == {"workspace_name": "w", "agent": False}
     site, user, project = str(place.site), str(place.user), str(place.project)
     assert config.origins == {
         "home": site,
@@ -112,8 +110,8 @@ def test_project_beats_user_beats_site_key_by_key(place: Place, monkeypatch: pyt
         "compute.lab.python": project,
         "compute.lab.modules": project,
         "compute.cloud.type": project,
-        "compute.cloud.workspace": project,
-        "compute.cloud.since": project,
+        "compute.cloud.workspace_name": project,
+        "compute.cloud.agent": project,
     }
 
 
@@ -150,6 +148,15 @@ def test_computes_by_name(place: Place) -> None:
     with pytest.raises(NotFound) as caught:
         config.compute("lob", "--compute")
     assert (caught.value.where, caught.value.hint, caught.value.exit_code) == ("--compute", "did you mean 'lab'?", 2)
+
+
+def test_a_type_whose_wing_is_missing_takes_what_it_is_given(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation may be without a wing, and what was written for one that has it is read all the same."""
+    monkeypatch.setitem(sys.modules, "worldsize.wings.azure.workspace.settings", None)
+    lines = ('type = "azureml"', 'workspace = { name = "w", groups = ["a", "b"] }', "since = 2024-01-01")
+    place.project.write_text("\n".join(["[compute.cloud]", *lines]))
+    given = {"workspace": {"name": "w", "groups": ["a", "b"]}, "since": "2024-01-01"}
+    assert place.load().compute("cloud").options == given
 
 
 def test_an_unknown_default_is_said_where_it_was_set(place: Place) -> None:

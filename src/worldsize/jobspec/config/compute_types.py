@@ -33,6 +33,6 @@ COMPUTE_TYPES: Mapping[str, ComputeType] = {
     LOCAL: ComputeType("compute.local.compute"),
     "slurm": ComputeType("compute.slurm.compute", handles=("slurm-step",)),
     "hpcpack": ComputeType("wings.hpcpack.compute", "wings.hpcpack.settings"),
-    "azureml": ComputeType("wings.azure.compute"),
+    "azureml": ComputeType("wings.azure.compute", "wings.azure.workspace.settings"),
 }
 """The types of worldsize itself; others come from other packages (compute_keys.py)."""

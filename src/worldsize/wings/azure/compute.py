@@ -1,22 +1,190 @@
-"""Computes of type azureml: a configuration may have them, and jobs may name them, but none can be opened yet."""
+"""A workspace of Azure Machine Learning, through its REST interface. Each node of a job starts one of our agents, and
+the node's log brings back what that writes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from worldsize.compute.base import Compute, Handle
-from worldsize.errors import ConfigError
-from worldsize.jobspec.config.compute_types import COMPUTE_TYPES
+from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
+from worldsize.compute.capabilities import MIRRORED, OUTPUTS
+from worldsize.errors import ConfigError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
+from worldsize.jobspec.job import Job
+from worldsize.plan.hosted_places import RUNS_MARK
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import Observation
+from worldsize.wings.azure.workspace.polling import pause_seconds
+from worldsize.wings.azure.workspace.settings import WorkspaceSettings, workspace_settings
 
-_TYPE = "azureml"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.capabilities import FetchProgress
+    from worldsize.wings.azure.workspace.client import WorkspaceClient
+
+KEPT = (
+    "AZUREML_RUN_ID",
+    "AZUREML_ROOT_RUN_ID",
+    "AZUREML_EXPERIMENT_NAME",
+    "AZUREML_ARM_SUBSCRIPTION",
+    "AZUREML_ARM_RESOURCEGROUP",
+    "AZUREML_ARM_WORKSPACE_NAME",
+)
+"""Variables that are true of every rank, by which what runs there finds its job in the workspace."""
+
+_PLACE = ("endpoint", "subscription_id", "resource_group", "workspace_name")
+PATIENCE, OBSERVE_PATIENCE = 300.0, 20.0
+"""Seconds for which requests are tried again that submit or cancel, and those that look."""
+
+
+class AzureCompute:
+    capabilities = frozenset(("queue", OUTPUTS, MIRRORED))
+
+    def __init__(self, settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._home = home
+        self._environ = environ
+
+    def facts(self, job: Job) -> ComputeFacts:
+        runs = os.path.abspath(self._settings.own_runs_dir or os.path.join(self._home, "runs"))
+        return ComputeFacts(
+            self._settings.gpus_per_node,
+            kept=KEPT,
+            mapped=((runs, RUNS_MARK),),
+            python=self._settings.python or "python",
+            hosted=True,
+        )
+
+    def check(self, job: Job, plan: Plan) -> list[CheckResult]:
+        from worldsize.wings.azure.workspace.preflight import check_job
+
+        return check_job(job, plan, self._workspace)
+
+    def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
+        from worldsize.wings.azure.workspace.submission import Request, preview
+
+        request = Request(job, files)
+        return Submission(plan, paths, preview(request, plan, self._workspace), payload=request)
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
+        from worldsize.wings.azure.workspace.submission import submit_run
+
+        with self.client(PATIENCE) as client:
+            return [
+                {**submit_run(client, each, self._workspace), **handle_fields(self._workspace)} for each in submissions
+            ]
+
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        from worldsize.wings.azure.workspace.observe import observe_run
+
+        try:
+            with self.client(OBSERVE_PATIENCE, idle) as client:
+                return [self._observe(client, handle, observe_run) for handle in handles]
+        except WorldsizeError as error:
+            return [Observation("unknown", message=f"Azure ML: {error.what}")] * len(handles)
+
+    def _observe(
+        self, client: WorkspaceClient, handle: Handle, look: Callable[[WorkspaceClient, Handle], Observation]
+    ) -> Observation:
+        if not is_same_workspace(self._workspace, handle):
+            return Observation("unknown", message="Azure ML: it is a job of another workspace")
+        return look(client, handle)
+
+    def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
+        """Seconds until the next look: 2, and as time goes by 60, as the service's own clients do."""
+        return pause_seconds(age) * min(1 + runs // 20, 4)
+
+    def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
+        """Ask the service for the end of each: it sends TERM to the agents, which see to the grace."""
+        from worldsize.wings.azure.workspace.submission import cancel_run
+
+        with self.client(PATIENCE) as client:
+            for handle in handles:
+                cancel_run(client, handle)
+
+    def end_remains(self, handle: Handle) -> int:
+        if self.observe([handle])[0].phase not in ("queued", "running"):
+            return 0
+        self.cancel([handle], now=True)
+        return 1
+
+    def fetch_outputs(
+        self, handle: Handle, paths: RunPaths, places: Mapping[str, str], progress: FetchProgress
+    ) -> None:
+        from worldsize.wings.azure.storage.outputs import fetch_outputs
+        from worldsize.wings.azure.workspace.observe import native_name
+
+        with self.client(PATIENCE) as client:
+            fetch_outputs(client, native_name(handle), paths, places, progress)
+
+    def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
+        """The workspace, with this user's account; requests are tried again for `patience` seconds. ConfigError."""
+        from worldsize.wings.azure.workspace.client import WorkspaceClient
+        from worldsize.wings.azure.workspace.credentials import SignIn
+
+        return WorkspaceClient(self._workspace, SignIn(self._workspace.token_scope), patience, idle)
+
+    @property
+    def _workspace(self) -> WorkspaceSettings:
+        return workspace_settings(self._settings)
+
+
+class UnreachableCompute(AzureCompute):
+    """The compute of a run that somebody else made, or whose workspace no configuration here names: it is not asked. Of
+    its runs only what has been fetched tells; whatever would ask the service raises UsageError, which tells `why`."""
+
+    capabilities = frozenset()
+
+    def __init__(self, name: str, why: str, hint: str) -> None:
+        super().__init__(ComputeSettings(name, "azureml"), "", {})
+        self._why = why
+        self._hint = hint
+
+    def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
+        raise UsageError(f"compute {self.name} is not asked: {self._why}", None, self._hint)
+
+    def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
+        return [Observation("unknown", message=self._why)] * len(handles)
 
 
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
-    usable = ", ".join(kind for kind in COMPUTE_TYPES if kind != _TYPE)
-    what = f"computes of type {_TYPE} cannot be used yet"
-    raise ConfigError(what, f"compute.{settings.name}.type", f"this release runs on: {usable}")
+    return AzureCompute(settings, home, environ)
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    raise ConfigError(f"the run was submitted to a compute of type {_TYPE}, which this release does not know")
+    """The configured compute with the handle's workspace, for a run of this user's own."""
+    from worldsize.jobspec.config.load import config_directory, load_config
+    from worldsize.service.ownership import foreign_reason
+
+    danger = foreign_reason(RunPaths(directory))
+    if danger is not None:
+        why = f"a token is sent for no run but yours, and of its directory: {danger}"
+        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
+    handle = handle or {}
+    config = load_config(config_directory(), environ)
+    fitting = [each for each in config.computes.values() if each.type == "azureml" and _fits(each, handle)]
+    fitting.sort(key=lambda each: each.name != name)
+    if not fitting:
+        why = "no compute that is configured here has its workspace (%.100s)" % handle.get("workspace_name")  # noqa: UP031
+        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
+        return UnreachableCompute(name, why, hint)
+    return AzureCompute(fitting[0], config.home, environ)
+
+
+def handle_fields(workspace: WorkspaceSettings) -> dict[str, str]:
+    """What a handle says of its workspace; no credentials."""
+    return {name: getattr(workspace, name) for name in _PLACE}
+
+
+def is_same_workspace(workspace: WorkspaceSettings, handle: Mapping[str, Any]) -> bool:
+    return all(getattr(workspace, name) == handle.get(name) for name in _PLACE)
+
+
+def _fits(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
+    try:
+        return is_same_workspace(workspace_settings(settings), handle)
+    except ConfigError:
+        return False

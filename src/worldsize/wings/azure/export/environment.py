@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worldsize.jobspec.environment import EnvironmentSpec, is_azure_name, is_path, spec_of
+from worldsize.jobspec.requirement import split_requirement
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.azure.export.rows import IMPOSSIBLE, LEFT_OUT, TRANSLATED, ExportRow
 
@@ -25,6 +25,9 @@ _AZURE_KEYS = (
     "inference_config",
     "datastore",
 )
+_FILES = ("-r", "-c", "--requirement", "--constraint")
+"""Options of pip that name another file of requirements."""
+
 _NOT_THERE = {
     "modules": "images have no modules",
     "path": "build it into an image",
@@ -61,13 +64,16 @@ def export_environment(environment: str | Mapping[str, Any] | None, base: str) -
         for key, given in (("build", spec.steps), ("fetch", spec.fetch))
         if given
     ]
-    rows += _pip_problems(spec.pip)
+    rows += pip_problems(spec.pip)
     tree = _azure_part(environment)
     if spec.existing_python:
         rows.append(
             _impossible("environment.python", f"{spec.existing_python} is of this machine: name a version, or an image")
         )
-    if spec.file:
+    given = environment.get("conda_file")
+    if isinstance(given, Mapping) and not any(environment.get(key) for key in ("python", "channels", "conda", "pip")):
+        tree["conda_file"] = given
+    elif spec.file:
         if spec.conda or spec.pip or spec.python:
             rows.append(_impossible("environment.file", "stands beside packages: write all into the file"))
         tree["conda_file"], more = _conda_file(spec.file, base)
@@ -112,31 +118,33 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
     except (OSError, UnicodeError) as error:
         return None, [_impossible("environment", f"{path} cannot be read: {error}")]
     lines = [line for line in lines if line and not line.startswith("#")]
-    if problems := _pip_problems(lines):
+    if any(line.startswith(_FILES) for line in lines):
+        what = f"{os.path.basename(path)} names other files, which would not be there"
+        return None, [_impossible("environment", what)]
+    if problems := pip_problems(lines):
         return None, problems
-    if any(
-        line.startswith(("-r", "-c", "-e", "--requirement", "--constraint", "--editable", ".", "/")) for line in lines
-    ):
-        return None, [
-            _impossible("environment", f"{os.path.basename(path)} names other files, which would not be there")
-        ]
     rows = [
         ExportRow("environment", TRANSLATED, f"the lines of {os.path.basename(path)}, as a conda file in the job file")
     ]
     return _conda_tree(EnvironmentSpec(pip=tuple(lines))), rows
 
 
-def _pip_problems(lines: Sequence[str]) -> list[ExportRow]:
+def pip_problems(lines: Sequence[str]) -> list[ExportRow]:
     """The lines that a file may not have: with a password or a token, or with a path of this machine."""
     rows = []
     for line in lines:
         if mask_text(line) != line:
             rows.append(_impossible("environment.pip", f"{mask_text(line)} has a secret, which belongs into no file"))
-        elif re.search(r"^(-f|--find-links)\b|file:|^[^@;#]*(\.whl|\.tar\.gz)$", line) and "://" not in line.replace(
-            "file://", ""
-        ):
+        elif _is_local(line):
             rows.append(_impossible("environment.pip", f"{line} names a place of this machine"))
     return rows
+
+
+def _is_local(line: str) -> bool:
+    place = split_requirement(line).place
+    if place and ("file:" in place or "://" not in place):
+        return True
+    return line.strip().startswith((*_FILES, "-f", "--find-links")) and "://" not in line.replace("file://", "")
 
 
 def _conda_tree(spec: EnvironmentSpec) -> dict[str, Any]:

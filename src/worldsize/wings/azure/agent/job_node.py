@@ -1,0 +1,195 @@
+"""A node of a job on Azure Machine Learning: gets the run's directory ready on the node's own disk, starts the run's
+agent there, and sends what the agent writes through the node's log, until it has ended.
+
+The service starts one such process on each node, with the folder that was uploaded for the run, and with the places of
+the job's inputs and outputs:
+
+    python -c '… main(sys.argv[1:])' FOLDER inputs.data=/mnt/x outputs.model=/mnt/y
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+from worldsize.agent.outcome.node_record import note, write_unstarted_record
+from worldsize.common.atomic_files import read_file, write_all, write_bytes, write_json
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.errors import UsageError, WorldsizeError
+from worldsize.plan.hosted_places import with_places
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.azure.agent.head_exchange import HeadExchange, fetch_rendezvous
+from worldsize.wings.azure.agent.relay import Relay
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+KEY_FILE = "relay.key"
+"""The run's key, hexadecimal: in the folder that is uploaded, and in the client's run directory."""
+
+PROGRAMS_FILE = "programs.json"
+"""Which files of the code may be executed, as a list of their paths there."""
+
+NODE_RANK, HEAD, HEAD_PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"
+"""What the service tells each process of a job with several nodes."""
+
+_PAUSE = 0.25
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+
+
+class JobNode(NamedTuple):
+    """What a node has found out about itself."""
+
+    paths: RunPaths
+    plan: Plan
+    node_rank: int
+    key: bytes
+
+
+class SetupLog:
+    """What the lines of setup print, written on into the node's log as it is."""
+
+    def __init__(self, path: str, out: int) -> None:
+        self._path = path
+        self._out = out
+        self._sent = 0
+
+    def send(self) -> None:
+        """Write what is new; nothing where there is none yet, or the log takes no more."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._sent)
+                new = file.read()
+            write_all(self._out, new)
+            self._sent += len(new)
+        except OSError:
+            pass  # what cannot be told keeps no run from going on
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Run the node; return the agent's exit code, or 2 where it could not begin."""
+    try:
+        node = prepare_node(argv[0], _places(argv[1:]), os.getcwd(), environ)
+    except (WorldsizeError, OSError, ValueError, IndexError) as error:
+        note(f"worldsize agent: {error}")
+        return 2
+    return _run(node, environ)
+
+
+def _places(words: Sequence[str]) -> dict[str, str]:
+    """What the words say: `inputs.data=/mnt/x`, `outputs.model=/mnt/y`."""
+    pairs = [word.partition("=") for word in words]
+    return {name: path for name, _, path in pairs}
+
+
+def prepare_node(folder: str, places: Mapping[str, str], cwd: str, environ: Mapping[str, str]) -> JobNode:
+    """Make the run's directory on this node: what was uploaded, the plan with the places as they are here, and the
+    job's own working directory as `code`. OSError, ValueError for what is no plan, UsageError."""
+    key = bytes.fromhex(read_file(os.path.join(folder, KEY_FILE)).decode("ascii").strip())
+    base = tempfile.mkdtemp(prefix="worldsize-")
+    text = with_places(read_file(os.path.join(folder, "plan.json")).decode("utf-8"), base, places)
+    plan = Plan.from_value(json.loads(text))
+    paths = RunPaths(os.path.join(base, plan.run_id))
+    shutil.copytree(folder, paths.root, ignore=shutil.ignore_patterns(KEY_FILE, PROGRAMS_FILE, "plan.json"))
+    for directory, _, _ in os.walk(paths.root):  # what was mounted may be read-only
+        os.chmod(directory, 0o700)
+    write_bytes(paths.plan, text.encode("utf-8"))
+    os.symlink(cwd, paths.code)
+    _mark_programs(folder, cwd)
+    for name, place in (("outputs", paths.outputs), ("logs", paths.user_logs)):
+        own = os.path.join(cwd, name)
+        os.makedirs(own, exist_ok=True)
+        os.symlink(own, place)
+    return JobNode(paths, plan, _node_rank(len(plan.agents), environ), key)
+
+
+def _mark_programs(folder: str, code: str) -> None:
+    """Let those files of the code be executed that could be where it came from."""
+    for name in json.loads(read_file(os.path.join(folder, PROGRAMS_FILE))):
+        path = os.path.join(code, name)
+        try:
+            os.chmod(path, os.stat(path).st_mode | 0o111)
+        except OSError:
+            pass  # a code directory that is read-only, or a file that the service has left out
+
+
+def _node_rank(nodes: int, environ: Mapping[str, str]) -> int:
+    if nodes == 1:
+        return 0
+    text = environ.get(NODE_RANK, "")
+    number = parse_digits(text)
+    if number is None or number >= nodes:
+        raise UsageError(f"{text!r:.40} is no node of this run, which has nodes 0 to {nodes - 1}", NODE_RANK)
+    return number
+
+
+def _run(node: JobNode, environ: Mapping[str, str]) -> int:
+    """Start the agent, and send what it writes until it has ended."""
+    stopped: list[int] = []
+    for number in _PASSED_ON:
+        signal.signal(number, lambda heard, _: stopped.append(heard))
+    ranks = [rank.rank for rank in node.plan.nodes[node.node_rank].ranks]
+    relay = Relay(node.paths, node.node_rank, ranks, sys.stdout.fileno(), node.key)
+    try:
+        exchange = _meet(node, environ)
+    except (WorldsizeError, OSError) as error:
+        for directory in node.paths.directories():
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        what = f"node {node.node_rank}: the nodes cannot meet: {error}"
+        note(f"worldsize agent: {what}")
+        write_unstarted_record(node.plan, node.paths, node.node_rank, what)
+        relay.finish()
+        return 1
+    address = ("--address", environ[HEAD]) if exchange is not None else ()
+    words = [sys.executable, "-I", "-S", node.paths.agent, node.paths.root, "--node-rank", str(node.node_rank)]
+    agent = subprocess.Popen([*words, "--prepare", *address], stdin=subprocess.DEVNULL, env=dict(environ))
+    setup = SetupLog(node.paths.setup_log(node.node_rank), sys.stdout.fileno())
+    while True:
+        while stopped:
+            agent.send_signal(stopped.pop(0))
+        setup.send()
+        relay.step()
+        try:
+            code = agent.wait(_PAUSE)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    if exchange is not None:
+        exchange.close()
+    setup.send()
+    relay.finish()
+    shutil.rmtree(os.path.dirname(node.paths.root), ignore_errors=True)
+    return code if code >= 0 else 128 - code
+
+
+def _meet(node: JobNode, environ: Mapping[str, str]) -> HeadExchange | None:
+    """Let the head say where it is, or find that out: the agent of a member reads it in its own run directory. The
+    exchange of a head; None of a member, and of a single node. UsageError, OSError."""
+    if len(node.plan.agents) == 1:
+        return None
+    port = parse_digits(environ.get(HEAD_PORT, ""))
+    if port is None or not environ.get(HEAD):
+        raise UsageError("not set, so the nodes cannot find their head", f"{HEAD}, {HEAD_PORT}")
+    if node.node_rank == 0:
+        return HeadExchange(node.paths, environ[HEAD], port, node.key)
+    timeout = node.plan.rendezvous_timeout
+
+    def fetch() -> None:
+        found = fetch_rendezvous(environ[HEAD], port, node.key, timeout)
+        if found is not None:
+            os.makedirs(node.paths.attempt_dir, mode=0o700, exist_ok=True)
+            write_json(node.paths.rendezvous, found._asdict(), private=True)
+
+    threading.Thread(target=fetch, name="worldsize rendezvous", daemon=True).start()
+    return None

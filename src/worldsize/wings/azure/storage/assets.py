@@ -1,0 +1,62 @@
+"""Versions of assets in a workspace: found by the names that jobs call them, and made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from worldsize.errors import JobError, SubmitAgain, SubmitRejected
+from worldsize.wings.azure.workspace.errors import MissingResource
+
+
+class AssetClient(Protocol):
+    """A workspace; paths are below it. A method raises MissingResource for a path that is not there, SubmitRejected and
+    SubmitAgain for what else goes wrong."""
+
+    def get(self, path: str, **params: object) -> dict[str, Any]: ...
+
+    def put(self, path: str, body: Mapping[str, Any], **params: object) -> dict[str, Any]: ...
+
+    def post(self, path: str, body: Mapping[str, Any], **params: object) -> dict[str, Any] | None: ...
+
+
+def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
+    """The id of what a job calls azureml:NAME:VERSION or azureml:NAME@latest, an environment (`kind` "environments") or
+    data ("data"). Ids, addresses and curated environments (AzureML-…) are what they are: the service knows them.
+
+    JobError where there is none, or the text names no version; else as the client.
+    """
+    name = text[len("azureml:") :] if text.lower().startswith("azureml:") and text[8:10] != "//" else text
+    if "://" in name or name.startswith("/subscriptions/"):
+        return name
+    if kind == "environments" and name.startswith("AzureML-"):
+        return "azureml:" + name
+    what = {"environments": "environment"}.get(kind, kind)
+    bare, label = name.rpartition("@")[::2] if "@" in name else (name, "")
+    bare, version = (bare, "") if label else bare.rpartition(":")[::2]
+    if not bare or (label and label != "latest") or not (version or label):
+        raise JobError(f"{text} names no version", what, "write azureml:NAME:VERSION or azureml:NAME@latest")
+    path = f"/{kind}/{quote(bare, safe='')}"
+    try:
+        version = version or str(client.get(path)["properties"]["latestVersion"])
+        return str(client.get(f"{path}/versions/{quote(version, safe='')}")["id"])
+    except MissingResource:
+        raise JobError(f"the workspace has no {text}", what, "name one that it has, or upload it") from None
+
+
+def ensure_version(client: AssetClient, path: str, properties: Callable[[], Mapping[str, Any]]) -> str:
+    """The id of the version of an asset at `path`. Where there is none it is made, of what `properties` returns; one
+    that is there all the same, if that is refused or its answer is lost, was made meanwhile and serves as well. Raises
+    what the client and `properties` do."""
+    try:
+        return str(client.get(path)["id"])
+    except MissingResource:
+        body = {"properties": dict(properties())}
+    try:
+        return str(client.put(path, body)["id"])
+    except (SubmitRejected, SubmitAgain) as refused:
+        try:
+            return str(client.get(path)["id"])
+        except (SubmitRejected, SubmitAgain):
+            raise refused from None

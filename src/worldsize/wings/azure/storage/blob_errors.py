@@ -1,0 +1,67 @@
+"""What Azure's storage refuses, as worldsize's errors, without a word that may hold a signature."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.wings.azure.workspace.errors import MissingResource
+
+if TYPE_CHECKING:
+    from azure.core.exceptions import AzureError
+
+_AGAIN = (408, 429, 500, 502, 503, 504)
+_ROLES = 'have an owner of the storage account give you the role "Storage Blob Data Contributor"'
+_HINTS = {
+    "AuthorizationPermissionMismatch": _ROLES,
+    "InsufficientAccountPermissions": _ROLES,
+    "KeyBasedAuthenticationNotPermitted": "the account takes no keys: make the workspace's datastores identity-based, "
+    'and log in (`az login`) as one with the role "Storage Blob Data Contributor"',
+    "AuthorizationFailure": "the account lets certain networks in alone: submit from one of them",
+    "AuthenticationFailed": "the access that the workspace gave has ended, or this machine's clock is wrong: "
+    "submit again, what was sent is kept",
+}
+
+
+def blob_error(error: AzureError, url: str) -> WorldsizeError:
+    """The error for what Azure's storage client raised of the container at `url`: MissingResource, SubmitAgain where it
+    may work later, ConfigError where nobody is logged in, else SubmitRejected. Only status and code are taken from it:
+    its text may hold what was signed."""
+    status = getattr(error, "status_code", None)
+    code = str(getattr(error, "error_code", None) or "")
+    code = code if re.fullmatch(r"\w{1,60}", code) else ""
+    said = f"{status} {code}".strip()
+    if status is None:
+        if type(error).__name__ in ("ClientAuthenticationError", "CredentialUnavailableError"):
+            return ConfigError("no login of Azure gives access to the workspace's storage", url, "az login")
+        return SubmitAgain("the workspace's storage does not answer", url, "submit again: what was sent is kept")
+    if status == 404:
+        return MissingResource(f"the workspace's storage has no such thing ({said})", url)
+    if status in _AGAIN:
+        return SubmitAgain(f"the workspace's storage answers {said}", url, "submit again: what was sent is kept")
+    return SubmitRejected(f"the workspace's storage refuses it: {said}", url, _HINTS.get(code))
+
+
+class _SignatureFilter(logging.Filter):
+    """Takes signatures out of the lines on requests that urllib3 logs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg = mask_signatures(record.msg)
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(mask_signatures, record.args))
+        return True
+
+
+def mask_signatures(value: Any) -> Any:
+    """A text without the signatures in it; what is no text as it is."""
+    return re.sub(r"(?i)\b(sig=)[^&\s'\"]+", r"\1***", value) if isinstance(value, str) else value
+
+
+_FILTER = _SignatureFilter()
+
+
+def hide_signatures() -> None:
+    """Let no line that urllib3 logs in this process tell the signature of an address."""
+    logging.getLogger("urllib3.connectionpool").addFilter(_FILTER)

@@ -1,0 +1,242 @@
+"""Files to and from a container of Azure's Blob Storage: eight requests at once, and nothing that is there already.
+
+A blob of ours has the digest of its content beside it, which is set together with the content, once that is known to be
+right. So a blob with a digest is whole, and an upload that was interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from worldsize.common.atomic_files import open_regular_file, printable_text, try_unlink
+from worldsize.errors import SnapshotError, StorageError, WorldsizeError
+from worldsize.extras import require_packages
+from worldsize.wings.azure.storage.blob_errors import blob_error, hide_signatures
+from worldsize.wings.azure.storage.content import ContentFile
+
+if TYPE_CHECKING:
+    from azure.storage.blob import ContainerClient
+
+_BLOCK = 8 << 20
+_MOST_BLOCKS = 50_000
+_CONNECTIONS = 8
+_DIGEST = "sha256"
+_RETRIES = {"retry_total": 4, "initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
+
+Progress = Callable[[int, int], None]
+"""Called in the caller's thread with how many bytes are there, and how many there will be."""
+
+Answer = TypeVar("Answer")
+
+
+def no_progress(done: int, total: int) -> None:
+    """Report nothing: the `Progress` where none is shown."""
+
+
+class Container:
+    """A container, by its address.
+
+    url         without a signature
+    credential  a signature (the query of a signed address), the account's key, or a credential of azure-identity
+    renew       gives a new signature, when the one at hand is refused
+    """
+
+    def __init__(self, url: str, credential: Any, renew: Callable[[], str] | None = None) -> None:
+        self.url = url
+        self._credential = credential
+        self._renew = renew
+        self._open: ContainerClient | None = None
+
+    def __repr__(self) -> str:
+        return f"Container({self.url!r})"
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def upload(
+        self, files: Sequence[ContentFile], prefix: str, progress: Progress = no_progress, new: bool = False
+    ) -> int:
+        """Put each file at PREFIX/NAME, unless its content is there; return how many bytes were sent. What is there of
+        other names stays. `new`: nothing is there, and the signature may not be good for a list. SnapshotError where a
+        file has changed since it was looked at; MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
+        self._client()
+        there = {} if new else {blob.name: _written(blob) for blob in self._list(prefix + "/")}
+        wanted = [file for file in files if there.get(f"{prefix}/{file.name}") != (file.digest, file.size)]
+        total, sent = sum(file.size for file in files), 0
+        before = total - sum(file.size for file in wanted)
+        progress(before, total)
+        pool = ThreadPoolExecutor(_CONNECTIONS)
+        try:
+            for size in self._put_all(pool, wanted, prefix):
+                sent += size
+                progress(before + sent, total)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return sent
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Of all blobs whose names begin with the prefix, sorted. Raises as `upload`."""
+        return sorted(blob.name for blob in self._list(prefix))
+
+    def chunks(self, name: str, offset: int = 0) -> Iterator[bytes]:
+        """The content of a blob from `offset` on, as it comes. Raises as `upload`."""
+        client = self._client().get_blob_client(name)
+        options: dict[str, Any] = {"offset": offset} if offset else {}
+        stream = iter(self._call(lambda: client.download_blob(**options)).chunks())
+        while (chunk := self._call(lambda: next(stream, None))) is not None:
+            yield chunk
+
+    def download(self, prefix: str, folder: str, progress: Progress = no_progress) -> list[str]:
+        """Write all blobs below PREFIX/ into a folder, by their further names, which are returned, sorted. Each file is
+        there whole or not at all. A name that would lead out of the folder is left out. StorageError where a file
+        cannot be written; else raises as `upload`."""
+        start = prefix.rstrip("/") + "/" if prefix else ""
+        sizes = {blob.name[len(start) :]: blob.size for blob in self._list(start) if not _is_folder(blob)}
+        inside = {name: size for name, size in sizes.items() if _leads_inside(name)}
+        total, done = sum(inside.values()), 0
+        progress(done, total)
+        pool = ThreadPoolExecutor(_CONNECTIONS)
+        try:
+            futures = {pool.submit(self._fetch, start + name, os.path.join(folder, name)): name for name in inside}
+            for future in as_completed(futures):
+                future.result()
+                done += inside[futures[future]]
+                progress(done, total)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return sorted(inside)
+
+    def _client(self) -> ContainerClient:
+        if self._open is None:
+            require_packages("Azure's storage", "azure", "azure.storage.blob")
+            from azure.core.credentials import AzureSasCredential
+            from azure.storage.blob import ContainerClient
+
+            hide_signatures()
+            if isinstance(self._credential, str) and "sig=" in self._credential:
+                self._credential = AzureSasCredential(self._credential)
+            options: dict[str, Any] = dict(_RETRIES)
+            self._open = ContainerClient.from_container_url(self.url, credential=self._credential, **options)
+        return self._open
+
+    def _call(self, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` returns; a signature that is refused is renewed once."""
+        from azure.core.exceptions import AzureError, HttpResponseError
+
+        try:
+            try:
+                return ask()
+            except HttpResponseError as error:
+                if error.status_code != 403 or self._renew is None:
+                    raise
+            self._credential.update(self._renew())
+            return ask()
+        except AzureError as error:
+            raise blob_error(error, self.url) from None
+
+    def _list(self, prefix: str) -> list[Any]:
+        client = self._client()
+        return self._call(lambda: list(client.list_blobs(name_starts_with=prefix, include=["metadata"])))
+
+    def _put_all(self, pool: ThreadPoolExecutor, files: Sequence[ContentFile], prefix: str) -> Iterator[int]:
+        """Small files side by side; then the large ones one by one, whose blocks go side by side. Yields sizes."""
+        small = [file for file in files if file.size <= _BLOCK]
+        futures = {pool.submit(self._put, file, f"{prefix}/{file.name}"): file for file in small}
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future].size
+        for file in files:
+            if file.size > _BLOCK:
+                yield from self._put_blocks(pool, file, f"{prefix}/{file.name}")
+
+    def _put(self, file: ContentFile, name: str) -> None:
+        with _open_source(file) as source:
+            data = source.read(file.size + 1)
+        if hashlib.sha256(data).hexdigest() != file.digest:
+            raise _changed(file)
+        client = self._client()
+        self._call(lambda: client.upload_blob(name, data, overwrite=True, metadata={_DIGEST: file.digest}))
+
+    def _put_blocks(self, pool: ThreadPoolExecutor, file: ContentFile, name: str) -> Iterator[int]:
+        """The blob is there when all its blocks are, and their content is the expected one."""
+        from azure.storage.blob import BlobBlock
+
+        size = max(_BLOCK, -(-file.size // _MOST_BLOCKS))
+        blob, digest, blocks = self._client().get_blob_client(name), hashlib.sha256(), 0
+
+        def stage(number: int, data: bytes) -> int:
+            self._call(lambda: blob.stage_block(f"{number:08d}", data))
+            return len(data)
+
+        with _open_source(file) as source:
+            while pieces := [data for data in (source.read(size) for _ in range(_CONNECTIONS)) if data]:
+                for data in pieces:
+                    digest.update(data)
+                if blocks + len(pieces) > _MOST_BLOCKS:
+                    raise _changed(file)
+                yield from pool.map(stage, range(blocks, blocks + len(pieces)), pieces)
+                blocks += len(pieces)
+        if digest.hexdigest() != file.digest:
+            raise _changed(file)
+        order = [BlobBlock(f"{number:08d}") for number in range(blocks)]
+        try:
+            self._call(lambda: blob.commit_block_list(order, metadata={_DIGEST: file.digest}))
+        except WorldsizeError:  # another client may have put the same file meanwhile, which takes the blocks away
+            if not self._has(name, file):
+                raise
+
+    def _has(self, name: str, file: ContentFile) -> bool:
+        blob = self._client().get_blob_client(name)
+        try:
+            return _written(self._call(blob.get_blob_properties)) == (file.digest, file.size)
+        except WorldsizeError:
+            return False
+
+    def _fetch(self, name: str, path: str) -> None:
+        partial = f"{path}.part-{os.getpid()}"
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(partial, "wb") as file:
+                for chunk in self.chunks(name):
+                    file.write(chunk)
+            os.replace(partial, path)
+        except OSError as error:
+            text = f"cannot write it: {error.strerror or error}"
+            raise StorageError(text, printable_text(path), "make room, or name another folder") from None
+        finally:
+            try_unlink(partial)
+
+
+def _written(blob: Any) -> tuple[str, int]:
+    """Digest and size of a blob; no digest of one that is none of ours."""
+    return (blob.metadata or {}).get(_DIGEST, ""), blob.size
+
+
+def _is_folder(blob: Any) -> bool:
+    """Whether an empty blob only stands for a folder, as in accounts with a hierarchical namespace."""
+    return blob.name.endswith("/") or (blob.metadata or {}).get("hdi_isfolder") == "true"
+
+
+def _leads_inside(name: str) -> bool:
+    return "\0" not in name and all(each not in ("", ".", "..") for each in name.split("/"))
+
+
+def _open_source(file: ContentFile) -> BinaryIO:
+    try:
+        return open(open_regular_file(file.path), "rb")
+    except OSError:
+        raise _changed(file) from None
+
+
+def _changed(file: ContentFile) -> SnapshotError:
+    return SnapshotError("it has changed while it was uploaded", printable_text(file.path), "submit again")

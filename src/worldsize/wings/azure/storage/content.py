@@ -1,0 +1,117 @@
+"""What a folder or a file holds: paths, executable bits and content, whenever it was written and in whatever order."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import open_regular_file, printable_text
+from worldsize.errors import SnapshotError
+
+_CHUNK = 1 << 20
+
+
+class ContentFile(NamedTuple):
+    """name     relative to the folder, with "/"; of a file alone its last name
+    path     where it lies
+    size     in bytes
+    digest   SHA-256 of its content, in hexadecimal
+    """
+
+    name: str
+    path: str
+    size: int
+    digest: str
+    executable: bool = False
+
+
+class Content(NamedTuple):
+    """digest     in hexadecimal: the same for the same files, whatever the folder is called and wherever it lies
+    files      sorted by name
+    left_out   names of what no file is made of: links that lead nowhere or in circles, pipes, devices
+    """
+
+    digest: str
+    files: tuple[ContentFile, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(file.size for file in self.files)
+
+
+def file_content(path: str) -> Content:
+    """One file, whose digest is the SHA-256 of its content. SnapshotError where it cannot be read."""
+    file = _read(path, _checked_name(os.path.basename(path), path))
+    return Content(file.digest, (file,))
+
+
+def folder_content(folder: str) -> Content:
+    """All files below a folder, those that links lead to as well: in a store of blobs there are no links, and no empty
+    folders. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
+    files: list[ContentFile] = []
+    left_out: list[str] = []
+    top = _status(folder)
+    pending = [("", frozenset([(top.st_dev, top.st_ino)] if top else ()))]
+    while pending:
+        prefix, above = pending.pop()
+        for name, path, status in _entries(os.path.join(folder, prefix)):
+            relative = _checked_name(prefix + name, path)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                place = (status.st_dev, status.st_ino)
+                if place in above:
+                    left_out.append(relative)
+                else:
+                    pending.append((relative + "/", above | {place}))
+            elif status is not None and stat.S_ISREG(status.st_mode):
+                files.append(_read(path, relative))
+            else:
+                left_out.append(relative)
+    files.sort(key=lambda file: file.name.encode())
+    rows = "".join(f"{file.digest} {'x' if file.executable else '-'} {file.name}\0" for file in files)
+    return Content(hashlib.sha256(rows.encode()).hexdigest(), tuple(files), tuple(sorted(left_out)))
+
+
+def _entries(folder: str) -> list[tuple[str, str, os.stat_result | None]]:
+    """Name, path and status of each entry, as links lead; no status where one leads nowhere."""
+    try:
+        return [(name, os.path.join(folder, name), _status(os.path.join(folder, name))) for name in os.listdir(folder)]
+    except OSError as error:
+        raise _unreadable(error, folder) from None
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        if os.path.islink(path):
+            return None
+        raise _unreadable(error, path) from None
+
+
+def _read(path: str, name: str) -> ContentFile:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+    except OSError as error:
+        raise _unreadable(error, path) from None
+    return ContentFile(name, path, size, digest.hexdigest(), executable)
+
+
+def _checked_name(name: str, path: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise SnapshotError("its name is not UTF-8, as names in Azure are", printable_text(path), "rename it") from None
+    return name
+
+
+def _unreadable(error: OSError, path: str) -> SnapshotError:
+    return SnapshotError(f"cannot read it: {error.strerror or error}", printable_text(path), "make it readable")

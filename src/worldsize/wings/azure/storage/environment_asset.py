@@ -1,0 +1,185 @@
+"""The environment of a job as a version of an environment of the workspace, named by what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from worldsize.common.atomic_files import printable_text, read_file
+from worldsize.errors import JobError
+from worldsize.jobspec.environment import is_path
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.keys.environment import ENVIRONMENT
+from worldsize.jobspec.keys.job import JOB
+from worldsize.jobspec.paths import is_remote
+from worldsize.jobspec.reading.environment import read_environment
+from worldsize.jobspec.reading.problems import Problems
+from worldsize.jobspec.reading.tree import to_node
+from worldsize.wings.azure.export.environment import export_environment, pip_problems
+from worldsize.wings.azure.export.rows import IMPOSSIBLE
+from worldsize.wings.azure.storage.assets import AssetClient, ensure_version, resolve_asset
+from worldsize.wings.azure.storage.blobs import Progress, no_progress
+from worldsize.wings.azure.storage.content import Content
+from worldsize.wings.azure.storage.data_asset import local_content, put_content
+from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
+
+ANONYMOUS = "CliV2AnonymousEnvironment"
+"""What Azure's own client calls environments without a name. Theirs and ours are the same, so that an image that was
+built for one serves the other."""
+
+_KEY = "environment"
+_YAML = (".yml", ".yaml")
+
+
+class EnvironmentVersion(NamedTuple):
+    """version     made of its content
+    properties  as the service has them; those of an image to build here still lack its `build`
+    context     the folder that an image is built from, and its Dockerfile's place in it
+    """
+
+    version: str
+    properties: Mapping[str, Any]
+    context: Content | None = None
+    dockerfile: str | None = None
+
+
+def register_environment(
+    client: AssetClient, job: Job, credential: Any = None, progress: Progress = no_progress
+) -> str:
+    """The id of the job's environment: of one that the workspace or a registry has by name; else of a version that is
+    made of its image, conda file, packages or Dockerfile, where there is none of this content.
+
+    JobError for what Azure cannot build, all of it in one; else as `upload_code`.
+    """
+    if isinstance(found := environment_value(job), str):
+        return resolve_asset(client, "environments", found)
+    made = environment_version(found)
+
+    def properties() -> Mapping[str, Any]:
+        if made.context is None:
+            return made.properties
+        store = found.get("datastore") or DEFAULT_DATASTORE
+        with open_datastore(client, str(store).removeprefix("azureml:"), credential) as container:
+            uri = f"{container.url}/{put_content(container, made.context, progress)}/"
+        return {**made.properties, "build": _build(uri, made.dockerfile)}
+
+    return ensure_version(client, f"/environments/{ANONYMOUS}/versions/{quote(made.version)}", properties)
+
+
+def environment_value(job: Job) -> str | dict[str, Any]:
+    """The job's environment as Azure's file has it: a name, or a mapping whose paths are absolute and whose conda file
+    is its content. JobError for what Azure cannot build."""
+    environment = job.environment
+    if isinstance(environment, str) and is_path(environment) and environment.endswith(_YAML):
+        environment = _environment_of_file(environment.removeprefix("file:")) or environment
+    value, rows = export_environment(environment, "/")
+    problems = [(row.key, row.text) for row in rows if row.verdict == IMPOSSIBLE]
+    if isinstance(value, dict) and not problems:
+        if isinstance(path := value.get("conda_file"), str):
+            value["conda_file"] = _read_conda_file(os.path.join("/", path))
+        problems = [(row.key, row.text) for row in pip_problems(list(_pip_lines(value.get("conda_file"))))]
+    if problems:
+        key, text = problems[0]
+        raise JobError("; ".join([text, *(f"{other} {more}" for other, more in problems[1:])]), key)
+    assert isinstance(value, (str, dict))
+    return value
+
+
+def environment_version(value: Mapping[str, Any]) -> EnvironmentVersion:
+    """What to register of an environment without a name. JobError where it has neither image nor Dockerfile, or both;
+    SnapshotError where a folder to build from cannot be read."""
+    image, build = value.get("image"), value.get("build")
+    if bool(image) == bool(build):
+        raise JobError("Azure needs an image or a build, one of them", _KEY, "image: NAME, or build: {path: FOLDER}")
+    properties: dict[str, Any] = {
+        "isAnonymous": True,
+        "isArchived": False,
+        **{key: value[key] for key in ("image", "description", "tags", "properties") if value.get(key)},
+    }
+    if value.get("os_type"):
+        properties["osType"] = value["os_type"]
+    conda = _yaml_text(value["conda_file"]) if value.get("conda_file") else None
+    if conda is not None:
+        properties["condaFile"] = conda
+    if image:
+        return EnvironmentVersion(_version_of_image(image, conda), properties)
+    assert isinstance(build, Mapping)
+    path, dockerfile = str(build.get("path") or ""), build.get("dockerfile_path")
+    if is_remote(path):
+        properties["build"] = _build(path, dockerfile)
+        return EnvironmentVersion(_sha256(f"{path}\0{dockerfile}\0{conda}"), properties)
+    context = local_content(os.path.join("/", path), "environment.build.path")
+    return EnvironmentVersion(_sha256(f"{context.digest}\0{dockerfile}\0{conda}"), properties, context, dockerfile)
+
+
+def _version_of_image(image: str, conda: str | None) -> str:
+    """As Azure's client names it, whose way of putting the two digests together is its own."""
+    joined = _sha256(image)
+    return _sha256(joined.join(_sha256(conda)) if conda else joined)
+
+
+def _build(uri: str, dockerfile: str | None) -> dict[str, str]:
+    return {"contextUri": uri, **({"dockerfilePath": dockerfile} if dockerfile else {})}
+
+
+def _environment_of_file(path: str) -> Mapping[str, Any] | None:
+    """What a file says with the keys of an environment, its paths absolute; None for a conda file."""
+    content = _read_yaml(path)
+    if "dependencies" in content:
+        return None
+    report = Problems(os.path.dirname(path))
+    found = read_environment(to_node(content, printable_text(path)), "", JOB[_KEY], report)
+    report.check()
+    return found if isinstance(found, Mapping) else None
+
+
+def _read_conda_file(path: str) -> dict[str, Any]:
+    content = _read_yaml(path)
+    if "dependencies" not in content:
+        raise JobError(f"{printable_text(path)} is no conda file: it has no dependencies", _KEY, "mend the file")
+    if others := sorted(set(content) & (set(ENVIRONMENT) - {"name", "channels", "variables"})):
+        what = f"{printable_text(path)} says {', '.join(others)} beside dependencies, which Azure's conda files cannot"
+        raise JobError(what, _KEY, "leave the dependencies in it, and the rest out")
+    return content
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    import yaml
+
+    shown = printable_text(path)
+    try:
+        content = yaml.safe_load(read_file(path))
+    except OSError as error:
+        raise JobError(f"{shown} cannot be read: {error.strerror or error}", _KEY, "mend the path") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise JobError(f"{shown} is no YAML", _KEY, "mend the file") from None
+    if not isinstance(content, dict):
+        raise JobError(f"{shown} is no conda file", _KEY, "it has channels: and dependencies:")
+    return content
+
+
+def _pip_lines(conda_file: Any) -> Iterator[str]:
+    """Of the pip section of a conda file."""
+    for each in (conda_file or {}).get("dependencies") or ():
+        if isinstance(each, Mapping):
+            yield from map(str, each.get("pip") or ())
+
+
+def _yaml_text(value: Any) -> str:
+    import yaml
+
+    return str(yaml.dump(_plain(value), sort_keys=True))
+
+
+def _plain(value: Any) -> Any:
+    """Of mappings and sequences of any class, those that YAML has."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

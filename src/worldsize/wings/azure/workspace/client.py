@@ -1,0 +1,227 @@
+"""The REST interface of a workspace: requests to the control plane, to its run history, and of signed addresses."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from worldsize.compute.http.errors import Service, message_of
+from worldsize.compute.http.exchange import Exchange
+from worldsize.errors import ConfigError, SubmitRejected
+from worldsize.extras import require_packages
+from worldsize.wings.azure.workspace.errors import Answer, MissingResource, response_error, without_signatures
+from worldsize.wings.azure.workspace.settings import WorkspaceSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+API_VERSION = "2025-12-01"
+PIECE = 64 << 20
+"""The most bytes that `get_url` asks for at once."""
+
+_MOST_PAGES = 10_000
+_HISTORY = "/history/v1.0"
+_AUTHORITY = "if a proxy of your network opens connections: SSL_CERT_FILE and REQUESTS_CA_BUNDLE name its certificates"
+
+
+class WorkspaceClient:
+    """A workspace, as whoever `token` is of. `token(False)` returns the token that there is, `token(True)` a new one;
+    it is called when the first request needs it. `sent` counts the requests; `patience` and `idle` are those of
+    Exchange. Certificates are verified, with the proxies and authorities that the environment names.
+
+    Paths are those below the workspace, unquoted: `/jobs/NAME`. A request that is turned away is sent again; one
+    without an answer as well, but for POST. All raise SignInRefused, PermissionRefused, MissingResource,
+    ExistingResource, SubmitRejected, SubmitAgain and ConfigError.
+    """
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        token: Callable[[bool], str],
+        patience: float,
+        idle: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.settings = settings
+        self._token = token
+        self._exchange = Exchange(_open_http, patience, idle, clock, sleep)
+        self._history: str | None = None
+
+    def __enter__(self) -> WorkspaceClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange.close()
+
+    @property
+    def sent(self) -> int:
+        return self._exchange.sent
+
+    def get(self, path: str, **params: object) -> Any:
+        """Return what is at `path`; "" is the workspace itself."""
+        return self._ask("GET", path, None, params)
+
+    def put(self, path: str, body: object = None, **params: object) -> Any:
+        """Set what is at `path` and return the answer, None for an empty one. As the same body may be sent twice, so
+        must it mean the same twice."""
+        return self._ask("PUT", path, body, params)
+
+    def post(self, path: str, body: object = None, **params: object) -> Any:
+        """Send a request that changes something and return the answer, None for an empty one. LostAnswer where it may
+        have had its effect without an answer."""
+        return self._ask("POST", path, body, params)
+
+    def delete(self, path: str, **params: object) -> Any:
+        """Remove what is at `path` and return the answer; None also where there is nothing."""
+        try:
+            return self._ask("DELETE", path, None, params)
+        except MissingResource:
+            return None
+
+    def list_all(self, path: str, **params: object) -> Iterator[dict[str, Any]]:
+        """Yield each object of a list, whose pages are asked for as they are needed. SubmitRejected also for a list
+        that leads to another host, or has no end."""
+        endpoint, page, before = self.settings.endpoint, self.get(path, **params), set[str]()
+        while True:
+            value = page.get("value") if isinstance(page, dict) else None
+            if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+                raise SubmitRejected("the service's answer is no list", f"GET {path}")
+            yield from value
+            link = page.get("nextLink")
+            if not link:
+                return
+            link = str(link)
+            if _origin(link) != _origin(endpoint):
+                raise SubmitRejected(f"the list goes on at another host: {_plain_address(link)}", f"GET {path}")
+            if link in before or len(before) == _MOST_PAGES:
+                raise SubmitRejected("the list has no end", f"GET {path}")
+            before.add(link)
+            page = _value(self._send("GET", link, path, self._service()), self._service())
+
+    def run_history(self, path: str, **params: object) -> Any:
+        """Return what the run history has below the workspace: `/runs/NAME/details`."""
+        if self._history is None:
+            self._history = self._find_history()
+        address, service = self._history, self._service("the run history of Azure Machine Learning", self._history)
+        url = f"{address}{_HISTORY}{self.settings.scope}{quote(path)}"
+        return _value(self._send("GET", url, path, service, params=_given(params)), service)
+
+    def get_url(self, url: str, start: int = 0) -> bytes:
+        """Return the content behind a signed address from byte `start` on, at most PIECE bytes of it; b"" where there
+        is no more yet. No token goes there. ExpiredAddress where the signature holds no longer."""
+        service = self._service("the storage of Azure", _plain_address(url))
+        self._check_scheme(url, service)
+        headers = {"range": f"bytes={start}-{start + PIECE - 1}", "accept-encoding": "identity"}
+        path = urlsplit(url).path
+        answer = self._send("GET", url, path, service, headers=headers, signed=True, accepted=(416,))
+        if answer.status_code == 416:
+            return b""
+        content: bytes = answer.content
+        return content if answer.status_code == 206 else content[start : start + PIECE]
+
+    def _find_history(self) -> str:
+        """The address of the workspace's region, which the workspace's discovery address tells."""
+        found = self.get("")
+        properties = found.get("properties") if isinstance(found, dict) else None
+        discovery = properties.get("discoveryUrl") if isinstance(properties, dict) else None
+        service = self._service("the discovery of the workspace", _plain_address(str(discovery)))
+        self._check_scheme(discovery, service)
+        told = _value(self._send("GET", str(discovery), "discovery", service, signed=True), service)
+        address = told.get("api") if isinstance(told, dict) else None
+        self._check_scheme(address, service)
+        return str(address).rstrip("/")
+
+    def _check_scheme(self, url: object, service: Service) -> None:
+        """SubmitRejected for what is no address, or one where connections are not those of the endpoint's kind."""
+        scheme, host, _ = _origin(url)
+        if not host or scheme != urlsplit(self.settings.endpoint).scheme:
+            raise SubmitRejected(f"{service.name} is at no https address", service.url)
+
+    def _service(self, name: str = "Azure's resource manager", url: str | None = None) -> Service:
+        return Service(name, url or self.settings.endpoint, "`endpoint`", _AUTHORITY)
+
+    def _ask(self, method: str, path: str, body: object, params: Mapping[str, object]) -> Any:
+        url = f"{self.settings.endpoint}{self.settings.scope}{quote(path)}"
+        given = {"api-version": API_VERSION, **_given(params)}
+        content = None if body is None else json.dumps(body).encode()
+        headers = {} if content is None else {"content-type": "application/json"}
+        service = self._service()
+        return _value(self._send(method, url, path, service, params=given, content=content, headers=headers), service)
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        service: Service,
+        headers: Mapping[str, str] | None = None,
+        signed: bool = False,
+        accepted: tuple[int, ...] = (),
+        **given: Any,
+    ) -> httpx.Response:
+        """Return the answer to a request, which is a success or has one of the `accepted` statuses; `signed`: it goes
+        without a token."""
+        require_packages("Azure's client", "azure", "httpx")
+        renewed = False
+
+        def send_once(renew: bool = False) -> httpx.Response:
+            token = {} if signed else {"authorization": f"Bearer {self._exchange.wait_for(lambda: self._token(renew))}"}
+            return self._exchange.send(service, method, url, headers={**(headers or {}), **token}, **given)
+
+        def send() -> httpx.Response:
+            nonlocal renewed
+            answer = send_once()
+            if answer.status_code == 401 and not signed and not renewed:
+                renewed = True
+                answer = send_once(renew=True)
+            if answer.is_success or answer.status_code in accepted:
+                return answer
+            refused = Answer(answer.status_code, answer.content, answer.reason_phrase, answer.headers, time.time())
+            raise response_error(refused, method, path, service, signed)
+
+        return self._exchange.repeat(send, safe=method != "POST")
+
+
+def _open_http(timeout: httpx.Timeout) -> httpx.Client:
+    """A client with the environment's proxies and authorities. ConfigError where these cannot be used."""
+    import httpx
+
+    try:
+        return httpx.Client(timeout=timeout, headers={"accept": "application/json"})
+    except OSError:
+        raise ConfigError("SSL_CERT_FILE names no file of certificates", "SSL_CERT_FILE", "mend it") from None
+    except (ValueError, ImportError, httpx.InvalidURL):
+        what = "the proxy that the environment names cannot be used"
+        raise ConfigError(what, "HTTPS_PROXY", "mend HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: http://HOST:PORT") from None
+
+
+def _value(answer: httpx.Response, service: Service) -> Any:
+    if not answer.content:
+        return None
+    try:
+        return answer.json()
+    except (ValueError, RecursionError):
+        said = without_signatures(message_of(answer.content, "no JSON"))[:100]
+        raise ConfigError(f"what answers is not {service.name}: {said}", service.url, service.mend) from None
+
+
+def _given(params: Mapping[str, object]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _origin(url: object) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port of an address; no host for what is none."""
+    try:
+        parts = urlsplit(str(url))
+        return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return "", None, None
+
+
+def _plain_address(url: str) -> str:
+    """An address without its query, in which signatures stand."""
+    return url.partition("?")[0]

@@ -1,0 +1,118 @@
+"""The sign-in at Azure: tokens of `azure-identity`, kept in this process alone until shortly before they expire."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from worldsize.compute.http.errors import one_line
+from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
+from worldsize.extras import missing_package_error
+from worldsize.wings.azure.workspace.errors import without_signatures
+from worldsize.wings.azure.workspace.settings import SIGN_IN
+
+if TYPE_CHECKING:
+    from azure.core.credentials import AccessToken, TokenCredential
+
+_MARGIN = 300.0
+"""Seconds before its end at which a token counts as expired."""
+
+_REFUSED = re.compile(r"AADSTS\d+:[^\r\n]*")
+_NO_NETWORK = re.compile(
+    r"max retries|newconnectionerror|failed to resolve|name resolution|connection (aborted|refused|reset)|timed out",
+    re.IGNORECASE,
+)
+_NODE_SERVICE = "ManagedIdentityCredential"
+"""What it says of connections is no news: only Azure's own machines have that service."""
+
+
+class SignIn:
+    """Gives tokens for a scope: `sign_in(False)` the one that it has or a new one, `sign_in(True)` a new one.
+
+    ConfigError where azure-identity is missing, nobody is signed in, or the sign-in is refused; SubmitAgain where it
+    cannot be reached. Never asks at the terminal, and opens no browser.
+
+    `open_credential` returns what signs in; by default a service principal of the environment, a workload's or a
+    machine's identity, or who is signed in by `az login`, `azd auth login` or in an editor.
+    """
+
+    def __init__(
+        self,
+        scope: str,
+        open_credential: Callable[[], TokenCredential] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._scope = scope
+        self._open_credential = open_credential or _open_default
+        self._clock = clock
+        self._credential: TokenCredential | None = None
+        self._token: AccessToken | None = None
+
+    def __call__(self, renew: bool = False) -> str:
+        if renew:  # a credential has tokens of its own, and would give the same again
+            self._credential = self._token = None
+        if self._token is None or self._token.expires_on - self._clock() < _MARGIN:
+            self._token = self._ask()
+        return self._token.token
+
+    def _ask(self) -> AccessToken:
+        try:
+            from azure.core.exceptions import AzureError
+        except ImportError:
+            raise _missing() from None
+        try:
+            if self._credential is None:
+                self._credential = self._open_credential()
+            return self._credential.get_token(self._scope)
+        except AzureError as error:
+            raise _sign_in_error(str(error)) from None
+        except (ValueError, OSError) as error:
+            what = f"the variables of the sign-in at Azure cannot be used: {_plain(str(error))}"
+            raise ConfigError(what, None, "mend AZURE_TENANT_ID, AZURE_AUTHORITY_HOST, AZURE_CLIENT_…") from None
+
+
+def _open_default() -> TokenCredential:
+    try:
+        from azure.identity import AzureAuthorityHosts, DefaultAzureCredential
+    except ImportError:
+        raise _missing() from None
+    import logging
+
+    for name in ("azure", "msal"):  # what they warn of is said in one sentence below
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    host = urlsplit("//" + os.environ.get("AZURE_AUTHORITY_HOST", "").rpartition("://")[2]).hostname
+    public = (
+        AzureAuthorityHosts.AZURE_PUBLIC_CLOUD,
+        AzureAuthorityHosts.AZURE_GOVERNMENT,
+        AzureAuthorityHosts.AZURE_CHINA,
+    )
+    credential: TokenCredential = DefaultAzureCredential(
+        exclude_interactive_browser_credential=True,
+        disable_instance_discovery=host not in (None, *public),  # the public login knows no cloud that is private
+    )
+    return credential
+
+
+def _missing() -> ConfigError:
+    return missing_package_error("Azure's sign-in", "azure-identity", "azure")
+
+
+def _sign_in_error(said: str) -> WorldsizeError:
+    """The error for what credentials say: who refuses, that nobody can be reached, or that nobody is signed in."""
+    refused = _REFUSED.search(said)
+    if refused:
+        return ConfigError(f"the sign-in at Azure is refused: {_plain(refused[0])}", None, SIGN_IN)
+    told = [part for part in said.split("\n\t") if not part.startswith(_NODE_SERVICE)]
+    if any(_NO_NETWORK.search(part) for part in told):
+        return SubmitAgain(
+            "the sign-in at Azure cannot be reached", None, "is there a network, or a proxy to be named?"
+        )
+    return ConfigError("nobody is signed in at Azure", None, SIGN_IN)
+
+
+def _plain(said: str) -> str:
+    return one_line(without_signatures(said))

@@ -1,0 +1,204 @@
+"""The service's refusals as worldsize's errors: what it says, the key that it means, and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from worldsize.compute.http.errors import LostAnswer, Service, TurnedAway, Unanswered, message_of, one_line
+from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
+from worldsize.wings.azure.workspace.settings import SIGN_IN
+
+
+class SignInRefused(ConfigError):
+    """The service knows nobody by this token."""
+
+
+class PermissionRefused(SubmitRejected):
+    """Who is signed in may not do this."""
+
+
+class MissingResource(SubmitRejected):
+    """There is nothing of this name."""
+
+
+class ExistingResource(SubmitRejected):
+    """There is something of this name already, or it is in a state that does not allow this."""
+
+
+class ExpiredAddress(SubmitRejected):
+    """A signed address holds no longer: ask for a new one."""
+
+
+class Answer(NamedTuple):
+    """An answer that is no success.
+
+    headers  by names in lower case
+    now      Unix seconds at which it came
+    """
+
+    status: int
+    content: bytes
+    phrase: str
+    headers: Mapping[str, str]
+    now: float
+
+
+_AGAIN = (408, 429, 500, 502, 503, 504)
+_TURNED_AWAY = (429, 503)
+_MOST_DETAILS = 3
+_DEPTH = 5
+
+_HINTS = {
+    "InvalidSubscriptionId": "mend `subscription_id` of the compute",
+    "SubscriptionNotFound": "mend `subscription_id` of the compute, or sign in where it is: `az login --tenant TENANT`",
+    "InvalidAuthenticationTokenTenant": "sign in to the subscription's tenant: `az login --tenant TENANT`",
+    "ResourceGroupNotFound": "mend `resource_group` of the compute",
+    "WorkspaceNotFound": "mend `workspace_name` of the compute",
+    "ComputeNotFound": "mend `compute` of the compute",
+}
+"""What to do, by the error's code."""
+
+_ROLE = "ask for the role AzureML Data Scientist on the workspace, or sign in as somebody who has it"
+_NETWORK = "it may answer its own network alone: run this there"
+_CLOSED = re.compile(r"public (network )?access|private (endpoint|link)|firewall", re.IGNORECASE)
+
+_KEYS = {
+    "experimentName": "experiment_name",
+    "displayName": "display_name",
+    "computeId": "compute",
+    "environmentId": "environment",
+    "environmentVariables": "environment_variables",
+    "codeId": "code",
+    "instanceCount": "resources.instance_count",
+    "maxInstanceCount": "resources.max_instance_count",
+    "instanceType": "resources.instance_type",
+    "vmSize": "resources.instance_type",
+    "shmSize": "resources.shm_size",
+    "dockerArgs": "resources.docker_args",
+    "dockerArgsList": "resources.docker_args",
+    "locations": "resources.locations",
+    "processCountPerInstance": "distribution.process_count_per_instance",
+    "parameterServerCount": "distribution.parameter_server_count",
+    "workerCount": "distribution.worker_count",
+    "distributionType": "distribution.type",
+    "jobTier": "queue_settings.job_tier",
+    "priority": "queue_settings.priority",
+    "timeout": "limits.timeout",
+    "identityType": "identity.type",
+    "jobServiceType": "services",
+    "jobInputType": "inputs",
+    "jobOutputType": "outputs",
+    "parentJobName": "parent_job_name",
+}
+"""The keys of a job, by the properties of the body that asks for it."""
+
+_TARGET = re.compile(rf"\b({'|'.join(_KEYS)})\b", re.IGNORECASE)
+_WORD = re.compile(rf"\b({'|'.join(name for name in _KEYS if not name.islower())})\b")
+"""In a message: what is no word of English."""
+
+_LOWERED = {name.lower(): key for name, key in _KEYS.items()}
+_SIGNATURE = re.compile(
+    r"\?[^\s\"'<>]*\bsig=[^\s\"'<>]*|\bsig=[^\s\"'<>&]*|\beyJ[\w-]+\.[\w.-]+|(?i:bearer)\s+[\w.~+/=-]+"
+)
+
+
+def without_signatures(text: str) -> str:
+    """A text of the service's without the signatures of addresses, and without tokens."""
+    return _SIGNATURE.sub("…", text)
+
+
+def response_error(answer: Answer, method: str, path: str, service: Service, signed: bool = False) -> WorldsizeError:
+    """The error for an answer to `METHOD PATH` that is no success; `signed`: of an address with a signature.
+
+    SignInRefused, PermissionRefused (ExpiredAddress of a signed one), MissingResource, ExistingResource; ConfigError
+    for an answer that leads elsewhere; TurnedAway where the service is busy; LostAnswer where it may have carried out
+    the request all the same; SubmitRejected for everything else.
+    """
+    status, request = answer.status, f"{method} {path}"
+    code, message, targets, said = _read_refusal(answer)
+    hint = _HINTS.get(code)
+    if status == 401:
+        who = f"{service.name} refuses the sign-in: {message}"
+        return SignInRefused(who, service.url, hint or SIGN_IN)
+    if status == 403 and signed and code == "AuthenticationFailed":
+        return ExpiredAddress(f"the signed address holds no longer: {message}", service.url, "ask for a new one")
+    if status == 403:
+        return PermissionRefused(message, request, hint or (_NETWORK if signed or _CLOSED.search(said) else _ROLE))
+    if status in _AGAIN:
+        kind: type[Unanswered] = TurnedAway if method == "GET" or status in _TURNED_AWAY else LostAnswer
+        error = kind(f"{service.name} cannot answer now: {message} ({status})", service.url, "try again")
+        error.pause = pause_of(answer.headers.get("retry-after", ""), answer.now)
+        return error
+    if 300 <= status < 400:
+        return ConfigError(f"it sends us elsewhere ({status}): {message}", service.url, service.mend)
+    if status == 404:
+        return MissingResource(message, request, hint or _workspace_hint(code, said))
+    found = _TARGET.search(targets) or _WORD.search(said)
+    where = _LOWERED[found[1].lower()] if found and method == "PUT" and path.startswith("/jobs/") else request
+    return (ExistingResource if status == 409 else SubmitRejected)(message, where, hint)
+
+
+def pause_of(retry_after: str, now: float) -> float:
+    """Seconds that a Retry-After means, which is a number of them or a date; 0 for none, for the past and for what is
+    neither. `now` is in Unix seconds."""
+    text = retry_after.strip()
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
+    """The code, the message in one sentence, what it is about, and all messages."""
+    try:
+        error = _error_of(json.loads(answer.content), _DEPTH)
+    except (ValueError, RecursionError):
+        error = {}
+    code = _text(error, "code") or answer.headers.get("x-ms-error-code", "")
+    details = list(_details(error, _DEPTH))
+    words = [_text(each, "message") for each in details]
+    chosen = list(dict.fromkeys(word for word in words if word))[:_MOST_DETAILS] or [_text(error, "message")]
+    message = "; ".join(word for word in chosen if word) or message_of(answer.content, answer.phrase)
+    message = one_line(without_signatures(message)) or code or f"refused with status {answer.status}"
+    targets = " ".join(_text(each, "target") for each in (*details, error))
+    return code, message, targets, " ".join((*words, _text(error, "message"), message))
+
+
+def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
+    """The error object of a body; one that stands in another's message as text is that other's meaning."""
+    error = value.get("error", value) if isinstance(value, dict) else {}
+    if not isinstance(error, dict):
+        return {}
+    inner = _text(error, "message").lstrip()
+    if depth and inner.startswith("{"):
+        try:
+            return {**error, **_error_of(json.loads(inner), depth - 1)}
+        except (ValueError, RecursionError):
+            pass
+    return error
+
+
+def _details(error: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+    """The errors that an error consists of, the innermost ones."""
+    found = error.get("details")
+    for each in found if isinstance(found, list) and depth else ():
+        if isinstance(each, dict):
+            inner = list(_details(each, depth - 1))
+            yield from inner or [each]
+
+
+def _text(error: Mapping[str, Any], name: str) -> str:
+    value = error.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _workspace_hint(code: str, said: str) -> str | None:
+    """What to do where the workspace itself is not there: the resource manager names it with its type."""
+    missing = code == "ResourceNotFound" and re.search(r"/workspaces/[^/'\s]+'", said)
+    return _HINTS["WorkspaceNotFound"] if missing else None

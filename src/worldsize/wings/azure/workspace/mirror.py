@@ -1,0 +1,174 @@
+"""The client's copy of what nodes write into their run directories, made of their logs (`agent/log_lines.py`).
+
+`relay/LOG.json` in the run's directory says how far a log was read, and how long each file was then. Files are written
+before it: whatever a client that was killed has written since is cut off, and read again.
+
+A log may say anything. Only the files that its node writes are written, below `attempt-N`, never through a link; what
+is no line of the agent's is text of others, and goes to `batch.log`, or the node's own `batch-0001.log`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple
+
+from worldsize.common.atomic_files import storage_error
+from worldsize.common.numbers import parse_digits
+from worldsize.plan.plan import NodePlan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.azure.agent.log_lines import MOST_BYTES, LogLines, Piece
+from worldsize.wings.azure.agent.node_files import NodeFiles, is_replaced
+from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
+
+_LOG = r"user_logs/std_log(?:_process_(\d{1,6}))?\.txt"
+_ATTEMPT = "attempt-"
+_MOST_ATTEMPTS = 1000
+_LONGEST_WAIT = 16 * MOST_BYTES
+"""Bytes without a line end that are left to be read again, with their end."""
+
+
+def node_of_log(name: str) -> int | None:
+    """The node whose process has written this log of a job with one process on each; None for other files."""
+    found = re.fullmatch(_LOG, name)
+    return int(found.group(1) or 0) if found else None
+
+
+class Mirror:
+    """Writes the files of a run's nodes below its directory. Several clients may do it at once.
+
+    nodes    the plan's
+    node_of  the node that a log belongs to, by its name
+    umask    the run's
+    """
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        key: bytes,
+        nodes: Sequence[NodePlan],
+        node_of: Callable[[str], int | None] = node_of_log,
+        umask: int = 0o077,
+    ) -> None:
+        self._umask = umask
+        self._paths = paths
+        self._lines = LogLines(key)
+        self._nodes = {node.node_rank: [rank.rank for rank in node.ranks] for node in nodes}
+        self._node_of = node_of
+
+    def offset(self, log_name: str, size: int | None = None) -> int:
+        """From which byte on the log is to be read. `size`: how long it is now; one that is shorter than what was read
+        has been replaced, and is read from its start. StorageError; ValueError for what is no log of a node."""
+        with self._locked(log_name) as files:
+            state = files.load()
+            if size is not None and size < state.offset:
+                files.save(LogState())
+                return 0
+            return state.offset
+
+    def apply(self, log_name: str, start: int, data: bytes) -> int:
+        """Take bytes of the log, from its byte `start` on, and write what they carry; return `offset`. What was read
+        before is skipped, and nothing is done where bytes between are missing. A line without its end is left to be
+        read again. Raises as `offset`."""
+        with self._locked(log_name) as files:
+            state = files.load()
+            skipped = state.offset - start
+            new = data[skipped:] if skipped >= 0 else b""
+            if complete := new[: _complete_length(new)]:
+                reading = _Reading(self._lines, files, state, self._files_of(log_name))
+                for line in complete.removesuffix(b"\n").split(b"\n"):
+                    reading.take(line)
+                files.write(state._replace(offset=state.offset + len(complete)))
+            return state.offset + len(complete)
+
+    def _files_of(self, log_name: str) -> NodeFiles:
+        node_rank = self._node_rank(log_name)
+        return NodeFiles(node_rank, self._nodes[node_rank])
+
+    def _node_rank(self, log_name: str) -> int:
+        node_rank = self._node_of(log_name)
+        if node_rank is None or node_rank not in self._nodes:
+            raise ValueError(f"{log_name!r:.100} is the log of no node")
+        return node_rank
+
+    @contextmanager
+    def _locked(self, log_name: str) -> Iterator[MirroredFiles]:
+        """The files that the log's node has here, for this process alone."""
+        node_rank = self._node_rank(log_name)
+        place = os.path.join(self._paths.root, "relay")
+        try:
+            os.makedirs(place, 0o700, exist_ok=True)
+            lock = os.open(os.path.join(place, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield MirroredFiles(self._paths, node_rank, os.path.basename(log_name), self._umask)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise storage_error(error, error.filename or self._paths.root) from None
+
+
+def _complete_length(data: bytes) -> int:
+    """How many bytes to take: whole lines; of a longer one without its end all that cannot belong to a line of ours."""
+    end = data.rfind(b"\n") + 1
+    return len(data) - MOST_BYTES if len(data) - end > _LONGEST_WAIT else end
+
+
+class _Log(NamedTuple):
+    attempt: int
+    file: str
+    version: int
+
+
+class _Reading:
+    """Takes the lines of one log, each without its end, to the files."""
+
+    def __init__(self, lines: LogLines, files: MirroredFiles, state: LogState, own: NodeFiles) -> None:
+        self._lines = lines
+        self._files = files
+        self._own = own
+        self._rank_logs: dict[int, _Log] = {}
+        self._is_own = lru_cache(maxsize=4096)(self._find_whether_own)
+        for file, known in state.files.items():
+            self._note_rank_log(file, known.version)
+
+    def take(self, line: bytes) -> None:
+        others, piece = self._lines.parse(line, self._log_of_rank)
+        if piece is not None and not self._take_piece(piece):
+            others = line
+        if piece is None or others:
+            self._files.append_others(others + b"\n")
+
+    def _take_piece(self, piece: Piece) -> bool:
+        """Whether the node may write that file."""
+        if not self._is_own(piece.file) or is_replaced(piece.file) is (piece.whole is None):
+            return False
+        if self._files.take(piece):
+            self._note_rank_log(piece.file, piece.version)
+        return True
+
+    def _find_whether_own(self, file: str) -> bool:
+        attempt, name = _attempt_and_name(file)
+        return attempt is not None and name in self._own
+
+    def _note_rank_log(self, file: str, version: int) -> None:
+        attempt, name = _attempt_and_name(file)
+        rank = self._own.rank_of_log(name)
+        if attempt is not None and rank is not None and attempt >= self._rank_logs.get(rank, _Log(0, "", 0)).attempt:
+            self._rank_logs[rank] = _Log(attempt, file, version)
+
+    def _log_of_rank(self, rank: int) -> tuple[str, int] | None:
+        found = self._rank_logs.get(rank)
+        return (found.file, found.version) if found else None
+
+
+def _attempt_and_name(file: str) -> tuple[int | None, str]:
+    """Of a file below the run's directory, the attempt and the path below that; None where it is none of an attempt."""
+    directory, _, name = file.partition("/")
+    digits = directory[len(_ATTEMPT) :] if directory.startswith(_ATTEMPT) else ""
+    number = parse_digits(digits)
+    return (number if number is not None and number < _MOST_ATTEMPTS and str(number) == digits else None), name

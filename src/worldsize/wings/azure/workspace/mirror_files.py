@@ -1,0 +1,188 @@
+"""The files of one node in the client's copy of a run directory, and how long each was when its log was last read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from worldsize.common.atomic_files import IRREGULAR_FILE, Descriptor, read_object, write_all, write_json
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, require_version, tuple_of
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.azure.agent.log_lines import Piece
+from worldsize.wings.azure.agent.node_files import is_replaced
+
+STATE_VERSION = 1
+MOST_FILES = 4096
+"""Of one log: a node has a dozen, and a handful for each of its ranks."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LOST = b"\nworldsize: %d bytes were lost on their way from the node\n"
+
+
+class FileState(NamedTuple):
+    """`version`: the node's count of its beginnings; `end`: how many of its bytes have come, or were lost; `size`: how
+    many it has here. A file that is replaced as a whole is counted where its pieces are gathered."""
+
+    version: int = -1
+    end: int = 0
+    size: int = 0
+
+
+class LogState(NamedTuple):
+    """`offset`: bytes of the log that were read; `others`: bytes in the file of what others have written."""
+
+    offset: int = 0
+    others: int = 0
+    files: Mapping[str, FileState] = {}
+
+
+class _Tail:
+    """What comes to the end of a file, after its first `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.parts: list[bytes] = []
+
+
+class MirroredFiles:
+    """Gathers what is new, and writes it with `write`. `log`: the log's name, without its directory; `umask`: the
+    run's. OSError."""
+
+    def __init__(self, paths: RunPaths, node_rank: int, log: str, umask: int = 0o077) -> None:
+        self._umask = umask
+        self._root = paths.root
+        self._others = os.path.relpath(paths.setup_log(node_rank), paths.root)
+        self._parts = f"relay/{log}-"
+        self._state_path = os.path.join(paths.root, "relay", f"{log}.json")
+        self._files: dict[str, FileState] = {}
+        self._tails: dict[str, _Tail] = {}
+        self._wholes: dict[str, bytes] = {}
+        self._others_size = 0
+
+    def load(self) -> LogState:
+        """How far the log was read; from its start, where a file has lost what was written then."""
+        state = _parse_state(read_object(self._state_path))
+        sizes = {self._place(file): known.size for file, known in state.files.items()}
+        if any(self._size(place) < size for place, size in {**sizes, self._others: state.others}.items()):
+            state = LogState()
+        self._files = dict(state.files)
+        self._others_size = state.others
+        return state
+
+    def take(self, piece: Piece) -> bool:
+        """Take a piece; return whether it begins its file anew. What has come before is skipped."""
+        known = self._files.get(piece.file, FileState())
+        if piece.version < known.version or (piece.file not in self._files and len(self._files) >= MOST_FILES):
+            return False
+        place, begins = self._place(piece.file), piece.version > known.version
+        if begins:
+            known = FileState(piece.version)
+            self._tails[place] = _Tail(0)
+        data, end = piece.data[max(0, known.end - piece.at) :], max(known.end, piece.at + len(piece.data))
+        if piece.at > known.end and piece.whole is None:
+            data = _LOST % (piece.at - known.end) + data
+        elif piece.at > known.end:  # this version can never be whole: a later one can
+            data, end = b"", known.end
+        if data or begins:
+            tail = self._tails.setdefault(place, _Tail(known.size))
+            tail.parts.append(data)
+            self._files[piece.file] = FileState(piece.version, end, known.size + len(data))
+            if end == piece.whole:
+                self._wholes[piece.file] = self._first_bytes(place, tail.size) + b"".join(tail.parts)
+        return begins
+
+    def append_others(self, text: bytes) -> None:
+        """Take what others have written."""
+        self._tails.setdefault(self._others, _Tail(self._others_size)).parts.append(text)
+        self._others_size += len(text)
+
+    def write(self, state: LogState) -> None:
+        """Write all that was taken, the files that are replaced last; then how far the log was read: `state`, but for
+        its sizes."""
+        for place, tail in self._tails.items():
+            self._write_from(place, tail.size, b"".join(tail.parts))
+        for path, data in self._wholes.items():
+            self._replace(path, data)
+        self.save(state._replace(files=self._files, others=self._others_size))
+
+    def save(self, state: LogState) -> None:
+        write_json(self._state_path, {"version": STATE_VERSION, **state._asdict()}, private=True)
+
+    def _place(self, file: str) -> str:
+        """Where what comes is put: that of a file that is replaced is gathered elsewhere until it is whole."""
+        return self._parts + file.replace("/", "-") if is_replaced(file) else file
+
+    def _size(self, place: str) -> int:
+        try:
+            return os.lstat(os.path.join(self._root, place)).st_size
+        except OSError:
+            return 0
+
+    def _first_bytes(self, place: str, size: int) -> bytes:
+        if not size:
+            return b""
+        with self._opened(place) as file:
+            return os.pread(file, size, 0)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """A regular file below the run's directory, to read and to write; it is made where it is missing."""
+        with (
+            self._opened_directory(path) as (place, name),
+            Descriptor(os.open(name, _FILE, 0o600, dir_fd=place)) as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.EINVAL, IRREGULAR_FILE)
+            os.fchmod(file, 0o666 & ~self._umask)
+            yield file
+
+    def _replace(self, path: str, data: bytes) -> None:
+        whole = self._place(path) + ".whole"
+        self._write_from(whole, 0, data)
+        with self._opened_directory(path) as (place, name):
+            os.replace(os.path.join(self._root, whole), name, dst_dir_fd=place)
+
+    def _write_from(self, path: str, at: int, data: bytes) -> None:
+        """Have the file end with `data`, after its first `at` bytes."""
+        with self._opened(path) as file:
+            os.ftruncate(file, at)
+            os.lseek(file, at, os.SEEK_SET)
+            write_all(file, data)
+
+    @contextmanager
+    def _opened_directory(self, path: str) -> Iterator[tuple[int, str]]:
+        """The directory of a file below the run's, and the file's name in it. Directories are made where they are
+        missing; none may be a link."""
+        *directories, name = path.split("/")
+        try:
+            place = os.open(self._root, _DIRECTORY & ~os.O_NOFOLLOW)
+            for each in directories:
+                with Descriptor(place) as above:
+                    try:
+                        os.mkdir(each, 0o700, dir_fd=above)
+                        os.chmod(each, 0o777 & ~self._umask, dir_fd=above)
+                    except FileExistsError:
+                        pass
+                    place = os.open(each, _DIRECTORY, dir_fd=above)
+            with Descriptor(place):
+                yield place, name
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.path.join(self._root, path)) from None
+
+
+def _parse_state(value: Any) -> LogState:
+    """The state that JSON holds; the one of a log that nobody has read where it holds none."""
+    try:
+        require_version(value, STATE_VERSION, "state of a log")
+        files = {file: check_fields(tuple_of(FileState, known)) for file, known in value["files"].items()}
+        state = check_fields(LogState(value["offset"], value["others"], files))
+    except PARSE_ERRORS:
+        return LogState()
+    counts = [state.offset, state.others, *(count for known in files.values() for count in known)]
+    return state if min(counts) >= 0 else LogState()

@@ -1,0 +1,90 @@
+"""What would go wrong with a job in a workspace, by what the job says alone. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from worldsize.compute.base import CheckResult
+from worldsize.errors import JobError
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import Plan
+from worldsize.wings.azure.storage.environment_asset import environment_value
+from worldsize.wings.azure.workspace.agent_job import RUN_INPUT
+from worldsize.wings.azure.workspace.settings import WorkspaceSettings
+from worldsize.wings.azure.workspace.submission import with_environment
+
+_RDMA = ("_nc24rs", "_nd24rs", "_nd40rs", "_nd96", "_nc96ads", "_hb", "_hc", "_nd128")
+"""Beginnings of the names of sizes whose nodes have InfiniBand, after "standard"."""
+
+_SWITCHES = {"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket", "Socket"), "OMPI_MCA_btl": ("tcp,self", "self,tcp")}
+"""Variables, and their values that switch InfiniBand off."""
+
+
+def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckResult]:
+    """Everything at once."""
+    found = [*_impossible(job, plan), *_environment(job, workspace), *_fabric(job)]
+    if not workspace.agent:
+        what = "this release submits no job without worldsize's agent"
+        found.append(
+            CheckResult("error", what, "agent", "leave it out, or: worldsize export azureml, then az ml job create")
+        )
+    return found
+
+
+def _environment(job: Job, workspace: WorkspaceSettings) -> list[CheckResult]:
+    """What keeps the service from making the job's environment."""
+    if job.environment is None and workspace.environment is None:
+        what = "Azure ML runs a job in an environment, and this one names none"
+        hint = "environment: azureml:NAME@latest, or {image: …, conda_file: …}; or `environment` of the compute"
+        return [CheckResult("error", what, "environment", hint)]
+    try:
+        environment_value(with_environment(job, workspace))
+    except JobError as error:
+        return [CheckResult("error", error.what, error.where, error.hint)]
+    return []
+
+
+def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
+    found = []
+    if plan.batch is not None:
+        what = "a batch script's srun starts its ranks, and there is none on Azure ML"
+        found.append(CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place"))
+    if plan.secrets:
+        what = "everybody who may read the workspace can read what its jobs carry"
+        hint = "let the script read it from the workspace's key vault, by the identity of the job or of the compute"
+        found.append(CheckResult("error", what, "secrets", hint))
+    if job.modules:
+        found.append(
+            CheckResult("error", "images have no modules", "modules", "leave it out, or build an image with them")
+        )
+    if job.stage:
+        found.append(CheckResult("error", "nodes of Azure ML reach the network", "stage", "leave it out"))
+    if RUN_INPUT in job.inputs:
+        found.append(
+            CheckResult("error", "is the name of an input of worldsize's own", f"inputs.{RUN_INPUT}", "rename it")
+        )
+    for name, output in job.outputs.items():
+        if output.path and os.path.isabs(output.path):
+            what = f"{output.path} is a directory of this machine, which no node sees"
+            found.append(
+                CheckResult("error", what, f"outputs.{name}.path", "leave it out: `worldsize outputs` fetches it")
+            )
+    return found
+
+
+def _fabric(job: Job) -> list[CheckResult]:
+    """A notice where nodes have InfiniBand, and a variable switches it off."""
+    size = (job.resources.instance_type or "").lower().replace("standard", "")
+    if not size.startswith(_RDMA):
+        return []
+    return [
+        CheckResult(
+            "notice",
+            f"{name}={value} switches off InfiniBand, which {job.resources.instance_type} has",
+            f"environment_variables.{name}",
+            "leave it out, unless NCCL's log shows that it is what helps",
+        )
+        for name, values in _SWITCHES.items()
+        for value in [job.environment_variables.get(name, "")]
+        if value in values
+    ]

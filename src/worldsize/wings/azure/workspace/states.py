@@ -1,0 +1,88 @@
+"""Every state that Azure Machine Learning gives a job, and what it means to a run. Pure.
+
+The words are those of the enumeration JobStatus of the REST interface. An unknown word is phase "unknown", never a
+success.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.state.records import Observation, Reason
+from worldsize.state.run_state import RUN_CANCELLED_CODE
+
+_USER_PROCESS = re.compile(r"User process .{0,200} exited with status code (\d{1,3})\b")
+_IMAGE = re.compile(r"image build|building (the )?image|Docker image|conda", re.IGNORECASE)
+_LONGEST = 500
+"""Characters of the service's words that a message has."""
+
+
+class JobState(NamedTuple):
+    """What a state means.
+
+    phase   "queued" | "running" | "ended" | "unknown", as an observation's
+    words   for people, after "Azure ML: "
+    ending  its ranks have ended, or are about to
+    """
+
+    phase: str
+    words: str
+    ending: bool = False
+
+
+JOBS: Mapping[str, JobState] = {
+    "NotStarted": JobState("queued", "it has not started"),
+    "Scheduled": JobState("queued", "it is scheduled"),
+    "Starting": JobState("queued", "it starts"),
+    "Provisioning": JobState("queued", "nodes are being provisioned"),
+    "Preparing": JobState("queued", "its environment is being prepared"),
+    "Queued": JobState("queued", "it waits for nodes"),
+    "Paused": JobState("queued", "it is paused"),
+    "Running": JobState("running", ""),
+    "NotResponding": JobState("running", "it does not respond"),
+    "Finalizing": JobState("running", "its outputs are being kept", ending=True),
+    "CancelRequested": JobState("running", "it is being cancelled", ending=True),
+    "Completed": JobState("ended", "completed"),
+    "Failed": JobState("ended", "failed"),
+    "Canceled": JobState("ended", "cancelled"),
+}
+
+
+def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = None) -> Observation:
+    """The observation that a job's `properties` allow. `said`: the service's error, {"code", "message"}, of one that
+    failed, where it tells it."""
+    word = str(properties.get("status") or "")
+    state = JOBS.get(word)
+    if state is None:
+        return Observation("unknown", message=f"Azure ML: state {word or '?':.40}, which this release does not know")
+    message = f"Azure ML: {state.words}" if state.words else ""
+    if state.phase != "ended":
+        return Observation(state.phase, message=message, ending=state.ending)
+    if word == "Canceled":
+        return Observation("ended", Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, message, over=True)
+    if word == "Completed":
+        return Observation("ended", code=0, over=True)
+    reason, code = _cause(_error_text(said))
+    return Observation("ended", reason, code, _failure_text(said), over=True)
+
+
+def _cause(text: str) -> tuple[str | None, int]:
+    """Why a job failed whose agents cannot tell it, and the exit code, where the service's words are plain."""
+    ended = _USER_PROCESS.search(text)
+    if ended:
+        return Reason.EXIT_CODE, int(ended[1]) or 1
+    if _IMAGE.search(text):
+        return Reason.ENVIRONMENT, 1
+    return None, 1
+
+
+def _failure_text(said: Mapping[str, Any] | None) -> str:
+    return f"Azure ML: {_error_text(said) or 'failed'}"
+
+
+def _error_text(said: Mapping[str, Any] | None) -> str:
+    """The first line of what the service says, without more words than people read."""
+    text = str((said or {}).get("message") or "").strip()
+    return text.splitlines()[0][:_LONGEST] if text else ""

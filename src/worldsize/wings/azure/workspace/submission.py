@@ -1,0 +1,167 @@
+"""A run becomes a job of the workspace, exactly once: the job's name is the run's id, and creating it again changes
+nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from worldsize.common.atomic_files import write_bytes
+from worldsize.compute.base import EmbeddedFiles, Handle, Submission
+from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.jobspec.job import Input, Job
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.azure.agent.job_node import KEY_FILE, PROGRAMS_FILE
+from worldsize.wings.azure.storage.assets import resolve_asset
+from worldsize.wings.azure.storage.code_asset import upload_code
+from worldsize.wings.azure.storage.content import folder_content
+from worldsize.wings.azure.storage.data_asset import upload_input
+from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
+from worldsize.wings.azure.storage.environment_asset import register_environment
+from worldsize.wings.azure.workspace.agent_job import agent_request
+from worldsize.wings.azure.workspace.body import ResolvedNames
+from worldsize.wings.azure.workspace.client import WorkspaceClient
+from worldsize.wings.azure.workspace.settings import WorkspaceSettings
+
+_UNKNOWN = "(once it is uploaded)"
+_KEY_BYTES = 32
+
+
+class Request(NamedTuple):
+    """What a submission needs beside its plan and its paths."""
+
+    job: Job
+    files: EmbeddedFiles
+
+
+def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
+    """The request that creates the job, with what only the workspace can name left open."""
+    data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(request.job)}
+    names = ResolvedNames(
+        code=_UNKNOWN if request.job.code else None,
+        environment=_UNKNOWN,
+        compute=_compute_id(workspace),
+        data=data,
+    )
+    body = agent_request(request.job, plan, names, f"the run's files {_UNKNOWN}")
+    line = f"PUT {workspace.endpoint}{workspace.scope}/jobs/{plan.run_id}"
+    return f"{line}\n{json.dumps(body, indent=2, ensure_ascii=False)}\n"
+
+
+def submit_run(client: WorkspaceClient, submission: Submission, workspace: WorkspaceSettings) -> Handle:
+    """Upload what the run needs, as far as the workspace does not have it, and create its job. SubmitRejected where the
+    service refuses the job; SubmitAgain for what went wrong before."""
+    request: Request = submission.payload
+    try:
+        body = _upload(client, request, submission, workspace)
+    except SubmitAgain:
+        raise
+    except WorldsizeError as error:
+        raise SubmitAgain(error.what, error.where, error.hint) from None
+    made = client.put(f"/jobs/{submission.plan.run_id}", body)
+    return {
+        "type": "azureml",
+        "run_id": submission.plan.run_id,
+        "name": submission.plan.run_id,
+        "nodes": len(submission.plan.agents),
+        "page": _page(made),
+    }
+
+
+def _upload(
+    client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings
+) -> dict[str, Any]:
+    """The body that asks for the run, once all that it names is in the workspace."""
+    job, plan, paths = with_environment(request.job, workspace), submission.plan, submission.paths
+    names = ResolvedNames(
+        code=upload_code(client, paths.code) if job.code or job.additional_includes else None,
+        environment=register_environment(client, job),
+        compute=_compute_id(workspace),
+        data={path: _data_uri(client, path) for path in _paths(job)},
+    )
+    return agent_request(job, plan, names, _upload_files(client, request.files(), plan, paths))
+
+
+def _page(made: Any) -> str:
+    """The address of the job's page in the studio; "" where the service does not tell it."""
+    services = (made.get("properties") or {}).get("services") if isinstance(made, dict) else None
+    page = ((services or {}).get("Studio") or {}).get("endpoint")
+    return page if isinstance(page, str) and page.startswith("https://") else ""
+
+
+def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
+    """The job with the compute's environment, where it names none."""
+    return job._replace(environment=workspace.environment) if job.environment is None else job
+
+
+def _data_uri(client: WorkspaceClient, path: str) -> str:
+    """What the service calls an input: an asset by its id, an address as it is, a local path once it is uploaded."""
+    return resolve_asset(client, "data", path) if path.startswith("azureml:") else upload_input(client, path)
+
+
+def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
+    """The URI of a folder with the run's own files, and the key that its nodes and this client alone have."""
+    key = secrets.token_hex(_KEY_BYTES).encode("ascii")
+    write_bytes(os.path.join(paths.root, KEY_FILE), key, private=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in {
+            **files,
+            "plan.json": plan.to_json().encode(),
+            PROGRAMS_FILE: json.dumps(_programs(paths.code)).encode(),
+            KEY_FILE: key,
+        }.items():
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_bytes(path, data, private=True)
+        with open_datastore(client) as container:
+            container.upload(folder_content(folder).files, place := f"worldsize/runs/{plan.run_id}")
+    return f"azureml://datastores/{DEFAULT_DATASTORE}/paths/{place}/"
+
+
+def _compute_id(workspace: WorkspaceSettings) -> str | None:
+    return f"{workspace.scope}/computes/{workspace.compute}" if workspace.compute else None
+
+
+def _programs(code: str) -> list[str]:
+    """The files of the code that may be executed, which the service's storage does not know."""
+    found = []
+    for directory, _, names in os.walk(code):
+        for name in names:
+            path = os.path.join(directory, name)
+            if os.stat(path, follow_symlinks=False).st_mode & 0o100:
+                found.append(os.path.relpath(path, code))
+    return sorted(found)
+
+
+def _paths(job: Job) -> list[str]:
+    return [value.path for value in job.inputs.values() if isinstance(value, Input) and value.path]
+
+
+def _local_paths(job: Job) -> list[str]:
+    return [path for path in _paths(job) if os.path.isabs(path)]
+
+
+def cancel_run(client: WorkspaceClient, handle: Handle) -> None:
+    """Ask for the end of the run's job; harmless for one that has ended, or is gone."""
+    from worldsize.wings.azure.workspace.errors import MissingResource
+    from worldsize.wings.azure.workspace.observe import native_name
+
+    try:
+        client.post(f"/jobs/{native_name(handle)}/cancel")
+    except MissingResource:
+        pass
+    except WorldsizeError:
+        if not _is_over(client, handle):
+            raise
+
+
+def _is_over(client: WorkspaceClient, handle: Handle) -> bool:
+    from worldsize.wings.azure.workspace.observe import look_at_job
+
+    seen = look_at_job(client, handle)
+    return seen.phase in ("ended", "absent") or seen.ending
