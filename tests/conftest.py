@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["selection", "slurm.fixtures", "hpcpack.fixtures"]
+pytest_plugins = ["selection", "slurm.fixtures", "hpcpack.fixtures", "azureml_double.fixtures"]
 CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 

@@ -48,6 +48,7 @@ def test_each_ranks_own_log_in_its_own_order(place: Place) -> None:
 
 
 def test_bytes_are_kept_and_last_words_arrive(place: Place) -> None:
+    place.require_common_outputs()
     both = "touch outputs/up-$RANK; until test -e outputs/up-0 && test -e outputs/up-1; do sleep 0.02; done"
     place.job(r"printf 'a\377\000\r\033[1mno newline'; %s; kill -9 $$" % both, "2x1")
     run = place.run("job.yml", code=137)
@@ -63,7 +64,7 @@ def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
     following = place.start("logs", "-f", run, "--rank", "1")
     assert following.stdout is not None
     assert following.stdout.readline() == b"1:1: early\n"
-    open(place.path(run, "outputs", "go"), "w").close()
+    place.put_output(run, "go")
     assert following.communicate(timeout=place.target.patience)[0] == b"1:1: late\n"
     assert following.returncode == 0
 
@@ -272,6 +273,8 @@ def test_setup_comes_first_and_what_it_exports_reaches_every_rank(place: Place) 
     ids=["line", "module"],
 )
 def test_setup_that_fails_ends_the_run_and_is_named(place: Place, keys: Any, says: str) -> None:
+    if "modules" in keys:
+        place.require_modules()
     place.job("touch outputs/started", "2x1", code=".", **keys)
     result = place("run", "job.yml")
     status = place.status(place.latest())
@@ -281,6 +284,7 @@ def test_setup_that_fails_ends_the_run_and_is_named(place: Place, keys: Any, say
 
 
 def test_modules_are_loaded(place: Place) -> None:
+    place.require_modules()
     place.write("modules/colour/1.0", "#%Module\nsetenv COLOUR green\n")
     folder = os.path.join(place.project, "modules")
     module = "colour/1.0" if place.target.inherits else os.path.join(place.node_path(folder), "colour/1.0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +17,7 @@ from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
-from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers
+from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers, wait_for
 
 
 class Target(NamedTuple):
@@ -32,6 +32,9 @@ class Target(NamedTuple):
     unknown   what a handle holds of a job that the compute has never heard of; empty where none can be told
     nodes     the most nodes that a test may have: one that needs more is skipped; None: as many as it asks for
     visible   the processes of nodes are processes of this machine, where tests look for them
+    outputs   the directories that `./outputs` of a run's nodes are, by its id, where each node has one of its own;
+              None: the run's directory has one for all
+    modules   its nodes may have environment modules
     """
 
     name: str
@@ -43,6 +46,8 @@ class Target(NamedTuple):
     unknown: Mapping[str, Any] = {}
     nodes: int | None = None
     visible: bool = True
+    outputs: Callable[[str], Sequence[str]] | None = None
+    modules: bool = True
 
 
 LIST_SLEEPERS = (
@@ -66,7 +71,8 @@ class Place(Cli):
     def __init__(self, root: str, target: Target) -> None:
         super().__init__(root)
         self.target = target
-        searched = [*needed_sources(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        named = target.environ.get("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")
+        searched = [*needed_sources(), *filter(None, os.pathsep.join(named).split(os.pathsep))]
         self.environ.update(target.environ, PYTHONPATH=os.pathsep.join(dict.fromkeys(searched)))
         self.write("worldsize.toml", 'default_compute = "%s"\n%s' % (target.name, target.config))
 
@@ -139,11 +145,40 @@ class Place(Cli):
         return status
 
     def read_output(self, run: str, name: str) -> str:
-        return self.read(run, "outputs", name)
+        path = next(filter(os.path.exists, self._outputs(run, name)), self.path(run, "outputs", name))
+        with open(path) as file:
+            return file.read()
 
     def has_outputs(self, run: str, *names: str) -> bool:
         """Whether these files are in the run's outputs."""
-        return all(os.path.exists(self.path(run, "outputs", name)) for name in names)
+        return all(any(map(os.path.exists, self._outputs(run, name))) for name in names)
+
+    def put_output(self, run: str, name: str) -> None:
+        """Make an empty file in the outputs of every node, once they are there."""
+        wait_for(lambda: all(os.path.isdir(os.path.dirname(path)) for path in self._outputs(run, name)))
+        for path in self._outputs(run, name):
+            open(path, "w").close()
+
+    def _outputs(self, run: str, name: str) -> list[str]:
+        """Where a file of the run's outputs can be."""
+        if self.target.outputs is None:
+            return [self.path(run, "outputs", name)]
+        return [os.path.join(directory, name) for directory in self.target.outputs(run)]
+
+    def fetch_outputs(self, run: str) -> None:
+        """Have the run's outputs in its directory, where they are not kept there anyway."""
+        if "outputs" in self.capabilities:
+            self.ok("outputs", run)
+
+    def require_modules(self) -> None:
+        """Skips a test of environment modules."""
+        if not self.target.modules:
+            pytest.skip("its nodes have no modules")
+
+    def require_common_outputs(self) -> None:
+        """Skips a test whose nodes have to see each other's outputs."""
+        if self.target.outputs is not None:
+            pytest.skip("nodes have outputs of their own")
 
     def sleepers(self, seconds: str, *run: str) -> int:
         """How many processes `sleep SECONDS` there are, on the nodes of the run where those are other machines."""

@@ -51,7 +51,7 @@ def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
         assert each["SLURM_JOB_ID"].isdigit() and each["SLURM_JOB_ID"] != "5"
         assert "SLURM_TASKS_PER_NODE" not in each and "PMI_RANK" not in each
         assert each["PYTHONUNBUFFERED"] == "1" and int(each["OMP_NUM_THREADS"]) >= 1
-        assert each["PWD"].endswith("/code")
+        assert each["PWD"].endswith("/code") or place.target.outputs
         unset = {
             "AZ_BATCHAI_MPI_MASTER_NODE",
             "AZ_BATCH_MASTER_NODE",
@@ -141,7 +141,7 @@ def test_the_ranks_run_in_a_snapshot(place: Place) -> None:
     place.job(command, code="./src")
     run = place.submit("job.yml")
     place.write("src/deep/data.txt", "new")
-    open(place.path(run, "outputs", "go"), "w").close()
+    place.put_output(run, "go")
     assert place.wait_for_end(run)["state"] == "SUCCEEDED"
     assert place.ok("logs", run, "--raw").out.split() == ["olddeep", "logs", "outputs", "tool.sh"]
 
@@ -159,6 +159,7 @@ def test_what_is_left_behind(place: Place) -> None:
         outputs=outputs,
     )
     run = place.run("job.yml")
+    place.fetch_outputs(run)
     found = place.open(run).outputs
     with open(os.path.join(found.model.path, "w")) as file:
         assert file.read() == "w\n"
@@ -186,5 +187,7 @@ def test_who_may_read_a_run(place: Place, share: str | None) -> None:
     for name in names:
         mode = stat.S_IMODE(os.stat(place.path(run, name)).st_mode)
         assert not mode & 0o007 and bool(mode & 0o040) == bool(share), (name, oct(mode))
+    if place.target.outputs is not None:
+        return
     mode = stat.S_IMODE(os.stat(place.path(run, "outputs", "x")).st_mode)  # the ranks', behind these directories
     assert mode & 0o062 == 0o040 or not share, oct(mode)

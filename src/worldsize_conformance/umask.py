@@ -54,6 +54,7 @@ def with_bits(modes: dict[str, int], bits: int = 0o077) -> dict[str, str]:
 
 @pytest.mark.parametrize("mask", [0o022, 0o027, 0o002], ids=lambda mask: "%03o" % mask)
 def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int) -> None:
+    place.require_common_outputs()
     place.job(COMMAND, "2x2", setup=["touch outputs/by-setup"])
     with umask(mask):
         run = place.submit("job.yml")
@@ -71,6 +72,7 @@ def test_ranks_have_the_users_and_our_files_are_private(place: Place, mask: int)
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
 def test_ranks_of_a_launcher_have_it(place: Place, launcher: str) -> None:
+    place.require_common_outputs()
     if launcher == "torchrun":
         pytest.importorskip("torch")
     elif shutil.which("mpirun") is None:
@@ -102,6 +104,7 @@ def test_the_record_of_an_exception_is_private(place: Place) -> None:
 
 @pytest.mark.parametrize(("mask", "expected"), [(0o002, "644"), (0o077, "640")], ids=["002", "077"])
 def test_a_group_reads_what_ranks_make_and_does_not_write(place: Place, mask: int, expected: str) -> None:
+    place.require_common_outputs()
     place.job(COMMAND, "1x1", share="group", setup=["touch outputs/by-setup"])
     with umask(mask):
         run = place.submit("job.yml")

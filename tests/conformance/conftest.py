@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from azureml_double.double import RESOLVER, Double
+from azureml_double.fixtures import compute_table, outputs_of_nodes, sign_in
 from hpcpack.simulator import Simulator
 from slurm.cluster import Cluster
 from targets import TARGETS, OwnTarget
@@ -68,6 +71,21 @@ OF_THE_AGENT = {
 }
 """What the agent does alone, whatever has started it: beside the local nodes only test-all has it on each compute."""
 
+OF_AZURE = {
+    "test_a_run_can_be_cancelled_while_it_is_set_up",
+    "test_absent_never_means_that_it_succeeded",
+    "test_cancel_while_it_runs",
+    "test_every_rank_has_its_place_in_every_convention",
+    "test_grace_before_the_end",
+    "test_inputs_by_path_and_by_value",
+    "test_setup_comes_first_and_what_it_exports_reaches_every_rank",
+    "test_the_exit_code_comes_through",
+    "test_the_first_failure_ends_all_and_is_named",
+    "test_the_time_limit",
+    "test_what_is_left_behind",
+}
+"""What depends on the service, or on the way from its nodes: the others are for test-all."""
+
 NOT_OF_SLURM = {
     "test_a_rank_that_ends_early_and_well_is_waited_for",
     "test_again",
@@ -102,10 +120,16 @@ FIRST_CODES = ("exit 3-",)
 @pytest.fixture
 def target(own_target: OwnTarget, request: pytest.FixtureRequest) -> Iterator[Target]:
     target = own_target.target
-    cluster: Cluster | Simulator | None = request.getfixturevalue(own_target.cluster) if own_target.cluster else None
+    cluster: Cluster | Simulator | Double | None = (
+        request.getfixturevalue(own_target.cluster) if own_target.cluster else None
+    )
     if isinstance(cluster, Cluster):
         environ = {"SLURM_CONF": cluster.environ["SLURM_CONF"]}
         yield target._replace(directory=cluster.shared, environ=environ)
+    elif isinstance(cluster, Double):
+        config, outputs = compute_table(cluster, target.name), partial(outputs_of_nodes, cluster)
+        environ = {**sign_in(cluster), "PYTHONPATH": RESOLVER}
+        yield target._replace(environ=environ, config=config, outputs=outputs)
     elif cluster:
         with open(cluster.config) as file:
             config = file.read().partition("\n\n")[2]
@@ -134,7 +158,7 @@ def _is_further_case(item: pytest.Function) -> bool:
         return not case.startswith(FIRST_CODES)
     if compute.rstrip("]") == "hpcpack" and item.originalname in NOT_OF_HPCPACK:
         return True
-    return compute in ("slurm", "hpcpack") and not case.startswith(FIRST_CASES.get(item.originalname, ""))
+    return compute in ("slurm", "hpcpack", "azureml") and not case.startswith(FIRST_CASES.get(item.originalname, ""))
 
 
 def _parameter(own: OwnTarget, test: str) -> object:
@@ -144,6 +168,7 @@ def _parameter(own: OwnTarget, test: str) -> object:
         (target.name == "slurm-alone" and test not in WITHOUT_ACCOUNTING)
         or (target.name in ("slurm", "hpcpack") and test in OF_THE_AGENT)
         or (target.name == "slurm" and test in NOT_OF_SLURM)
+        or (target.name == "azureml" and test not in OF_AZURE)
         or (target.name, test) == SLOW_COMMANDS
     ):
         marks.append(pytest.mark.exhaustive)

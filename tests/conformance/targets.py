@@ -22,4 +22,5 @@ TARGETS = [
         "slurm_without_accounting",
     ),
     OwnTarget(Target("hpcpack", "", 90, inherits=False, unknown={"job": 99999999}), "hpcpack"),
+    OwnTarget(Target("azureml", "", 90, inherits=False, unknown={"name": "nobody"}, modules=False), "azureml"),
 ]

@@ -57,7 +57,8 @@ class Data:
         return os.path.join(folder, os.path.basename(path)) if is_file else folder
 
     def make_outputs(self, folder: str) -> dict[str, str]:
-        """A directory for each output: the blobs' own where it is mounted, so that all nodes share it."""
+        """The place of each output, a directory that is there, or a file that is not: among the blobs where it is
+        mounted, so that all nodes share it."""
         found = {}
         for name, each in (self._job.properties.get("outputs") or {}).items():
             if str(each.get("mode") or "") in _MOUNTED:
@@ -65,7 +66,8 @@ class Data:
                 found[name] = self._service.store.path(_container(datastore), path.rstrip("/"))
             else:
                 found[name] = os.path.join(folder, name)
-            os.makedirs(found[name], exist_ok=True)
+            is_file = each.get("jobOutputType") == "uri_file"
+            os.makedirs(os.path.dirname(found[name]) if is_file else found[name], exist_ok=True)
         return found
 
     def upload_outputs(self, made: Mapping[str, str], working: str) -> None:
@@ -118,6 +120,11 @@ class Data:
             shutil.copyfile(blob.path, target)
 
     def _upload(self, folder: str, container: str, prefix: str) -> None:
+        """All files of the folder, or the file."""
+        if os.path.isfile(folder):
+            target = self._service.store.path(container, prefix)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copyfile(folder, target)
         for directory, _, files in os.walk(folder):
             for each in files:
                 path = os.path.join(directory, each)

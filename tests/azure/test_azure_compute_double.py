@@ -1,0 +1,145 @@
+"""Runs in a workspace, which the double stands for: what clients see, and what becomes of faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from azureml_double.double import RESOLVER, Double
+from azureml_double.fixtures import compute_table, outputs_of_nodes, sign_in
+
+from worldsize_conformance.driver import wait_for
+from worldsize_conformance.place import Place, Target
+
+TRAIN = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)\n"
+
+
+@pytest.fixture
+def cloud(azureml: Double, tmp_path: Path) -> Iterator[Place]:
+    environ = {**sign_in(azureml), "PYTHONPATH": RESOLVER}
+    table = compute_table(azureml, "cloud")
+    place = Place(
+        str(tmp_path), Target("cloud", table, 90, environ=environ, outputs=lambda run: outputs_of_nodes(azureml, run))
+    )
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def test_a_run_of_two_nodes(cloud: Place, azureml: Double) -> None:
+    """Code, an input and an output; the second run uploads nothing but its own files."""
+    cloud.write("src/train.py", TRAIN)
+    cloud.write("data/a.txt", "content of a\n")
+    cloud.job(
+        "python train.py; cat ${{inputs.data}}/a.txt; echo w > ${{outputs.model}}/w-$RANK; echo o > outputs/o-$RANK",
+        "2x2",
+        code="src",
+        inputs={"data": {"type": "uri_folder", "path": "data"}},
+        outputs={"model": {"type": "uri_folder"}},
+        display_name="two nodes",
+        tags={"team": "vision"},
+    )
+    result = cloud.ok("run", "job.yml")
+    assert sorted(result.lines[1:-1][:4]) and "×4: content of a" in result.lines
+    assert {"%d:%d: rank %d of 4" % (rank // 2, rank, rank) for rank in range(4)} <= {*result.lines}
+    run = cloud.latest()
+    assert "outputs: worldsize outputs %s fetches them" % run in result.err + result.out
+    properties = azureml.job(run)
+    assert (properties["displayName"], properties["tags"]) == ("two nodes", {"team": "vision"})
+    found = cloud.json("outputs")
+    assert sorted(os.listdir(found["outputs"]["model"])) == ["w-%d" % rank for rank in range(4)]
+    assert {"o-%d" % rank for rank in range(4)} <= {*os.listdir(found["path"])}
+    before = len(azureml.requests())
+    cloud.ok("rerun", run)
+    sent = [line for line in azureml.requests()[before:] if line.startswith("PUT ") and "/worldsize/" in line]
+    assert sent and all("/worldsize/runs/" in line for line in sent)
+    assert not [line for line in azureml.requests()[before:] if line.startswith("PUT ") and "/codes/" in line]
+
+
+def test_the_first_failing_rank_ends_the_job_and_is_named(cloud: Place, azureml: Double) -> None:
+    cloud.job("if [ $RANK = 2 ]; then exit 7; fi; sleep 120", "2x2")
+    result = cloud("run", "job.yml")
+    assert result.code == 7, result
+    status = cloud.status()
+    assert (status["failure"]["rank"], status["reason"]) == (2, "EXIT_CODE")
+    assert status["page"].startswith("https://")
+    azureml.wait(cloud.latest())
+    assert azureml.job(cloud.latest())["status"] == "Failed"
+
+
+def test_a_dry_run_shows_the_request_and_asks_nobody(cloud: Place, azureml: Double) -> None:
+    cloud.job("true", "2x1", environment_variables={"EPOCHS": "3"})
+    before = len(azureml.requests())
+    lines = cloud.ok("run", "job.yml", "--dry-run", AZURE_CLIENT_SECRET="wrong").lines
+    start = next(number for number, line in enumerate(lines) if line.startswith("PUT https://"))
+    body = json.loads("\n".join(lines[start + 1 : lines.index("}", start) + 1]))["properties"]
+    assert (body["resources"]["instanceCount"], body["environmentVariables"]) == (2, {"EPOCHS": "3"})
+    assert body["distribution"] == {"distributionType": "PyTorch", "processCountPerInstance": 1}
+    assert len(azureml.requests()) == before
+
+
+def test_a_job_that_cannot_be_there_is_refused_before_anything_is_sent(cloud: Place, azureml: Double) -> None:
+    before = len(azureml.requests())
+    cloud.job(
+        "true",
+        modules=["gcc"],
+        secrets=["HF_TOKEN"],
+        outputs={"model": {"type": "uri_folder", "path": "/data/model"}},
+    )
+    result = cloud("run", "job.yml", HF_TOKEN="hf_secret")
+    assert result.code == 2 and len(azureml.requests()) == before
+    for words in ("images have no modules", "key vault", "/data/model is a directory of this machine"):
+        assert words in result.err, result
+    assert "hf_secret" not in result.err + result.out and not cloud.json("list")
+
+
+@pytest.mark.exhaustive
+def test_whoever_is_not_signed_in_leaves_nothing(cloud: Place) -> None:
+    cloud.job("true")
+    result = cloud("run", "job.yml", AZURE_CLIENT_SECRET="wrong")
+    assert result.code != 0 and "AADSTS7000215" in result.err and "az login" in result.err
+    assert not cloud.json("list")
+
+
+@pytest.mark.exhaustive
+def test_faults_on_the_way_are_survived(cloud: Place, azureml: Double) -> None:
+    """A busy service, a token that ends in the middle, errors, lost answers."""
+    azureml.fault("/jobs/", method="PUT", status=429, headers={"Retry-After": "1"})
+    azureml.fault("/jobs/", method="PUT", cut=-1)
+    azureml.fault("/jobs/", method="GET", status=401)
+    azureml.fault("/details", status=503, times=2)
+    azureml.fault("/jobs/", method="GET", status=500, times=2)
+    cloud.job("for i in 1 2 3; do echo $i; sleep 1; done", "2x1")
+    result = cloud.ok("run", "job.yml")
+    assert [line for line in result.lines if line[-1:].isdigit() and ": " in line] == ["×2: 1", "×2: 2", "×2: 3"]
+    assert len([each for each in azureml.ask("GET", "/jobs")["value"] if each["name"] == cloud.latest()]) == 1
+
+
+@pytest.mark.exhaustive
+def test_a_client_that_is_killed_goes_on_without_loss(cloud: Place) -> None:
+    cloud.job("for i in $(seq 300); do echo line $i; sleep 0.02; done", "2x1")
+    run = cloud.submit("job.yml")
+    for _ in range(3):
+        following = cloud.start("logs", "-f", run)
+        time.sleep(1.5)  # anywhere in the middle
+        following.send_signal(signal.SIGKILL)
+        following.communicate()
+    assert cloud.wait_for_end(run)["state"] == "SUCCEEDED"
+    for rank in (0, 1):
+        assert cloud.ok("logs", run, "--rank", str(rank), "--raw").lines == ["line %d" % i for i in range(1, 301)]
+
+
+@pytest.mark.exhaustive
+def test_a_node_that_is_lost_ends_the_run(cloud: Place, azureml: Double) -> None:
+    cloud.job("touch outputs/up-$RANK; sleep 120", "2x1")
+    run = cloud.submit("job.yml")
+    wait_for(lambda: cloud.has_outputs(run, "up-0", "up-1"), 60)
+    azureml.kill_node(run, 1)
+    status = cloud.wait_for_end(run)
+    assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
