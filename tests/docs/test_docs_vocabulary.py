@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, blocks, prose
 
 from worldsize.cli.main import VERBS, build_parser
-from worldsize.jobspec.config.compute_keys import COMPUTE_KEYS
+from worldsize.jobspec.config.compute_keys import COMPUTE_KEYS, keys_of_type
 from worldsize.jobspec.config.files import TOP_KEYS
 from worldsize.jobspec.distribution import DISTRIBUTIONS
 from worldsize.jobspec.keys.environment import ENVIRONMENT
@@ -109,7 +109,10 @@ def test_every_job_key_is_documented(key: str) -> None:
     assert any(key in _CODE.findall(row) for row in rows)
 
 
-@pytest.mark.parametrize("key", [*TOP_KEYS, *COMPUTE_KEYS])
+AZUREML = keys_of_type("azureml") or {}
+
+
+@pytest.mark.parametrize("key", [*TOP_KEYS, *COMPUTE_KEYS, *AZUREML])
 def test_every_configuration_key_is_documented(key: str) -> None:
     assert "`%s`" % key in prose(ROOT / "docs" / "configuration.md")
 
