@@ -143,3 +143,11 @@ def test_a_node_that_is_lost_ends_the_run(cloud: Place, azureml: Double) -> None
     azureml.kill_node(run, 1)
     status = cloud.wait_for_end(run)
     assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
+
+
+@pytest.mark.exhaustive
+def test_a_log_that_comes_later_than_the_end_is_waited_for(cloud: Place, azureml: Double) -> None:
+    azureml.fault("/user_logs/", method="GET", status=416, times=2)
+    azureml.fault("/user_logs/", method="GET", status=404, times=2)
+    cloud.job("echo hello")
+    assert "0:0: hello" in cloud.ok("run", "job.yml").lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,9 +24,10 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
     the service or of the connection give an unknown observation."""
     try:
         seen = look_at_job(client, handle)
-        if seen.phase in ("running", "ended"):
-            fetch_logs(client, handle)
-        return seen
+        if seen.phase not in ("running", "ended"):
+            return seen
+        complete = fetch_logs(client, handle)
+        return seen if complete else seen._replace(over=False)  # a log may come later than the job's state
     except WorldsizeError as error:
         return Observation("unknown", message=f"Azure ML: {error.what}")
 
@@ -44,26 +46,36 @@ def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
     return observation(properties, said)
 
 
-def fetch_logs(client: WorkspaceClient, handle: Handle) -> None:
+def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
     """Write what the nodes' logs have brought since the last time into the directory of a run of this user's own.
-    WorldsizeError, OSError."""
+    Returns whether every node's last record is there; also for a run of which nothing can be fetched.
+    WorldsizeError."""
     paths = RunPaths(handle.get("run_dir") or "")
     key = _key(paths) if paths.root else None
     if key is None or not is_own(paths):
-        return
+        return True
     try:
         plan = read_plan(paths)
     except DamagedRun:
-        return
+        return True
     if plan is None:
-        return
+        return True
     mirror = Mirror(paths, key, plan.nodes, umask=plan.umask)
     for name, url in sorted((_details(client, native_name(handle)).get("logFiles") or {}).items()):
         node_rank = node_of_log(name)
         if node_rank is not None and node_rank < len(plan.agents):
             start = mirror.offset(name)
-            while (data := client.get_url(url, start)) and (now := mirror.apply(name, start, data)) > start:
+            while (data := _new_bytes(client, url, start)) and (now := mirror.apply(name, start, data)) > start:
                 start = now
+    return all(os.path.exists(paths.exit_record(node.node_rank)) for node in plan.agents)
+
+
+def _new_bytes(client: WorkspaceClient, url: str, start: int) -> bytes:
+    """What the log has from byte `start` on; nothing where it is named, and not there yet."""
+    try:
+        return client.get_url(url, start)
+    except MissingResource:
+        return b""
 
 
 def native_name(handle: Handle) -> str:
