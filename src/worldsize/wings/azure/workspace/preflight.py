@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 
+from worldsize.common.azure_sizes import azure_size
 from worldsize.compute.base import CheckResult
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
+from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.wings.azure.storage.environment_asset import environment_value
 from worldsize.wings.azure.workspace.agent_job import RUN_INPUT
 from worldsize.wings.azure.workspace.settings import WorkspaceSettings
 from worldsize.wings.azure.workspace.submission import with_environment
-
-_RDMA = ("_nc24rs", "_nd24rs", "_nd40rs", "_nd96", "_nc96ads", "_hb", "_hc", "_nd128")
-"""Beginnings of the names of sizes whose nodes have InfiniBand, after "standard"."""
 
 _SWITCHES = {"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket", "Socket"), "OMPI_MCA_btl": ("tcp,self", "self,tcp")}
 """Variables, and their values that switch InfiniBand off."""
@@ -49,7 +48,7 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
     if plan.batch is not None:
         what = "a batch script's srun starts its ranks, and there is none on Azure ML"
         found.append(CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place"))
-    if plan.secrets:
+    if plan.secrets or plan_secret_values(plan):
         what = "everybody who may read the workspace can read what its jobs carry"
         hint = "let the script read it from the workspace's key vault, by the identity of the job or of the compute"
         found.append(CheckResult("error", what, "secrets", hint))
@@ -74,8 +73,8 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
 
 def _fabric(job: Job) -> list[CheckResult]:
     """A notice where nodes have InfiniBand, and a variable switches it off."""
-    size = (job.resources.instance_type or "").lower().replace("standard", "")
-    if not size.startswith(_RDMA):
+    size = azure_size(job.resources.instance_type or "")
+    if size is None or not size.ports:
         return []
     return [
         CheckResult(

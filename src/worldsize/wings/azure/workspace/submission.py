@@ -133,7 +133,7 @@ def _programs(code: str) -> list[str]:
     for directory, _, names in os.walk(code):
         for name in names:
             path = os.path.join(directory, name)
-            if os.stat(path, follow_symlinks=False).st_mode & 0o100:
+            if os.path.isfile(path) and os.stat(path).st_mode & 0o100:
                 found.append(os.path.relpath(path, code))
     return sorted(found)
 

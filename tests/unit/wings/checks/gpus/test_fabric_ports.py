@@ -10,10 +10,10 @@ from gpu_recordings import node, put, put_driver
 
 from worldsize.agent.machine.fabric_counters import read_sent_bytes
 from worldsize.agent.machine.fabric_ports import FabricPort, read_ports
+from worldsize.common.azure_sizes import SIZES, azure_size
 from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.node_context import NodeContext
 from worldsize.wings.checks.agent.probes.fabric import probe
-from worldsize.wings.checks.agent.tables.azure_sizes import SIZES, azure_size
 
 OPEN_MODULE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
 

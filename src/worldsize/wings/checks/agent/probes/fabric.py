@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from worldsize.agent.machine.fabric_ports import ACTIVE, LINK_UP, FabricPort, read_ports
 from worldsize.agent.machine.node_files import names_in, text_of
+from worldsize.common.azure_sizes import AzureSize, azure_size
 from worldsize.state.check_rows import OK, WARNING, CheckRow
 from worldsize.wings.checks.agent.fabric_need import needs_fabric
 from worldsize.wings.checks.agent.gpu.drivers import driver_models
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 from worldsize.wings.checks.agent.readers.row_texts import join_texts
-from worldsize.wings.checks.agent.tables.azure_sizes import AzureSize, azure_size
 
 _WHY = {
     "INIT": "the subnet manager has not configured it",
