@@ -12,6 +12,7 @@ from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
 from worldsize.wings.azure.workspace.client import WorkspaceClient
+from worldsize.wings.azure.workspace.credentials import StorageLogin
 
 _DEFAULT = "default"
 """The output that the service gives every job: its logs, `./outputs` and `./logs`."""
@@ -36,14 +37,14 @@ def fetch_outputs(
 
 def _fetch(client: WorkspaceClient, uri: str, folder: str, what: str, progress: FetchProgress) -> None:
     datastore, path = datastore_path(uri)
-    with open_datastore(client, datastore) as container:
+    with open_datastore(client, datastore, StorageLogin()) as container:
         container.download(path, folder, lambda done, total: progress.transfer(what, done, total))
 
 
 def _fetch_file(client: WorkspaceClient, uri: str, place: str, what: str, progress: FetchProgress) -> None:
     """Write the one file that the output is; nothing where there is none (yet)."""
     datastore, path = datastore_path(uri)
-    with open_datastore(client, datastore) as container:
+    with open_datastore(client, datastore, StorageLogin()) as container:
         if path not in container.names(path):
             return
         partial = f"{place}.part"

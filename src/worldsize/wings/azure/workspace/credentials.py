@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from worldsize.compute.http.errors import one_line
@@ -73,6 +73,18 @@ class SignIn:
         except (ValueError, OSError) as error:
             what = f"the variables of the sign-in at Azure cannot be used: {_plain(str(error))}"
             raise ConfigError(what, None, "mend AZURE_TENANT_ID, AZURE_AUTHORITY_HOST, AZURE_CLIENT_…") from None
+
+
+class StorageLogin:
+    """The same sign-in as a credential for storage that gives no signatures; it signs in when a token is asked for."""
+
+    def __init__(self) -> None:
+        self._credential: TokenCredential | None = None
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        if self._credential is None:
+            self._credential = _open_default()
+        return self._credential.get_token(*scopes, **options)
 
 
 def _open_default() -> TokenCredential:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
+from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.common.atomic_files import write_bytes
 from worldsize.compute.base import EmbeddedFiles, Handle, Submission
 from worldsize.errors import SubmitAgain, WorldsizeError
@@ -26,6 +29,7 @@ from worldsize.wings.azure.storage.environment_asset import register_environment
 from worldsize.wings.azure.workspace.agent_job import agent_request
 from worldsize.wings.azure.workspace.body import ResolvedNames
 from worldsize.wings.azure.workspace.client import WorkspaceClient
+from worldsize.wings.azure.workspace.credentials import StorageLogin
 from worldsize.wings.azure.workspace.settings import WorkspaceSettings
 
 _UNKNOWN = "(once it is uploaded)"
@@ -57,12 +61,15 @@ def submit_run(client: WorkspaceClient, submission: Submission, workspace: Works
     """Upload what the run needs, as far as the workspace does not have it, and create its job. SubmitRejected where the
     service refuses the job; SubmitAgain for what went wrong before."""
     request: Request = submission.payload
+    line = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        body = _upload(client, request, submission, workspace)
+        body = _upload(client, request, submission, workspace, line)
     except SubmitAgain:
         raise
     except WorldsizeError as error:
         raise SubmitAgain(error.what, error.where, error.hint) from None
+    finally:
+        line.clear()
     made = client.put(f"/jobs/{submission.plan.run_id}", body)
     return {
         "type": "azureml",
@@ -74,15 +81,17 @@ def submit_run(client: WorkspaceClient, submission: Submission, workspace: Works
 
 
 def _upload(
-    client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings
+    client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, line: NoticePrinter
 ) -> dict[str, Any]:
-    """The body that asks for the run, once all that it names is in the workspace."""
+    """The body that asks for the run, once all that it names is in the workspace. `line` shows how far that is."""
     job, plan, paths = with_environment(request.job, workspace), submission.plan, submission.paths
+    login = StorageLogin()
+    has_code = job.code or job.additional_includes
     names = ResolvedNames(
-        code=upload_code(client, paths.code) if job.code or job.additional_includes else None,
-        environment=register_environment(client, job),
+        code=upload_code(client, paths.code, login, partial(line.transfer, "code")) if has_code else None,
+        environment=register_environment(client, job, login, partial(line.transfer, "environment")),
         compute=_compute_id(workspace),
-        data={path: _data_uri(client, path) for path in _paths(job)},
+        data={path: _data_uri(client, path, login, line) for path in _paths(job)},
     )
     return agent_request(job, plan, names, _upload_files(client, request.files(), plan, paths))
 
@@ -99,9 +108,11 @@ def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
     return job._replace(environment=workspace.environment) if job.environment is None else job
 
 
-def _data_uri(client: WorkspaceClient, path: str) -> str:
+def _data_uri(client: WorkspaceClient, path: str, login: StorageLogin, line: NoticePrinter) -> str:
     """What the service calls an input: an asset by its id, an address as it is, a local path once it is uploaded."""
-    return resolve_asset(client, "data", path) if path.startswith("azureml:") else upload_input(client, path)
+    if path.startswith("azureml:"):
+        return resolve_asset(client, "data", path)
+    return upload_input(client, path, login, partial(line.transfer, os.path.basename(path)))
 
 
 def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
@@ -118,7 +129,7 @@ def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Pla
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             write_bytes(path, data, private=True)
-        with open_datastore(client) as container:
+        with open_datastore(client, credential=StorageLogin()) as container:
             container.upload(folder_content(folder).files, place := f"worldsize/runs/{plan.run_id}")
     return f"azureml://datastores/{DEFAULT_DATASTORE}/paths/{place}/"
 
