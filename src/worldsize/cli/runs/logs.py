@@ -10,6 +10,7 @@ from collections.abc import Callable
 from worldsize.cli.console import add_output_option, add_run_argument, find_runs, parse_count, rehearsal_text
 from worldsize.cli.output import report, show_bytes, show_log
 from worldsize.cli.runs.follow import AttemptReader, LogReader
+from worldsize.compute.capabilities import MIRRORED
 from worldsize.errors import UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run
@@ -54,7 +55,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def show_logs(options: argparse.Namespace) -> int:
     runs = find_runs(options.run)
-    if not options.follow and isinstance(runs, Run) and runs.is_mirrored:
+    if not options.follow and isinstance(runs, Run) and runs.offers(MIRRORED):
         runs.look()
     reader = _open_run(runs, options) if isinstance(runs, Run) else _open_array(runs, options)
     code = 0

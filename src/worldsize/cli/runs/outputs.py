@@ -35,7 +35,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def show_outputs(options: argparse.Namespace) -> int:
     run = find_run(options.run)
-    if not options.no_fetch and keeps_outputs(run):
+    if not options.no_fetch and run.offers(OUTPUTS):
         fetch(run)
     found = run.outputs
     if options.output == "json":
@@ -47,11 +47,6 @@ def show_outputs(options: argparse.Namespace) -> int:
     if missing:
         report(f"not there (yet): {', '.join(missing)}")
     return 0
-
-
-def keeps_outputs(run: Run) -> bool:
-    """Whether a service keeps what the run has left behind."""
-    return run.native() is not None and OUTPUTS in run.compute.capabilities
 
 
 def fetch(run: Run) -> None:

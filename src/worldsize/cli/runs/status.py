@@ -27,7 +27,7 @@ from worldsize.cli.runs.notices import notice_lines, read_notices
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
-from worldsize.errors import NotFound
+from worldsize.errors import NotFound, WorldsizeError
 from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
@@ -158,7 +158,10 @@ def threads_of(run: Run) -> int | None:
 
 def page_of(run: Run) -> str:
     """The address of the run's page at its compute; "" where it has none."""
-    return str((run.native() or {}).get("page") or "")
+    try:
+        return str((run.native() or {}).get("page") or "")
+    except WorldsizeError:
+        return ""  # which its state says
 
 
 def _threads_text(threads: int | None) -> str:

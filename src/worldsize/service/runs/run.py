@@ -139,12 +139,12 @@ class Run(SubmittedRuns):
             self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self.environ)
         return self._compute
 
-    @property
-    def is_mirrored(self) -> bool:
-        """Whether a look at the run fetches what its nodes have written."""
-        from worldsize.compute.capabilities import MIRRORED
-
-        return self.has_plan() and self.native() is not None and MIRRORED in self.compute.capabilities
+    def offers(self, capability: str) -> bool:
+        """Whether the run's compute has the capability; False also of a run that has none, or is damaged."""
+        try:
+            return self.has_plan() and self.native() is not None and capability in self.compute.capabilities
+        except WorldsizeError:
+            return False
 
     def native(self) -> Handle | None:
         """The compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
