@@ -24,7 +24,7 @@ from worldsize.wings.staging.object_stores import find_missing_support
 
 IMPORTERS = {
     "httpx": {"compute/http/exchange.py", "wings/hpcpack/head/client.py", "wings/azure/workspace/client.py"},
-    "azure": {"wings/azure/workspace/credentials.py"},
+    "azure": {"wings/azure/storage/blobs.py", "wings/azure/workspace/credentials.py"},
     "keyring": {"wings/hpcpack/head/credentials.py"},
     "rattler": {"wings/environments/conda/rattler_process.py"},
     "libcst": {"wings/convert/command.py", "wings/convert/rewrite.py", "wings/convert/survey.py"},
