@@ -86,6 +86,19 @@ OF_AZURE = {
 }
 """What depends on the service, or on the way from its nodes: the others are for test-all."""
 
+NOT_OF_AZURE = ("commands_on_nodes", "search", "several")
+"""Modules of what Azure's compute does not offer: commands on nodes, arrays with a limit, runs after others."""
+
+APART_ON_AZURE = {
+    "test_a_command_beside_the_ranks_has_it_too",
+    "test_a_group_reads_what_ranks_make_and_does_not_write",
+    "test_bytes_are_kept_and_last_words_arrive",
+    "test_modules_are_loaded",
+    "test_ranks_have_the_users_and_our_files_are_private",
+    "test_ranks_of_a_launcher_have_it",
+}
+"""What needs a directory that all nodes share, environment modules, or commands on nodes."""
+
 NOT_OF_SLURM = {
     "test_a_rank_that_ends_early_and_well_is_waited_for",
     "test_again",
@@ -146,10 +159,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark further cases as exhaustive, before those of the tier are chosen."""
+    """Leave out what Azure's compute does not owe, and mark further cases as exhaustive, before those of the tier are
+    chosen."""
+    items[:] = [item for item in items if not (item.path.parent == FOLDER and _is_not_of_azure(item))]
     for item in items:
         if isinstance(item, pytest.Function) and item.path.parent == FOLDER and _is_further_case(item):
             item.add_marker("exhaustive")
+
+
+def _is_not_of_azure(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or "[azureml" not in item.name:
+        return False
+    module = str(item.function.__module__).rpartition(".")[2]
+    case = item.name.partition("[azureml")[2]
+    return module in NOT_OF_AZURE or item.originalname in APART_ON_AZURE or case == "-module]"
 
 
 def _is_further_case(item: pytest.Function) -> bool:
