@@ -30,6 +30,8 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
         return seen if complete else seen._replace(over=False)  # a log may come later than the job's state
     except WorldsizeError as error:
         return Observation("unknown", message=f"Azure ML: {error.what}")
+    except OSError as error:
+        return Observation("unknown", message=f"its directory cannot be read: {error.strerror or error}")
 
 
 def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:

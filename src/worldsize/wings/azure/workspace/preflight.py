@@ -1,4 +1,4 @@
-"""What would go wrong with a job in a workspace, by what the job says alone. Pure."""
+"""What would go wrong with a job in a workspace, by what the job and the files that it names say; nobody is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SWITCHES = {"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket", "Socket"), "OMPI_
 
 
 def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckResult]:
-    """Everything at once."""
+    """Return all findings about the job at once."""
     found = [*_impossible(job, plan), *_environment(job, workspace), *_fabric(job)]
     if not workspace.agent:
         what = "this release submits no job without worldsize's agent"
