@@ -113,7 +113,7 @@ class SlurmWorld:
         of_run = list(worlds.of_run(run))
         if victim in ("agent", "keeper"):
             there = self._agents(of_run, place if stage.trial.job != "script" else 0)
-            return there[-1:] if victim == "agent" else there[:-1][:1]
+            return there[1:2] if victim == "agent" else there[:-1][:1]
         if victim == "srun":
             return sorted(each.pid for each in of_run if each.name == "srun")[:1]
         if victim == "batch shell":
@@ -124,7 +124,8 @@ class SlurmWorld:
         raise ValueError(victim)
 
     def _agents(self, of_run: Sequence[Process], node_rank: int) -> list[int]:
-        """Those of a node, parents first."""
+        """Those of a node, parents first: the keeper, its agent, and what that has forked and is about to be another
+        program."""
         there = []
         for each in of_run:
             own = worlds.environment(each.pid).get("SLURM_NODEID", "0")
