@@ -21,18 +21,19 @@ from worldsize.agent.control.address import ADDRESS, own_address
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_head, wait_for_rendezvous
 from worldsize.agent.keeper import run_under_keeper
 from worldsize.agent.launchers.base import choose_launcher
-from worldsize.agent.outcome.node_record import note, write_unstarted_record
+from worldsize.agent.outcome.node_record import note, write_follower_record, write_unstarted_record
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
 from worldsize.common.named_tuple import NoReturn
 from worldsize.common.numbers import parse_digits
-from worldsize.errors import RendezvousError, UsageError, WorldsizeError
+from worldsize.errors import RendezvousError, RunFailed, UsageError, WorldsizeError
 from worldsize.plan.launchers import load_launchers
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import read_masked_plan, with_secrets
+from worldsize.state.exit_records import read_exit
 from worldsize.state.records import Reason
 from worldsize.trust.procfs import withdraw_variables
 
@@ -137,6 +138,11 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
         supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
     except (WorldsizeError, OSError) as error:
+        ended = read_exit(paths, 0) if node_rank else None
+        if ended is not None and ended.code:
+            write_follower_record(paths, node_rank, ended)
+            what = f"the head (node 0) ended with code {ended.code} before it met this node"
+            raise RunFailed(what, ended.code) from None
         write_unstarted_record(plan, paths, node_rank, f"node {node_rank}: {error}")
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
     return supervisor.run()

@@ -202,6 +202,20 @@ def test_a_head_that_never_comes(agents):
     assert read_exits(run.paths, 2)[0].failure.reason == "RENDEZVOUS"
 
 
+def test_a_head_that_ends_before_it_has_met_the_others(agents):
+    """They end for its reason, with its code, and do not wait for it."""
+    run = agents("true", ranks=1, launcher="no-such")
+    assert run.ended(run.head())[0] == 2
+    run.plan = run.plan._replace(launcher="direct")
+    with open(run.paths.plan, "w") as file:
+        file.write(run.plan.to_json())
+    code, said = run.ended(run.start("--node-rank", "1"))
+    head, member = read_exits(run.paths, 2)
+    assert code == head.code and "ended with code %d before it met" % code in said
+    assert member.failure == head.failure and member.node_rank == 1
+    assert run.state() == ("FAILED", head.failure.reason)
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_head_that_does_not_know_the_launcher_says_so_in_its_record(agents, nodes):
     run = agents("true", nodes=nodes, ranks=1, launcher="no-such")

@@ -58,6 +58,11 @@ class Seal:
         return text if compare_digest(expected, line[: _MAC + 1]) else None
 
 
+def derived_key(token: str, purpose: bytes) -> str:
+    """A key that only who has the run's token can make, the same on all nodes: 64 hexadecimal characters."""
+    return _mac(token.encode(), purpose).hex()
+
+
 def _mac(key: bytes, text: bytes) -> bytes:
     """HMAC of RFC 2104 with SHA-256, without `hmac`, which loads all of OpenSSL: 3 ms for each node's agent."""
     block = (key if len(key) <= _BLOCK else sha256(key).digest()).ljust(_BLOCK, b"\0")

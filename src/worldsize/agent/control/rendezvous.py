@@ -19,6 +19,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,12 +124,14 @@ def wait_for_rendezvous(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Rendezvous | None:
     """Wait until the head has published, with a growing pause between two looks (2 ms to 0.5 s); None after `timeout`
-    seconds."""
+    seconds, or where the head has ended before."""
     deadline = clock() + timeout
     pause = 0.002
     while True:
         found = read_rendezvous(paths)
         if found is not None or clock() > deadline:
             return found
+        if read_exit(paths, 0) is not None:
+            return read_rendezvous(paths)
         sleep(pause)
         pause = min(pause * 1.5, 0.5)

@@ -97,6 +97,14 @@ def write_unstarted_record(
     return record
 
 
+def write_follower_record(paths: RunPaths, node_rank: int, head: ExitRecord) -> None:
+    """Write the exit record of a node that could not begin since its head has ended: it ends for the same reason.
+    Raises OSError."""
+    now = time.time()
+    record = ExitRecord(node_rank, host_name(), head.attempt, now, now, (), head.stop, head.failure, head.code)
+    write_json(paths.exit_record(node_rank), record.to_json())
+
+
 def is_disk_full(directory: str) -> bool:
     """Whether `directory`'s file system has no room for another small file; False where it does not tell."""
     try:

@@ -12,6 +12,7 @@ from worldsize.agent.control.rendezvous import Rendezvous, wait_for_rendezvous
 from worldsize.common.atomic_files import write_json
 from worldsize.errors import DamagedRun
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import ExitRecord
 
 HEAD = Rendezvous("10.0.0.1", 29500, 4000, "5ecre7")
 
@@ -67,6 +68,21 @@ def test_a_head_that_never_comes_is_given_up_after_the_timeout(tmp_path, timeout
 def test_a_head_that_comes_at_the_last_moment_is_found(tmp_path) -> None:
     wait = Wait(str(tmp_path), lambda wait, seconds: wait.publish() if seconds > 5.0 else None)
     assert wait.result(5.0) == HEAD
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_a_head_that_has_ended_is_not_waited_for(tmp_path, publishes: bool) -> None:
+    def end(wait: Wait, seconds: float) -> None:
+        if seconds >= 5.0:
+            if publishes:
+                wait.publish()
+            os.makedirs(wait.paths.exit_dir, exist_ok=True)
+            record = ExitRecord(0, "h", 0, 1.0, 2.0, (), "failure", None, 3)
+            write_json(wait.paths.exit_record(0), record.to_json())
+
+    wait = Wait(str(tmp_path), end)
+    assert wait.result(300.0) == (HEAD if publishes else None)
+    assert wait.seconds < 6.0
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", '{"address": "10.0.0.1"}'])
