@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from worldsize.agent.control.rendezvous import Rendezvous
 from worldsize.agent.launchers.rank_process import NodeLaunch
+from worldsize.common.atomic_files import write_json
 from worldsize.compute.base import ComputeFacts
 from worldsize.errors import PlanError
 from worldsize.jobspec.job import Job, Resources
@@ -91,8 +93,29 @@ def test_the_cluster_has_a_token_of_the_run() -> None:
     )
 
 
+def met(place: Path) -> RunPaths:
+    """Of a node that knows where the head is."""
+    paths = RunPaths(str(place))
+    os.makedirs(paths.attempt_dir)
+    write_json(paths.rendezvous, Rendezvous("10.0.0.0", 6400, 6401, "ab" * 32)._asdict(), private=True)
+    return paths
+
+
+def test_nodes_without_a_common_directory_have_one_secret(tmp_path: Path) -> None:
+    """It is not the run's own, which it is made of. A node that has not met its head has none, and says so."""
+    secrets = set()
+    for node in (0, 1):
+        paths = met(tmp_path / str(node))
+        LAUNCHER.prepare(launch(plan(), node, paths, {}, "a", "b"))
+        secrets.add(Path(token_file(paths)).read_text())
+    (secret,) = secrets
+    assert len(secret) == 64 and secret != "ab" * 32
+    with pytest.raises(OSError, match="is not there"):
+        LAUNCHER.prepare(launch(plan(), 1, RunPaths(str(tmp_path / "alone")), {}, "a", "b"))
+
+
 def test_what_a_node_is_told_is_this_users_alone(tmp_path: Path) -> None:
-    paths = RunPaths(str(tmp_path))
+    paths = met(tmp_path)
     for node in (0, 1):
         LAUNCHER.prepare(launch(plan(), node, paths, {}, "a", "b"))
     files = {

@@ -88,7 +88,7 @@ def test_ranks_are_placed_as_the_plan_has_them():
     launch = NodeLaunch(plan, world_of("a", "b"), plan.nodes[0], RunPaths("/runs/r 1"), {})
     argv = LAUNCHER.argv(launch, {"PATH": "/"})
     assert argv[:5] == ("mpirun", "-np", "6", "--hostfile", "/runs/r 1/attempt-0/launch/hosts")
-    assert argv[-3:] == ("/runs/r 1/attempt-0/launch", "python", "a b.py")
+    assert argv[-3:] == ("attempt-0/launch", "python", "a b.py")  # below the run's directory, as each node calls it
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ ENVIRON = {
 }  # fmt: skip
 
 
-def started(plan: Plan, node: int, cpus=()) -> tuple[list[Process], dict[str, str]]:
-    paths, world = RunPaths("/runs/r"), world_of("a", "b")
+def started(plan: Plan, node: int, cpus=(), run="/runs/r") -> tuple[list[Process], dict[str, str]]:
+    paths, world = RunPaths(run), world_of("a", "b")
     ranks = list(NodeLaunch(plan, world, plan.nodes[node], paths, ENVIRON, cpus).ranks())
     return ranks, mpirun_environment(plan, paths, ranks[0].environment)
 
@@ -152,14 +152,17 @@ def test_what_an_environment_sets_is_in_no_file_of_a_rank():
 
 
 def test_what_mpirun_started_becomes_the_rank(tmp_path):
-    awkward = {"Q": 'it\'s "so"', "LINES": "1\n2", "EMPTY": "", "DOLLAR": "$HOME `id`", "SPACE": " a  b "}
-    ranks, launcher = started(plan_of(2, 2, environment=awkward, kept=("SLURM_JOB_ID",)), 1)
+    awkward = {"Q": 'it\'s "so"', "LINES": "1\n2", "EMPTY": "", "DOLLAR": "$HOME `id`", "SPACE": " a  b ", "file": "f"}
+    plan = plan_of(2, 2, environment=awkward, kept=("SLURM_JOB_ID",))
+    ranks, launcher = started(plan, 1, run=str(tmp_path))
     log = tmp_path / "the log"
     rank = ranks[1]._replace(log=str(log))
-    (tmp_path / "rank-3").write_text(rank_lines(rank, "mpirun", launcher))
     own = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "3", "PATH": "/mpi/bin:/bin"}
-    words = ["sh", "-c", '. "$0/rank-$OMPI_COMM_WORLD_RANK"; exec "$@"', str(tmp_path), "env", "-0"]
-    subprocess.run(words, env={**launcher, **own}, check=True)
+    argv = LAUNCHER.argv(NodeLaunch(plan, world_of("a", "b"), plan.nodes[0], RunPaths("/head's/r"), {}), {"PATH": "/"})
+    words = [*argv[argv.index("/bin/sh") : -2], "env", "-0"]
+    (tmp_path / "attempt-0/launch").mkdir(parents=True)
+    (tmp_path / "attempt-0/launch/rank-3").write_text(rank_lines(rank, "mpirun", launcher))
+    subprocess.run(words, env={**launcher, **own}, check=True, timeout=30)
     found = dict(line.split("=", 1) for line in log.read_text().split("\0") if line)
     found.pop("PWD", None)
     ours = rank.environment

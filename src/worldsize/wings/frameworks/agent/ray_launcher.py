@@ -5,9 +5,12 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 
+from worldsize.agent.control.message_proof import derived_key
+from worldsize.agent.control.rendezvous import read_rendezvous
 from worldsize.agent.launchers.base import Launcher
 from worldsize.agent.launchers.rank_process import NodeLaunch, Process
 from worldsize.agent.posix.processes import HELPER_OF
@@ -33,10 +36,13 @@ class RayLauncher(Launcher):
     """Ray's head beside the command on the first node, its workers on the others."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Write what the node's program is to do, and on the head the secret that all nodes show each other."""
+        """Write what the node's program is to do, and the secret that all nodes show each other: each makes it of the
+        run's own, since nodes need not see the head's files. OSError where that cannot be read."""
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
-        if launch.node.node_rank == 0:
-            write_bytes(token_file(launch.paths), os.urandom(32).hex().encode(), private=True)
+        found = read_rendezvous(launch.paths)
+        if found is None:
+            raise OSError(errno.ENOENT, "is not there", launch.paths.rendezvous)
+        write_bytes(token_file(launch.paths), derived_key(found.token, b"ray").encode(), private=True)
         write_json(_order_file(launch), node_order(launch), private=True)
         return launch.environ
 

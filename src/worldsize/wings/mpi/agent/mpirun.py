@@ -36,10 +36,10 @@ shift
 printf '%%s\\n' "$*" >%s/"$node"
 printf '%%s\\n' "$node" >%s
 """
-_BECOME_THE_RANK = (
-    'until [ -e "$0/rank-$OMPI_COMM_WORLD_RANK" ]; do sleep 0.02; done; . "$0/rank-$OMPI_COMM_WORLD_RANK"; exec "$@"'
-)
-"""Waits for the rank's file: the agent of another node of this host may not have written it yet."""
+_RANK_FILE = '"$WORLDSIZE_RUN_DIR/$0/rank-$OMPI_COMM_WORLD_RANK"'
+_BECOME_THE_RANK = f'until [ -e {_RANK_FILE} ]; do sleep 0.02; done; . {_RANK_FILE}; exec "$@"'
+"""Waits for the rank's file, in the run's directory as the rank's own node calls it: the agent of another node of this
+host may not have written it yet. No variable of its own: the job's may have any name."""
 
 _WORLDSIZE_VARIABLES = (
     "WORLDSIZE_RUN_ID",
@@ -100,11 +100,23 @@ class MpirunLauncher(HeadLauncher):
         return (
             "mpirun", "-np", str(plan.world_size), "--hostfile", _hosts_file(directory), "--map-by", "slot",
             "--bind-to", "none", "--leave-session-attached", *_REMOTE[_find_generation(environment) or 4],
-            str(max(_AT_ONCE, len(plan.nodes))), "/bin/sh", "-c", _BECOME_THE_RANK, directory, *plan.argv,
+            str(max(_AT_ONCE, len(plan.nodes))), "/bin/sh", "-c", _BECOME_THE_RANK,
+            os.path.relpath(directory, launch.paths.root), *plan.argv,
         )  # fmt: skip
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
         return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
+
+    def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
+        """As any; and have a program where mpirun's daemons look for the one that the head calls: they refuse to start
+        without one. Nodes that see the head's directory see the head's own."""
+        environ = super().prepare(launch)
+        if launch.node.node_rank:
+            try:
+                os.close(os.open(_starter(launch.paths.launch_dir), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700))
+            except FileExistsError:
+                pass
+        return environ
 
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
         require_open_mpi(environment)
@@ -112,8 +124,9 @@ class MpirunLauncher(HeadLauncher):
         directory = launch.paths.launch_dir
         write_text(_hosts_file(directory), hosts_lines(launch.plan, hosts))
         starter = _START % (to_shell_word(directory), launch.plan.options.get("target", os.devnull))
-        write_text(os.path.join(directory, STARTER), starter)
-        os.chmod(os.path.join(directory, STARTER), 0o700)
+        write_text(_starter(directory) + ".new", starter)
+        os.chmod(_starter(directory) + ".new", 0o700)
+        os.replace(_starter(directory) + ".new", _starter(directory))
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
         """The rank that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
@@ -158,6 +171,10 @@ def _find_generation(environment: Mapping[str, str]) -> int | None:
 
 def _hosts_file(directory: str) -> str:
     return os.path.join(directory, "hosts")
+
+
+def _starter(directory: str) -> str:
+    return os.path.join(directory, STARTER)
 
 
 def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
