@@ -101,6 +101,20 @@ def one_line(text: str) -> str:
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
 
 
+def pause_of(retry_after: str, now: float) -> float:
+    """Seconds that a Retry-After means, which is a number of them or a date; 0 for none, for the past and for what is
+    neither. `now` is in Unix seconds."""
+    from email.utils import parsedate_to_datetime
+
+    text = retry_after.strip()
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
 def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:

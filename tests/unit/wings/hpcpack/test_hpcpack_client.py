@@ -11,7 +11,7 @@ import pytest
 from hpcpack_server import LOST, Asked, Reply, serving, several
 
 from worldsize.compute.http import exchange
-from worldsize.compute.http.errors import LostAnswer
+from worldsize.compute.http.errors import LostAnswer, TurnedAway
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.wings.hpcpack.head import client
 from worldsize.wings.hpcpack.head.client import HeadNodeClient, tls_context
@@ -118,6 +118,16 @@ def test_a_question_is_asked_again_with_growing_pauses(trouble: Reply) -> None:
     with serving([trouble] * 4 + [Reply(body="fine")]) as server, server.head(30) as head:
         assert head.get("/cluster/version") == "fine"
     assert server.slept == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_a_head_that_says_when_to_come_again_is_left_alone_until_then() -> None:
+    busy = Reply(503, "busy", headers={"Retry-After": "7"})
+    with serving([busy, Reply(body="fine")]) as server, server.head(30) as head:
+        assert head.get("/cluster/version") == "fine"
+    assert server.slept == [7.0]
+    with serving([busy]) as server, server.head(5) as head, pytest.raises(TurnedAway, match="busy"):
+        head.get("/cluster/version")
+    assert server.slept == []
 
 
 def test_patience_has_an_end() -> None:

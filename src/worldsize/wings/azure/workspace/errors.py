@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from worldsize.compute.http.errors import LostAnswer, Service, TurnedAway, Unanswered, message_of, one_line
+from worldsize.compute.http.errors import LostAnswer, Service, TurnedAway, Unanswered, message_of, one_line, pause_of
 from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.wings.azure.workspace.settings import SIGN_IN
 
@@ -140,18 +139,6 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
     found = _TARGET.search(targets) or _WORD.search(said)
     where = _LOWERED[found[1].lower()] if found and method == "PUT" and path.startswith("/jobs/") else request
     return (ExistingResource if status == 409 else SubmitRejected)(message, where, hint)
-
-
-def pause_of(retry_after: str, now: float) -> float:
-    """Seconds that a Retry-After means, which is a number of them or a date; 0 for none, for the past and for what is
-    neither. `now` is in Unix seconds."""
-    text = retry_after.strip()
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from worldsize.compute.http.errors import message_of
+from worldsize.compute.http.errors import message_of, pause_of
 from worldsize.compute.http.exchange import Exchange
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 from worldsize.extras import require_packages
@@ -129,7 +129,8 @@ class HeadNodeClient:
         if answer.is_success:
             return answer
         message = message_of(answer.content, answer.reason_phrase)
-        raise response_error(answer.status_code, message, f"{method} {path}", self.access)
+        pause = pause_of(answer.headers.get("retry-after", ""), time.time())
+        raise response_error(answer.status_code, message, f"{method} {path}", self.access, pause)
 
     def _open(self, timeout: httpx.Timeout) -> httpx.Client:
         import httpx

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from worldsize.compute.http.errors import LostAnswer, Service
-from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
+from worldsize.compute.http.errors import LostAnswer, Service, TurnedAway, Unanswered
+from worldsize.errors import ConfigError, SubmitRejected, WorldsizeError
 from worldsize.wings.hpcpack.head.credentials import VARIABLE
 from worldsize.wings.hpcpack.settings import HeadAccess
 
@@ -38,17 +38,20 @@ def head_service(access: HeadAccess) -> Service:
     return Service("the head node", access.url, "`url`", _AUTHORITY)
 
 
-def response_error(status: int, message: str, request: str, access: HeadAccess) -> WorldsizeError:
+def response_error(status: int, message: str, request: str, access: HeadAccess, pause: float = 0.0) -> WorldsizeError:
     """The error for an answer of the head to `METHOD PATH` that is no success. ConfigError: the account, or an answer
-    that leads elsewhere; SubmitAgain: the head is away or busy, LostAnswer where it may have carried out the request
-    all the same; MissingResource: there is no such thing; SubmitRejected: everything else, in the head's words."""
+    that leads elsewhere; TurnedAway: the head is away or busy, LostAnswer where it may have carried out the request
+    all the same, not to be sent again within `pause` seconds; MissingResource: there is no such thing; SubmitRejected:
+    everything else, in the head's words."""
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
         return LoginRefused(what, access.url, hint)
     if status in _RETRY_STATUSES:
-        kind = SubmitAgain if request.startswith("GET ") or status in (429, 503) else LostAnswer
-        return kind(f"the head node cannot answer now: {message} ({status})", access.url, "try again")
+        kind: type[Unanswered] = TurnedAway if request.startswith("GET ") or status in (429, 503) else LostAnswer
+        error = kind(f"the head node cannot answer now: {message} ({status})", access.url, "try again")
+        error.pause = pause
+        return error
     if status == 404:
         return MissingResource(message or "not found", request)
     if 300 <= status < 400:

@@ -16,7 +16,6 @@ from worldsize.wings.azure.workspace.errors import (
     MissingResource,
     PermissionRefused,
     SignInRefused,
-    pause_of,
     response_error,
 )
 
@@ -123,24 +122,6 @@ def test_the_key_of_the_job_that_it_means(body: object, where: str) -> None:
 def test_what_may_have_had_its_effect(method: str, status: int, kind: type[Unanswered]) -> None:
     found = refusal(status, b"", method, retry_after="7")
     assert type(found) is kind and isinstance(found, SubmitAgain) and found.pause == 7.0
-
-
-@pytest.mark.parametrize(
-    ("said", "seconds"),
-    [
-        ("7", 7.0),
-        (" 1.5 ", 1.5),
-        ("Tue, 14 Nov 2023 22:13:50 GMT", 30.0),
-        ("Tue, 14 Nov 2023 22:13:50 +0100", 0.0),
-        ("", 0.0),
-        ("-3", 0.0),
-        ("soon", 0.0),
-        ("9" * 400, 0.0),
-        ("Tue, 14 Nov 99999999 22:13:50 GMT", 0.0),
-    ],
-)
-def test_when_to_come_again(said: str, seconds: float) -> None:
-    assert pause_of(said, NOW) == seconds
 
 
 def test_signed_addresses() -> None:
