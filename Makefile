@@ -16,6 +16,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # The tests' own options: one part of them, and the commit since which `test-changed` looks.
 PART ?=
 BASE ?=
+# A compute of type azureml, and the worldsize.toml that configures it.
+COMPUTE ?=
+WORLDSIZE_TEST_AZURE ?= $(wildcard worldsize.toml)
 # What `make chaos` does: so many trials of this seed, or one of them again.
 N ?= 60
 SEED ?= 20261126
@@ -31,7 +34,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons fuzz chaos audit lint bench docs clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +93,9 @@ test-changed: environments system ## the tests that import what has changed sinc
 
 test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest supported Python found here
 	@$(BIN)/python -m scripts.testing.other_pythons
+
+test-azure: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## in a workspace of Azure ML what the tests do on the double (COMPUTE=cloud WORLDSIZE_TEST_AZURE=path/to/worldsize.toml)
+	@$(BIN)/python -m scripts.testing.workspace '$(WORLDSIZE_TEST_AZURE)' '$(COMPUTE)' $(TEST_ARGS)
 
 fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
 	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))

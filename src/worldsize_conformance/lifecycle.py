@@ -19,12 +19,10 @@ from worldsize.service.submission.submit import start
 from worldsize_conformance.driver import unfolded, wait_for
 from worldsize_conformance.place import Place
 
-PATIENT = "touch outputs/up-$RANK; sleep 120"
 
-
-def running(place: Place, command: str = PATIENT, world: str = "2x1", **keys: Any) -> str:
-    """A run of two ranks that are up."""
-    place.job(command, world, **keys)
+def running(place: Place, command: str = "sleep 120", before: str = "true", **keys: Any) -> str:
+    """A run of two ranks that are up: they have executed `before`, and execute `command`."""
+    place.job("; ".join((before, place.touch("up-$RANK"), command)), "2x1", **keys)
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "up-0", "up-1"), place.target.patience)
     return run
@@ -58,13 +56,12 @@ def test_bytes_are_kept_and_last_words_arrive(place: Place) -> None:
 
 
 def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
-    run = running(
-        place, "echo early; touch outputs/up-$RANK; while ! test -e outputs/go; do sleep 0.05; done; echo late"
-    )
+    place.job("echo early; %s; echo late" % place.gate("go"), "2x1")
+    run = place.submit("job.yml")
     following = place.start("logs", "-f", run, "--rank", "1")
     assert following.stdout is not None
     assert following.stdout.readline() == b"1:1: early\n"
-    place.put_output(run, "go")
+    place.open_gate(run, "go")
     assert following.communicate(timeout=place.target.patience)[0] == b"1:1: late\n"
     assert following.returncode == 0
 
@@ -119,16 +116,15 @@ def test_an_exception_is_kept_as_data(place: Place) -> None:
 
 
 def test_the_time_limit(place: Place) -> None:
-    place.job(PATIENT, "2x1", limits={"timeout": 1}, grace=0.5)
+    place.job("sleep 120", "2x1", limits={"timeout": 1}, grace=0.5)
     status = place.wait_for_end(place.submit("job.yml"))
     assert (status["state"], status["reason"]) == ("FAILED", "TIME_LIMIT")
     assert status["exit_code"] not in (0, None) and "limit" in status["message"]
 
 
 def test_grace_before_the_end(place: Place) -> None:
-    run = running(
-        place, "trap 'touch outputs/saved-$RANK; exit 0' TERM; touch outputs/up-$RANK; while :; do sleep 0.05; done"
-    )
+    trap = "trap '%s; exit 0' TERM" % place.touch("saved-$RANK")
+    run = running(place, "while :; do sleep 0.05; done", trap)
     place.ok("cancel", run)
     assert place.wait_for_end(run)["state"] == "CANCELLED"
     assert place.has_outputs(run, "saved-0", "saved-1")
@@ -145,7 +141,7 @@ def test_cancel_while_it_runs(place: Place) -> None:
 
 
 def test_cancel_what_ignores_it_at_once(place: Place) -> None:
-    run = running(place, "trap '' TERM; touch outputs/up-$RANK; while :; do sleep 0.1; done", grace=60)
+    run = running(place, "while :; do sleep 0.1; done", "trap '' TERM", grace=60)
     place.ok("cancel", run)
     place.ok("cancel", run, "--now")
     assert place.wait_for_end(run)["state"] == "CANCELLED"
@@ -297,7 +293,7 @@ def test_modules_are_loaded(place: Place) -> None:
 
 
 def test_a_run_can_be_cancelled_while_it_is_set_up(place: Place) -> None:
-    place.job("true", "2x1", code=".", setup=["touch outputs/setting-up; sleep 60"])
+    place.job("true", "2x1", code=".", setup=[place.touch("setting-up") + "; sleep 60"])
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "setting-up"), place.target.patience)
     place.ok("cancel", run)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
 from worldsize.common.path_mapping import to_node_path
 from worldsize.compute.base import Compute, Handle
+from worldsize.compute.capabilities import OUTPUTS
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute
 from worldsize.service.runs.run import Run
 from worldsize.store.find import find_run_paths
-from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers, wait_for
+from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers
 
 
 class Target(NamedTuple):
@@ -32,8 +35,6 @@ class Target(NamedTuple):
     unknown   what a handle holds of a job that the compute has never heard of; empty where none can be told
     nodes     the most nodes that a test may have: one that needs more is skipped; None: as many as it asks for
     visible   the processes of nodes are processes of this machine, where tests look for them
-    outputs   the directories that `./outputs` of a run's nodes are, by its id, where each node has one of its own;
-              None: the run's directory has one for all
     modules   its nodes may have environment modules
     """
 
@@ -46,7 +47,6 @@ class Target(NamedTuple):
     unknown: Mapping[str, Any] = {}
     nodes: int | None = None
     visible: bool = True
-    outputs: Callable[[str], Sequence[str]] | None = None
     modules: bool = True
 
 
@@ -55,6 +55,13 @@ LIST_SLEEPERS = (
     '[ "$(tr "\\0" " " 2>/dev/null <"$each"/cmdline)" = "sleep $1 " ] && echo "$kernel $each"; done 2>/dev/null; true'
 )
 """Prints a line for each process `sleep $1` of a node; nodes that are one machine print the same lines."""
+
+
+_TOUCHED = "touched "
+"""What a rank says before the name of a file that it has made in its outputs, where those are fetched."""
+
+_HELD = 10
+"""Seconds that a gate holds ranks whose outputs nobody can write to from here."""
 
 
 def nodes_asked(words: Sequence[str]) -> int:
@@ -144,30 +151,54 @@ class Place(Cli):
         assert status["exit_code"] is not None, "%s did not end in time" % run
         return status
 
+    @functools.cached_property
+    def fetches_outputs(self) -> bool:
+        """Whether a service keeps the outputs of runs, each node's own, until they are fetched: perhaps not before the
+        end. Elsewhere the run's directory has those of all nodes."""
+        return OUTPUTS in self.capabilities
+
+    def touch(self, name: str) -> str:
+        """A line of shell, without quotes, that makes an empty file in the outputs, for `has_outputs` to see."""
+        made = "touch outputs/%s" % name
+        return "%s; echo %s%s" % (made, _TOUCHED, name) if self.fetches_outputs else made
+
     def read_output(self, run: str, name: str) -> str:
-        path = next(filter(os.path.exists, self._outputs(run, name)), self.path(run, "outputs", name))
+        path = self.path(run, "outputs", name)
+        if not os.path.exists(path):
+            self.fetch_outputs(run)
         with open(path) as file:
             return file.read()
 
     def has_outputs(self, run: str, *names: str) -> bool:
-        """Whether these files are in the run's outputs."""
-        return all(any(map(os.path.exists, self._outputs(run, name))) for name in names)
+        """Whether these files are in the run's outputs; while it runs, those that were made with `touch`."""
+        left = {*names}
+        if self.fetches_outputs:
+            ended = self.status(run)["exit_code"] is not None  # which brings the logs
+            left -= self._touched(run)
+            if left and ended:
+                self.fetch_outputs(run)
+        return all(os.path.exists(self.path(run, "outputs", name)) for name in left)
 
-    def put_output(self, run: str, name: str) -> None:
-        """Make an empty file in the outputs of every node, once they are there."""
-        wait_for(lambda: all(os.path.isdir(os.path.dirname(path)) for path in self._outputs(run, name)))
-        for path in self._outputs(run, name):
-            open(path, "w").close()
+    def _touched(self, run: str) -> set[str]:
+        """The files of which ranks, or lines of the setup, have said that they made them."""
+        logs = [*glob.glob(self.path(run, "attempt-*", "logs", "rank-*.log")), *glob.glob(self.path(run, "batch*.log"))]
+        found: set[str] = set()
+        for log in logs:
+            with open(log, errors="replace") as file:
+                found |= {line.removeprefix(_TOUCHED) for line in file.read().split("\n") if line.startswith(_TOUCHED)}
+        return found
 
-    def _outputs(self, run: str, name: str) -> list[str]:
-        """Where a file of the run's outputs can be."""
-        if self.target.outputs is None:
-            return [self.path(run, "outputs", name)]
-        return [os.path.join(directory, name) for directory in self.target.outputs(run)]
+    def gate(self, name: str) -> str:
+        """A line of shell that goes on after `open_gate`, or some time later."""
+        return "sleep %d" % _HELD if self.fetches_outputs else "while ! test -e outputs/%s; do sleep 0.05; done" % name
+
+    def open_gate(self, run: str, name: str) -> None:
+        if not self.fetches_outputs:
+            open(self.path(run, "outputs", name), "w").close()
 
     def fetch_outputs(self, run: str) -> None:
         """Have the run's outputs in its directory, where they are not kept there anyway."""
-        if "outputs" in self.capabilities:
+        if self.fetches_outputs:
             self.ok("outputs", run)
 
     def require_modules(self) -> None:
@@ -177,7 +208,7 @@ class Place(Cli):
 
     def require_common_outputs(self) -> None:
         """Skips a test whose nodes have to see each other's outputs."""
-        if self.target.outputs is not None:
+        if self.fetches_outputs:
             pytest.skip("nodes have outputs of their own")
 
     def sleepers(self, seconds: str, *run: str) -> int:

@@ -27,7 +27,7 @@ from worldsize_conformance.place import Place, Target
 VARIABLE = "WORLDSIZE_SELFTEST"
 _LONGEST_REASON = 600
 _PATIENCE = 30.0
-"""Seconds for the end of jobs that a failed test has left."""
+"""Seconds for the end of jobs that a failed test has left, at the least."""
 
 
 def read_order() -> dict[str, Any]:
@@ -59,7 +59,7 @@ def end_all(place: Place) -> None:
     tell(read_order()["news"], "hosts", hosts=sorted(hosts_below(place.root)))
     handles = handles_below(place.root)
     if handles:
-        end_jobs(place.compute(), handles, _PATIENCE)
+        end_jobs(place.compute(), handles, max(_PATIENCE, place.target.patience / 3))
 
 
 def tell(news: str, event: str, **fields: Any) -> None:

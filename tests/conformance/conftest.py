@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from azureml_double.double import RESOLVER, Double
-from azureml_double.fixtures import compute_table, outputs_of_nodes, sign_in
+from azureml_double.fixtures import compute_table, sign_in
 from hpcpack.simulator import Simulator
 from slurm.cluster import Cluster
 from targets import TARGETS, OwnTarget
@@ -140,9 +139,8 @@ def target(own_target: OwnTarget, request: pytest.FixtureRequest) -> Iterator[Ta
         environ = {"SLURM_CONF": cluster.environ["SLURM_CONF"]}
         yield target._replace(directory=cluster.shared, environ=environ)
     elif isinstance(cluster, Double):
-        config, outputs = compute_table(cluster, target.name), partial(outputs_of_nodes, cluster)
         environ = {**sign_in(cluster), "PYTHONPATH": RESOLVER}
-        yield target._replace(environ=environ, config=config, outputs=outputs)
+        yield target._replace(environ=environ, config=compute_table(cluster, target.name))
     elif cluster:
         with open(cluster.config) as file:
             config = file.read().partition("\n\n")[2]

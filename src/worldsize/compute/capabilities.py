@@ -18,6 +18,9 @@ OUTPUTS = "outputs"
 MIRRORED = "mirrored"
 """The capability of computes whose nodes do not see run directories: `observe` writes there what nodes have written."""
 
+NODE_LIMIT = "node limit"
+"""The capability of computes that know the most nodes of a run, and not each of their nodes."""
+
 
 def start_place(compute: Compute) -> str:
     """Where the runs of an array start, of a compute that starts all of them at once: "inside an allocation", whose
@@ -126,6 +129,14 @@ class HasNodes(Protocol):
 
     def nodes(self) -> list[ComputeNode]:
         """Every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""
+
+
+class HasNodeLimit(Protocol):
+    """Capability "node limit"."""
+
+    def node_limit(self) -> int | None:
+        """The most nodes that a run can have; None where none is told. Raises SubmitAgain, SubmitRejected,
+        ConfigError."""
 
 
 class CanExecute(Protocol):

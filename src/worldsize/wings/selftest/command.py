@@ -32,8 +32,14 @@ _EXAMPLES = """examples:
   worldsize selftest --compute lab --nodes 4 --minutes 30
   worldsize selftest --compute lab -k cancel          the tests whose names hold this word"""
 _INTERRUPTED = 130
+_KEPT_SIGN_IN = {"AZURE_CONFIG_DIR": ".azure", "AZD_CONFIG_DIR": ".azd"}
+"""Where `az login` and `azd auth login` keep what they have, by the variable that names another place."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_MINUTES, _NODES = 15, 2
+_MINUTES, _LANES, _NODES = {"azureml": 120}, {"local": 1, "azureml": 4}, 2
+_USUAL_MINUTES, _USUAL_LANES = 15, 2
+"""By the type of the compute: in a workspace a job takes minutes to start, and others start meanwhile."""
+
 _RESERVE, _LAST_RESERVE = 0.1, 0.05
 """Shares of the time: before its end no test is begun, and what still runs is ended."""
 _LEAST = 15
@@ -45,9 +51,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     compute = parser.add_argument("--compute", metavar="NAME", help="which compute (default: as configured)")
     set_completer(compute, complete_computes)
     parser.add_argument("--nodes", metavar="N", type=parse_count, help=f"the most nodes of a job ({_NODES})")
-    help = f"what has not begun by then is not run ({_MINUTES})"
-    parser.add_argument("--minutes", metavar="N", type=parse_seconds, default=_MINUTES, help=help)
-    parser.add_argument("--lanes", metavar="N", type=parse_count, help="tests side by side (2; on `local` 1)")
+    help = f"what has not begun by then is not run ({_USUAL_MINUTES}; on Azure ML {_MINUTES['azureml']})"
+    parser.add_argument("--minutes", metavar="N", type=parse_seconds, help=help)
+    help = f"tests side by side ({_USUAL_LANES}; on `local` {_LANES['local']}, on Azure ML {_LANES['azureml']})"
+    parser.add_argument("--lanes", metavar="N", type=parse_count, help=help)
     parser.add_argument("-k", metavar="WORDS", dest="keyword", default="", help="only these tests, as pytest's -k")
     parser.add_argument("--to", metavar="DIR", default=".", help="where the report is written (here)")
     parser.add_argument("--note", metavar="TEXT", default="", help="a sentence for the report")
@@ -74,7 +81,7 @@ def selftest(options: argparse.Namespace) -> int:
         done = _run(options, settings, compute, private, environ)
     finally:
         _ignore_signals()
-        left += remove_private_place(compute, private)
+        left += remove_private_place(compute, settings.type, private)
         for each in left:
             report(f"left behind: {each}")
     return _finish(options, {**done, "left_behind": left})
@@ -92,14 +99,26 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _environ(settings: ComputeSettings) -> dict[str, str]:
-    """This process's variables. ConfigError where a password is needed that none of them holds: nobody can type it
-    for each of the tests."""
+    """The variables of the tests' clients, which have homes of their own. ConfigError where a password is needed that
+    none of them holds: nobody can type it for each of the tests."""
     from worldsize.trust.procfs import PASSWORD_VARIABLE, with_password
 
     environ = with_password(os.environ)
     if settings.type == "hpcpack" and not environ.get(PASSWORD_VARIABLE):
         raise ConfigError("the tests need the account's password in a variable", PASSWORD_VARIABLE, "export it")
-    return environ
+    if settings.type != "azureml":
+        return environ
+    return sign_in_environ(settings, environ)
+
+
+def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a client with another home that runs jobs in this workspace: those of `environ`, and where the
+    sign-in at Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
+    if not settings.options.get("environment"):
+        where = f"compute.{settings.name}.environment"
+        raise ConfigError("the tests' jobs need an environment to run in", where, 'environment = "azureml:NAME@latest"')
+    kept = {name: os.path.expanduser(f"~/{folder}") for name, folder in _KEPT_SIGN_IN.items()}
+    return {**{name: path for name, path in kept.items() if os.path.isdir(path)}, **environ}
 
 
 def _hear_signals() -> None:
@@ -132,9 +151,10 @@ def _run(
 
     nodes = min(options.nodes or _NODES, facts.usable_nodes(compute) or sys.maxsize)
     known = facts.known_secrets(settings, compute, private, environ)
-    lanes = options.lanes or (1 if settings.type == "local" else 2)
-    report(f"the conformance suite on {settings.name}: jobs of at most {nodes} nodes, {options.minutes:g} minutes")
-    began, seconds = time.monotonic(), options.minutes * 60
+    lanes = options.lanes or _LANES.get(settings.type, _USUAL_LANES)
+    minutes = options.minutes or _MINUTES.get(settings.type, _USUAL_MINUTES)
+    report(f"the conformance suite on {settings.name}: jobs of at most {nodes} nodes, {minutes:g} minutes")
+    began, seconds = time.monotonic(), minutes * 60
     begin_by, end_by = began + seconds * (1 - _RESERVE), began + max(seconds * (1 - _LAST_RESERVE), _LEAST)
     target = target_of(settings, private, nodes, environ)
     order = Order(private, target, lanes, begin_by, end_by, options.keyword)

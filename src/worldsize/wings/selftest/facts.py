@@ -8,12 +8,14 @@ import pwd
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from worldsize.compute.base import Compute
-from worldsize.errors import WorldsizeError
+from worldsize.compute.capabilities import NODE_LIMIT, HasNodeLimit
+from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.version import VERSION
 from worldsize.wings.selftest.redact import Known
@@ -21,6 +23,11 @@ from worldsize.wings.selftest.redact import Known
 _SECONDS = 20
 _SCHEDULERS: Mapping[str, tuple[str, ...]] = {"slurm": ("sinfo", "--version")}
 """The program that says a scheduler's version, by the type of compute."""
+
+_ACCOUNTS = ("account", "wckey", "subscription_id", "resource_group", "workspace_name")
+"""Keys of a compute that say what is billed."""
+
+_SIGN_IN = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 
 Ask = Callable[[tuple[str, ...]], str]
 
@@ -89,11 +96,12 @@ def known_secrets(settings: ComputeSettings, compute: Compute, private: str, env
     users = {account.pw_name, *(environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME"))}
     for name in (options.get("user"), options.get("as_user")):
         users |= {str(name or ""), str(name or "").rpartition("\\")[2]}
+    signed_in = [environ.get(name, "") for name in _SIGN_IN] if settings.type == "azureml" else []
     homes = {account.pw_dir, environ.get("HOME", "")}
     return Known(
         users=tuple(filter(None, users)),
         hosts=tuple(sorted(_own_names() | _hosts_in(options) | set(node_names(compute)))),
-        accounts=tuple(str(options[key]) for key in ("account", "wckey") if options.get(key)),
+        accounts=tuple(filter(None, [*(str(options.get(key) or "") for key in _ACCOUNTS), *signed_in])),
         home=tuple({way for home in homes if home for way in (home, os.path.realpath(home))}),
         runs=(private, os.path.realpath(private)),
     )
@@ -132,8 +140,13 @@ def node_names(compute: Compute) -> list[str]:
 
 
 def usable_nodes(compute: Compute) -> int | None:
-    """How many nodes start runs; None where the compute does not tell, or makes as many as a run asks for."""
+    """How many nodes start runs; None where the compute does not tell, or makes as many as a run asks for. ConfigError
+    and SubmitRejected of a service that would take no job."""
     if "local" in compute.capabilities:
+        return None
+    if NODE_LIMIT in compute.capabilities:
+        with suppress(SubmitAgain):  # as above
+            return cast("HasNodeLimit", compute).node_limit()
         return None
     try:
         return sum(node.usable for node in _nodes(compute)) or None

@@ -16,21 +16,38 @@ from worldsize.trust.directories import make_private_directory
 from worldsize.wings.selftest.compute_table import table_of
 from worldsize.wings.selftest.remains import end_jobs, end_processes, handles_below, processes_below
 
-_JOBS_PATIENCE, _CLIENTS_PATIENCE, _FILES_PATIENCE = 60.0, 10.0, 15.0
-_PATIENCE: Mapping[str, float] = {"local": 40.0}
+_CLIENTS_PATIENCE, _FILES_PATIENCE = 10.0, 15.0
+_JOBS_PATIENCE: Mapping[str, float] = {"azureml": 300.0}
+_USUAL_JOBS_PATIENCE = 60.0
+"""Seconds until jobs that are cancelled have ended."""
+
+_PATIENCE: Mapping[str, float] = {"local": 40.0, "azureml": 900.0}
 _USUAL_PATIENCE = 180.0
 """Seconds that a small job may take: in the queue, and until files of one node are seen on another."""
 
-_NO_JOB: Mapping[str, Mapping[str, Any]] = {"local": {}, "slurm": {"job": "99999999"}}
+_NO_JOB: Mapping[str, Mapping[str, Any]] = {
+    "local": {},
+    "slurm": {"job": "99999999"},
+    "azureml": {"name": "no-job-of-a-self-test"},
+}
 """What a handle holds of a job that nobody knows; of other types a number."""
 
 _KEPT = (
     *("SLURM_CONF", "SLURM_JWT", "KRB5CCNAME", "XDG_RUNTIME_DIR", "USER", "LOGNAME", "TZ"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
     *("MODULEPATH", "MODULESHOME", "MODULES_CMD", "LOADEDMODULES", "_LMFILES_", "BASH_ENV", "BASH_FUNC_module%%"),
     *("BASH_FUNC_ml%%", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG", "LMOD_ROOT", "WORLDSIZE_HPCPACK_PASSWORD"),
 )
 """Variables that reach a compute, or make `module` work on its nodes."""
+
+_SIGN_IN = (
+    *("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH"),
+    *("AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"),
+    *("AZURE_CONFIG_DIR", "AZD_CONFIG_DIR", "AZURE_TOKEN_CREDENTIALS"),
+    *("IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT", "MSI_SECRET"),
+)
+"""Variables by which a client signs in at Azure: for the tests on a workspace alone."""
 
 
 def make_private_place(config: Config, settings: ComputeSettings) -> str:
@@ -46,31 +63,35 @@ def make_private_place(config: Config, settings: ComputeSettings) -> str:
 
 def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the suite's `Target`, as JSON. `environ` names variables alone: no file holds their values."""
-    local = settings.type == "local"
+    kind = settings.type
+    kept = (*_KEPT, *(_SIGN_IN if kind == "azureml" else ()))
     return {
         "name": settings.name,
         "config": table_of(settings, os.path.join(private, "runs") if settings.runs_dir else None),
-        "patience": _PATIENCE.get(settings.type, _USUAL_PATIENCE),
+        "patience": _PATIENCE.get(kind, _USUAL_PATIENCE),
         "directory": private,
-        "environ": [name for name in _KEPT if name in environ],
-        "inherits": settings.type != "hpcpack",
-        "unknown": dict(_NO_JOB.get(settings.type, {"job": 99999999})),
+        "environ": [name for name in kept if name in environ],
+        "inherits": kind not in ("hpcpack", "azureml"),
+        "unknown": dict(_NO_JOB.get(kind, {"job": 99999999})),
         "nodes": nodes,
-        "visible": local,
+        "visible": kind == "local",
+        "modules": kind != "azureml",
     }
 
 
-def remove_private_place(compute: Compute, private: str) -> list[str]:
-    """End all jobs and processes of the self-test, remove its directory; what is left, in words.
+def remove_private_place(compute: Compute, kind: str, private: str) -> list[str]:
+    """End all jobs and processes of the self-test, on a compute of this type, and remove its directory; what is left,
+    in words.
 
     Clients that are submitting just now are given time to say which job they made.
     """
     left = []
-    end_jobs(compute, handles_below(private), _JOBS_PATIENCE)
+    patience = _JOBS_PATIENCE.get(kind, _USUAL_JOBS_PATIENCE)
+    end_jobs(compute, handles_below(private), patience)
     deadline = time.monotonic() + _CLIENTS_PATIENCE
     while processes_below(private) and time.monotonic() < deadline:
         time.sleep(0.1)
-    jobs = end_jobs(compute, handles_below(private), _JOBS_PATIENCE)
+    jobs = end_jobs(compute, handles_below(private), patience)
     if jobs:
         left.append(f"jobs in the queue: {len(jobs)}")
     processes = end_processes(private, _CLIENTS_PATIENCE)

@@ -25,6 +25,10 @@ _IPV6 = (
     r"|(?:[0-9A-Fa-f]{1,4}:)+:(?:[0-9A-Fa-f:]*)|::[0-9A-Fa-f:]+)(?![\w:])"
 )
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])"
+_ID = r"(?<![A-Za-z0-9])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![A-Za-z0-9])"
+_STORE = r"(?<![\w.-])[\w-]+\.(?:blob|dfs|file|table|queue|vault)\.[\w.-]*\w|(?<![\w.-])[\w-]+\.azurecr\.[\w.-]*\w"
+"""The address of an account of storage, of secrets or of images."""
+
 _TOKEN = r"(?<![A-Za-z0-9])(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9]{20,}(?![A-Za-z0-9])"
 _WHERE = r"(?<![\w$/.~-])/(?!(?:" + _SYSTEM + r")(?:/|\b))[\w.+@%~-]+(?:/[\w.+@%~-]*)*"
 _SHARE = r"\\\\+[\w.$-]+(?:\\+[\w.$-]+)*"
@@ -33,9 +37,19 @@ _SHAPES: Mapping[str, str] = {
     "address": "|".join((_IPV4, _MAC, _IPV6)),
     "share": _SHARE,
     "path": _WHERE,
+    "store": _STORE,
+    "id": _ID,
     "token": _TOKEN,
 }
-_STANDS_FOR = {"email": EMAIL, "address": ADDRESS, "share": PATH, "path": PATH, "token": TOKEN}
+_STANDS_FOR = {
+    "email": EMAIL,
+    "address": ADDRESS,
+    "share": PATH,
+    "path": PATH,
+    "store": ADDRESS,
+    "id": TOKEN,
+    "token": TOKEN,
+}
 
 
 class Known(NamedTuple):
