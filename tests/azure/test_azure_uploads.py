@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from azure.core.credentials import AccessToken
 from azureml_double.double import Double, names_resolved, until
+from sdk import run_script
 from workspace_client import WorkspaceClient
 
 from worldsize.errors import JobError, SnapshotError, SubmitRejected
@@ -88,6 +90,33 @@ def test_an_input_is_uploaded_once_and_mounted(
     }
     double.submit("mounted", "cd ${{inputs.folder}} && python ${{inputs.file}}", inputs=inputs)
     assert double.wait("mounted")["status"] == "Completed"
+
+
+IGNORED = (
+    *(["*"], ["*.py"], ["sub dir/"], ["/train.py", "empty"], ["*", "!*.py"], ["sub dir", "!sub dir/ü.txt"], [""]),
+    *(["**/ü*"], ["# train.py", "\\#x"], ["sub dir/*", "!ü.txt"], ["train.py "], ["[et]*"], ["!train.py"]),
+)
+
+
+@pytest.mark.exhaustive
+def test_what_an_ignore_file_leaves_out_is_what_azures_client_leaves_out(
+    double: Double, code: Path, tmp_path: Path
+) -> None:
+    (code / "sub dir" / ".gitignore").write_text("*\n")
+    script = "from azure.ai.ml._utils import _asset_utils as utils\n"
+    ours = {}
+    for number, lines in enumerate(IGNORED):
+        folder = tmp_path / str(number)
+        shutil.copytree(code, folder)
+        (folder / ".gitignore").write_text("*" if number % 2 else "\n".join(lines))
+        if number % 2:
+            (folder / ".amlignore").write_text("\n".join(lines))
+        script += (
+            "files = utils.get_upload_files_from_folder(%r, ignore_file=utils.get_ignore_file(%r))\n"
+            "tell('%d', sorted(name for _, name in files))\n"
+        ) % (str(folder), str(folder), number)
+        ours[str(number)] = sorted(file.name for file in folder_content(str(folder), ignores=True).files)
+    assert run_script(double, script, tmp_path / "results").values == ours
 
 
 @pytest.mark.exhaustive

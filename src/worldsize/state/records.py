@@ -85,6 +85,7 @@ class RunWarning(NamedTuple):
 class ExitRecord(NamedTuple):
     """What one node's agent wrote last.
 
+    host    "" where no agent was there, and a service's word for the end of the run stands in its place
     stop    None for ranks that all ended by themselves; otherwise why the agent stopped them:
             "failure" | "cancel" | "timeout" | "hang" | "head-lost" | "node-lost" | "conductor-lost" | "agent-lost" |
             "starter-lost" | "storage" | "deleted" | "complete": those that the run is over with had ended with 0

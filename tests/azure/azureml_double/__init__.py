@@ -18,6 +18,7 @@ What is guessed, since no document says it: how long a cancelled job's processes
 order of the passing states, that a job whose rank fails waits for the other ranks (users report it), and the number in
 a log's name where there are ten ranks or more (after the pattern with which azure-ai-ml looks for the first).
 
-Not there: images and conda environments (a job runs with the Python that runs the double), registries, pipelines,
-sweeps, Ray, schedules, quotas, signatures of requests to storage.
+Not there: images and conda environments (a job runs with the Python that runs the double, or with the programs that
+its options name for the environment), registries, pipelines, sweeps, Ray as a distribution of the service's, schedules,
+quotas, signatures of requests to storage.
 """

@@ -10,15 +10,24 @@ import pytest
 
 from azureml_double.double import Double, names_resolved
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+"""The repository: environments of frameworks are directories of it."""
+
 
 @pytest.fixture(scope="session")
 def running_double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
-    double = Double.start(str(tmp_path_factory.mktemp("azureml")))
+    double = Double.start(str(tmp_path_factory.mktemp("azureml")), programs=programs())
     try:
         yield double
     finally:
         double.stop()
     assert not double.errors()
+
+
+def programs() -> dict[str, str]:
+    """Those of the frameworks' environments, for jobs whose environment is AzureML-NAME."""
+    found = glob.glob(os.path.join(glob.escape(ROOT), ".venv-*", "bin"))
+    return {"AzureML-" + place.rpartition(".venv-")[2].partition(os.sep)[0]: place for place in found}
 
 
 @pytest.fixture
@@ -63,9 +72,3 @@ def compute_table(double: Double, name: str) -> str:
         "environment": "azureml:AzureML-any@latest",
     }
     return "[compute.%s]\n" % name + "".join('%s = "%s"\n' % row for row in rows.items())
-
-
-def outputs_of_nodes(double: Double, run: str) -> list[str]:
-    """The directories that `./outputs` of a job's nodes are; of one that is over, where the storage has them."""
-    nodes = sorted(glob.glob(os.path.join(glob.escape(double.folder), "nodes", run, "node-*", "wd", "outputs")))
-    return nodes or [os.path.join(double.folder, "blobs", "azureml", "ExperimentRun", "dcid." + run, "outputs")]

@@ -19,7 +19,9 @@ class Options(NamedTuple):
     grace         seconds between SIGTERM and SIGKILL of a cancelled job
     fail_fast     whether a rank that fails ends the others; users of the service report that it does not
     list_page     the most jobs that one answer lists
+    keyless       storage takes logins, and signatures made for one, and datastores have no secrets: "identity-based"
     token         the one bearer token that is accepted, beside those that the login gives
+    programs      environments by a part of their ids → the directory of the programs that their images have
     """
 
     token: str
@@ -28,6 +30,8 @@ class Options(NamedTuple):
     grace: float = 2.0
     fail_fast: bool = False
     list_page: int = 10
+    programs: Mapping[str, str] = {}
+    keyless: bool = False
 
 
 def scope() -> str:

@@ -82,7 +82,8 @@ class Service:
     def signed(self, container: str, blob: str = "", permissions: str = "r", minutes: float = 60) -> str:
         """The address of a blob or a container with a shared access signature."""
         place = "/".join(each for each in (container, blob) if each)
-        return "https://%s.blob.%s/%s?%s" % (ACCOUNT, self.suffix, place, signature(permissions, minutes))
+        signed = signature(permissions, minutes, self.options.keyless)
+        return "https://%s.blob.%s/%s?%s" % (ACCOUNT, self.suffix, place, signed)
 
     # Requests
 
@@ -105,7 +106,7 @@ class Service:
                 return self._answer_by(self._open, request)
             return self._answer_by(self._routes, request, self._authorize)
         try:
-            return blob_routes.answer(self.store, request)
+            return blob_routes.answer(self.store, request, self._authorize if self.options.keyless else None)
         except Refusal as error:
             return error.storage_answer()
 
@@ -143,14 +144,15 @@ class Service:
         )
 
 
-def signature(permissions: str, minutes: float) -> str:
-    """The query of a shared access signature.
+def signature(permissions: str, minutes: float, delegated: bool = False) -> str:
+    """The query of a shared access signature; `delegated`: by a login in place of the account's key.
 
     azure-ai-ml takes such a text, where it asked a datastore for its secret, as the account's key, and decodes it from
     base64 to sign with it: its length is such that this works.
     """
     end = datetime.now(timezone.utc) + timedelta(minutes=minutes)
     text = "sv=2023-11-03&sr=c&sp=%s&se=%s&sig=" % (permissions, end.strftime("%Y-%m-%dT%H%%3A%M%%3A%SZ"))
+    text = "skoid=double&" + text if delegated else text
     letters = len(re.sub(r"[^A-Za-z0-9+/]", "", text))
     return text + secrets.token_hex(40)[: 44 + -letters % 4]
 

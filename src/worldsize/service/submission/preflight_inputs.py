@@ -24,7 +24,10 @@ def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[Ch
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None:
             continue
-        if hosted:
+        kept = [] if is_remote(value.path) else list(_check_kept(name, value.path, origins))
+        if kept:
+            found += [] if hosted else kept  # its service may be the one that keeps it
+        elif hosted:
             found += [] if is_remote(value.path) else _check_local(name, value, value.path, origins)
         else:
             check = _check_remote if is_remote(value.path) else _check_local
@@ -32,6 +35,18 @@ def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[Ch
             found += _check_fetched(name, value, origins)
             found += _check_mode(name, value, value.path, job, origins)
     return found
+
+
+def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResult]:
+    """A finding about what a former run has left at its service, and nobody has fetched."""
+    if f"{os.sep}outputs" not in path:
+        return
+    from worldsize.service.runs.kept_outputs import is_fetched, run_that_keeps
+
+    run = None if is_fetched(path) else run_that_keeps(path, os.environ)
+    if run is not None:
+        what = f"{path} has not been fetched from where run {run.id} has left it"
+        yield CheckResult("error", what, origins.of(f"inputs.{name}.path"), f"worldsize outputs {run.id}")
 
 
 def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:

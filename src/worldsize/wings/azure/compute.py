@@ -1,5 +1,5 @@
 """A workspace of Azure Machine Learning, through its REST interface. Each node of a job starts one of our agents, and
-the node's log brings back what that writes."""
+the node's log brings back what that writes; with `agent = false` the service starts the ranks, and tells their end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.compute.capabilities import MIRRORED, OUTPUTS
+from worldsize.compute.capabilities import MIRRORED, NODE_LIMIT, OUTPUTS
 from worldsize.errors import ConfigError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
@@ -17,7 +17,12 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Observation
 from worldsize.wings.azure.workspace.polling import pause_seconds
-from worldsize.wings.azure.workspace.settings import WorkspaceSettings, workspace_settings
+from worldsize.wings.azure.workspace.settings import (
+    WorkspaceSettings,
+    handle_fields,
+    is_same_workspace,
+    workspace_settings,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +39,12 @@ KEPT = (
 )
 """Variables that are true of every rank, by which what runs there finds its job in the workspace."""
 
-_PLACE = ("endpoint", "subscription_id", "resource_group", "workspace_name")
 PATIENCE, OBSERVE_PATIENCE = 300.0, 20.0
 """Seconds for which requests are tried again that submit or cancel, and those that look."""
 
 
 class AzureCompute:
-    capabilities = frozenset(("queue", OUTPUTS, MIRRORED))
+    capabilities = frozenset(("queue", OUTPUTS, MIRRORED, NODE_LIMIT))
 
     def __init__(self, settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> None:
         self.name = settings.name
@@ -64,18 +68,19 @@ class AzureCompute:
         return check_job(job, plan, self._workspace)
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
+        from worldsize.wings.azure.workspace.service_job import without_agents
         from worldsize.wings.azure.workspace.submission import Request, preview
 
         request = Request(job, files)
+        plan = plan if self._workspace.agent else without_agents(plan)
         return Submission(plan, paths, preview(request, plan, self._workspace), payload=request)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         from worldsize.wings.azure.workspace.submission import submit_run
 
+        workspace, told = self._workspace, set[str]()
         with self.client(PATIENCE) as client:
-            return [
-                {**submit_run(client, each, self._workspace), **handle_fields(self._workspace)} for each in submissions
-            ]
+            return [{**submit_run(client, each, workspace, told), **handle_fields(workspace)} for each in submissions]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
         from worldsize.wings.azure.workspace.observe import observe_run
@@ -119,6 +124,16 @@ class AzureCompute:
 
         with self.client(PATIENCE) as client:
             fetch_outputs(client, native_name(handle), paths, places, progress)
+
+    def node_limit(self) -> int | None:
+        """The most nodes of the cluster; None for serverless compute, and for a compute that does not scale."""
+        from worldsize.wings.azure.workspace.computes import most_nodes
+
+        name = self._workspace.compute
+        if name is None:
+            return None
+        with self.client(OBSERVE_PATIENCE) as client:
+            return most_nodes(client, name)
 
     def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
         """The workspace, with this user's account; requests are tried again for `patience` seconds. ConfigError."""
@@ -172,15 +187,6 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
         hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
         return UnreachableCompute(name, why, hint)
     return AzureCompute(fitting[0], config.home, environ)
-
-
-def handle_fields(workspace: WorkspaceSettings) -> dict[str, str]:
-    """What a handle says of its workspace; no credentials."""
-    return {name: getattr(workspace, name) for name in _PLACE}
-
-
-def is_same_workspace(workspace: WorkspaceSettings, handle: Mapping[str, Any]) -> bool:
-    return all(getattr(workspace, name) == handle.get(name) for name in _PLACE)
 
 
 def _fits(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:

@@ -1,4 +1,5 @@
-"""What a run's scripts have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow.
+"""What a run's scripts have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow. Of
+a run whose nodes have no run directory in common it is in `outputs/mlruns`, once the outputs have been fetched.
 
 Anybody's scripts write it, so nothing in it is trusted: links are not followed, only regular files are read, and of
 everything there is a most. What cannot be understood is left out; nothing raises.
@@ -76,7 +77,8 @@ def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
 
 def _places(paths: RunPaths) -> dict[_StoredRun, str]:
     """The MLflow runs and what each is called: runs of equal names by the beginning of their ids, too."""
-    runs = list(_stored_runs(paths.mlruns))
+    outputs = [] if os.path.islink(paths.outputs) else [os.path.join(paths.outputs, "mlruns")]
+    runs = [run for place in (paths.mlruns, *outputs) for run in _stored_runs(place)]
     counts = Counter(run.name for run in runs)
     return {run: run.name if counts[run.name] == 1 else f"{run.name} ({run.run_id[:8]})" for run in runs}
 

@@ -1,14 +1,14 @@
 """Blob Storage: put, blocks, append, get with ranges, head, metadata, list, delete; containers.
 
-A request needs a shared access signature that has not expired, or an `Authorization` of the account's key. Signatures
-are not computed again.
+A request needs a shared access signature that has not expired, or an `Authorization` of the account's key or of a
+login. Signatures are not computed again.
 """
 
 from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from email.utils import formatdate
 from xml.sax.saxutils import escape, quoteattr
@@ -19,9 +19,13 @@ from azureml_double.web import Answer, Refusal, Request
 _META = "x-ms-meta-"
 
 
-def answer(store: BlobStore, request: Request) -> Answer:
-    """To a request whose host is a storage account's. Raises Refusal."""
-    _authorize(request)
+Login = Callable[[Request], None]
+
+
+def answer(store: BlobStore, request: Request, check_login: Login | None = None) -> Answer:
+    """To a request whose host is a storage account's. `check_login`: of an account that takes logins, and what was
+    signed for them, alone; it refuses those that nobody has. Raises Refusal."""
+    _authorize(request, check_login)
     container, _, name = request.path.lstrip("/").partition("/")
     operation = (request.method, request.query.get("comp", ""))
     if request.query.get("restype") == "container":
@@ -60,7 +64,12 @@ def _write(store: BlobStore, request: Request, container: str, name: str, comp: 
     return Answer(201, headers={**_properties(blob), "x-ms-request-server-encrypted": "true"})
 
 
-def _authorize(request: Request) -> None:
+def _authorize(request: Request, check_login: Login | None) -> None:
+    if check_login is not None and not request.query.get("skoid"):
+        if request.query.get("sig") or request.headers.get("authorization", "").startswith("SharedKey "):
+            text = "Key based authentication is not permitted on this storage account."
+            raise Refusal(403, "KeyBasedAuthenticationNotPermitted", text)
+        return check_login(request)
     if request.headers.get("authorization", "").startswith(("SharedKey ", "Bearer ")):
         return
     if not request.query.get("sig"):

@@ -59,6 +59,8 @@ def routes(service: Service) -> list[Route]:
     def secrets(request: Request, name: str) -> Answer:
         """A signature where one that expires is asked for, else the account's key."""
         _datastore(service, name)
+        if service.options.keyless:
+            raise Refusal(400, "UserError", "The datastore %s has no secrets." % name)
         if request.json().get("expirableSecret"):
             token = service.signed(CONTAINERS[name], permissions="racwdl").partition("?")[2]
             return Answer(200, {"secretsType": "Sas", "sasToken": token})
@@ -139,7 +141,7 @@ def _datastore(service: Service, name: str) -> dict[str, Any]:
         "endpoint": service.suffix,
         "protocol": "https",
         "serviceDataAccessAuthIdentity": "None",
-        "credentials": {"credentialsType": "AccountKey"},
+        "credentials": {"credentialsType": "None" if service.options.keyless else "AccountKey"},
         "isDefault": name == BLOB_STORE,
         "tags": {},
         "properties": {},

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class Execution:
         self._folders = [
             os.path.join(service.folder, "nodes", job.name, "node-%d" % node) for node in range(len(nodes))
         ]
+        self._temporary = [tempfile.mkdtemp(prefix="node-") for _ in nodes]  # short: sockets are made there
         self._outputs: list[dict[str, str]] = []
         self._processes: list[subprocess.Popen[str]] = []
         self._ends: queue.Queue[tuple[int, int]] = queue.Queue()
@@ -64,7 +66,7 @@ class Execution:
             self._end(codes)
         finally:
             self.end()
-            for folder in self._folders:
+            for folder in [*self._folders, *self._temporary]:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def kill_node(self, node: int) -> bool:
@@ -85,9 +87,8 @@ class Execution:
         """Each node's ranks, as its process is told. Raises Refusal."""
         found = []
         for node, folder in enumerate(self._folders):
-            working, temporary = (os.path.join(folder, name) for name in ("wd", "tmp"))
+            working = os.path.join(folder, "wd")
             os.makedirs(working)
-            os.makedirs(temporary)
             self._data.fetch_code(working)
             for name in ("outputs", "logs"):
                 os.makedirs(os.path.join(working, name), exist_ok=True)
@@ -111,11 +112,10 @@ class Execution:
 
     def _common(self, node: int, folder: str) -> dict[str, str]:
         """Of every process of the node. Nothing of the double's own environment but where programs are."""
-        python = os.path.dirname(sys.executable)
         return {
-            "PATH": "%s:%s" % (python, os.environ.get("PATH", os.defpath)),
+            "PATH": "%s:%s" % (self._programs(), os.environ.get("PATH", os.defpath)),
             "HOME": folder,
-            "TMPDIR": os.path.join(folder, "tmp"),
+            "TMPDIR": self._temporary[node],
             "LANG": "C.UTF-8",
             "AZUREML_RUN_ID": self._job.name,
             "AZUREML_ROOT_RUN_ID": self._job.name,
@@ -126,23 +126,40 @@ class Execution:
             "AZUREML_SERVICE_ENDPOINT": self._service.url,
             "AZUREML_NODE_COUNT": str(len(self._folders)),
             "AZUREML_CR_NODE_RANK": str(node),
-            "AZ_BATCHAI_JOB_TEMP": os.path.join(folder, "tmp"),
+            "AZ_BATCHAI_JOB_TEMP": self._temporary[node],
             "OMP_NUM_THREADS": "1",
         }
 
+    def _programs(self) -> str:
+        """The directory of the programs of the job's environment; those of the double's own where none is known."""
+        environment = str(self._job.properties.get("environmentId"))
+        known = (place for part, place in self._service.options.programs.items() if part in environment)
+        return next(known, os.path.dirname(sys.executable))
+
     def _start(self, told: list[list[dict[str, Any]]]) -> set[int]:
         """Every node's process; the ranks that run."""
-        for ranks in told:
+        names = ["vmps-%s-%d" % (self._job.name[-6:], node) for node in range(len(told))]
+        hosts = self._write_hosts(names)
+        for name, ranks in zip(names, told, strict=True):
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", _NODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             self._processes.append(process)
             assert process.stdin is not None
-            process.stdin.write(json.dumps({"ranks": ranks}) + "\n")
+            process.stdin.write(json.dumps({"name": name, "hosts": hosts, "ranks": ranks}) + "\n")
             process.stdin.flush()
             numbers = {rank["rank"] for rank in ranks}
             threading.Thread(target=self._read, args=(process, numbers), daemon=True).start()
         return {rank.rank for rank in self._ranks}
+
+    def _write_hosts(self, names: list[str]) -> str:
+        """The path of a file as /etc/hosts, with the nodes' names."""
+        path = os.path.join(self._temporary[0], "hosts")
+        lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+        lines += ["%s %s" % row for row in zip(self._addresses, names, strict=True)]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+        return path
 
     def _read(self, process: subprocess.Popen[str], ranks: set[int]) -> None:
         """How the node's ranks end; a node that ends before them takes them along."""

@@ -1,9 +1,10 @@
 """A virtual node: a process that starts its ranks, tells how each ended, and leaves nothing behind.
 
-Standard library alone: it is run as a script, isolated. Its first line of input is JSON, `{"ranks": [{"rank",
-"command", "folder", "environ", "log"}, …]}`. Each further line is the number of a signal that every process of the node
-gets. At the end of input, which comes with the end of the double, all are killed. A line of output,
-`{"rank": 0, "code": 3}`, is written as each rank ends; the code is below 0 for a signal's.
+Standard library alone: it is run as a script, isolated. Its first line of input is JSON, `{"name", "hosts", "ranks":
+[{"rank", "command", "folder", "environ", "log"}, …]}`: what the node calls itself, and a file as /etc/hosts that knows
+all nodes' names; its processes see both, where this user may arrange that. Each further line is the number of a signal
+that every process of the node gets. At the end of input, which comes with the end of the double, all are killed. A line
+of output, `{"rank": 0, "code": 3}`, is written as each rank ends; the code is below 0 for a signal's.
 """
 
 import ctypes
@@ -11,11 +12,14 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 _SUBREAPER = 36
+_NEW_MOUNTS, _NEW_NAMES = 0x00020000, 0x04000000
+_BIND, _PRIVATE = 4096, 0x44000
 
 
 def descendants():
@@ -107,6 +111,16 @@ def report_ended(running):
             sys.stdout.flush()
 
 
+def take_name(name, hosts):
+    """Have this process, and those that it starts, call the machine `name`, and find all nodes' names in `hosts`."""
+    kernel = ctypes.CDLL(None)
+    if kernel.unshare(_NEW_MOUNTS | _NEW_NAMES) != 0:
+        return  # not root: all nodes have the machine's own name
+    kernel.mount(b"none", b"/", None, _PRIVATE, None)
+    kernel.mount(os.fsencode(hosts), b"/etc/hosts", None, _BIND, None)
+    socket.sethostname(name)
+
+
 def main():
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     words = b""
@@ -115,8 +129,10 @@ def main():
         if not more:
             return
         words += more
+    told = json.loads(words)
+    take_name(told["name"], told["hosts"])
     try:
-        run(json.loads(words)["ranks"], 0)
+        run(told["ranks"], 0)
     finally:
         end_all()
 

@@ -12,8 +12,11 @@ from in_process import InProcess
 
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.config import ComputeSettings, Config
+from worldsize.jobspec.job import Input
+from worldsize.jobspec.reading.job_file import load_job
 from worldsize.service.computes import compute_of_run, open_compute
 from worldsize.wings.azure.compute import AzureCompute, UnreachableCompute
+from worldsize.wings.azure.workspace.body import ResolvedNames, request_body
 
 OPTIONS = {"subscription_id": "1111", "resource_group": "g", "workspace_name": "w", "compute": "cpu"}
 TABLE = "".join('%s = "%s"\n' % row for row in OPTIONS.items())
@@ -127,9 +130,70 @@ def test_a_job_needs_an_environment(cli: InProcess) -> None:
     assert requested(cli, "command: 'true'\nenvironment: azureml:mine@latest\n")
 
 
-def test_without_the_agent_nothing_is_submitted(cli: InProcess) -> None:
+JOB = """
+command: python train.py --data ${{inputs.data}} --lr ${{inputs.lr}}
+code: src
+setup: [ulimit -n 4096]
+threads: 4
+inputs: {data: {type: uri_folder, path: data}, lr: 0.1, none: {type: uri_folder, optional: true}}
+outputs: {model: {type: uri_folder, name: model, version: "1"}}
+environment_variables: {A: b}
+resources: {instance_count: 3, shm_size: 8g, instance_type: Standard_NC6}
+limits: {timeout: 59.5}
+tags: {team: vision}
+queue_settings: {job_tier: spot}
+services: {board: {type: tensor_board, log_dir: outputs}}
+distribution: {type: %s}
+"""
+
+
+@pytest.mark.parametrize("kind", ["pytorch, process_count_per_instance: 2", "deepspeed", "tensorflow, worker_count: 3"])
+def test_without_the_agent_the_exported_file_is_sent(cli: InProcess, kind: str) -> None:
+    """The body is that of the job which the exported file says."""
     configure(cli, ENVIRONMENT + "agent = false\n")
-    assert "worldsize export azureml" in refused(cli, "command: 'true'\n")
+    cli.write("data/a", "a")
+    cli.write("src/train.py", "")
+    found = requested(cli, JOB % kind)
+    cli.write("there/azure.yml", "")
+    written = cli(
+        "export", "azureml", "job.yml", "--to", "there/azure.yml", "--force", "--set", "environment=azureml:a@1"
+    )
+    assert written.code == 0, written
+    exported = load_job(os.path.join(cli.project, "there/azure.yml")).job
+    paths = [value.path for value in exported.inputs.values() if isinstance(value, Input) and value.path]
+    names = ResolvedNames(
+        found["codeId"], found["environmentId"], found["computeId"], {paths[0]: found["inputs"]["data"]["uri"]}
+    )
+    assert found == request_body(exported, names)["properties"]
+    assert (
+        found["limits"]["timeout"] == "PT1M" and found["inputs"]["data"]["uri"] == paths[0] + " (once it is uploaded)"
+    )
+
+
+def test_what_an_export_leaves_out_is_said(cli: InProcess) -> None:
+    configure(cli, ENVIRONMENT + "agent = false\n")
+    cli.write(
+        "job.yml", "command: 'true'\nhang_timeout: 5\nenvironment_variables: {A: '${{inputs.x}}'}\ninputs: {x: 1}\n"
+    )
+    said = cli("run", "job.yml", "--dry-run")
+    assert said.code == 0 and "hang_timeout: is left out: Azure does not look for idle ranks" in said.err
+    assert "environment_variables.A: is sent as it is" in said.err and said.err.count("notice") == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("additional_includes: [lib]", "a job of Azure has one directory of code"),
+        ("distribution: {type: tensorflow, chief: true}", "distribution.chief: Azure starts workers and parameter"),
+        ("environment: {pip: [./mine]}", "names a place of this machine"),
+        ("modules: [gcc]", "images have no modules"),
+    ],
+)
+def test_what_an_export_refuses_is_refused(cli: InProcess, job: str, words: str) -> None:
+    configure(cli, ENVIRONMENT + "agent = false\n")
+    cli.write("lib/a.py", "")
+    said = refused(cli, "command: 'true'\n%s\n" % job)
+    assert said.count(words) == 1 and "problems" not in said
 
 
 @pytest.mark.parametrize(

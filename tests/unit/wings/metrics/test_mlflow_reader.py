@@ -58,6 +58,17 @@ def test_no_store(store: Store) -> None:
     assert (read_mlflow(store.paths), read_parameters(store.paths)) == ([], {})
 
 
+def test_a_store_among_the_outputs(store: Store, tmp_path: Path) -> None:
+    """As runs have it whose nodes have no run directory in common."""
+    (store.run("a1") / "metrics" / "loss").write_text("1764224000000 0.5 0\n")
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "mlruns").rename(tmp_path / "outputs" / "mlruns")
+    assert [series.name for series in read_mlflow(store.paths)] == ["loss"]
+    (tmp_path / "outputs").rename(tmp_path / "elsewhere")
+    (tmp_path / "outputs").symlink_to("elsewhere")
+    assert read_mlflow(store.paths) == []
+
+
 def test_runs_of_equal_names_and_of_several_experiments_are_told_apart(store: Store) -> None:
     for run_id, name, experiment in (("aa" * 16, "fit", "0"), ("bb" * 16, "fit", "1"), ("cc" * 16, "test", "1")):
         path = store.run(run_id, name, experiment)

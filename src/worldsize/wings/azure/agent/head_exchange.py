@@ -1,9 +1,9 @@
-"""How the nodes of a job on Azure Machine Learning learn where their head is: they share no directory, so the head
-tells them over TCP what it has published in its own run directory.
+"""How the nodes of a job on Azure Machine Learning learn where their head is, or that it has ended: they share no
+directory, so the head tells them over TCP what it has written into its own run directory.
 
-A member connects and sends a nonce; the head answers with a nonce of its own and one line: an HMAC, and rendezvous.json
-with its token hidden by a pad that only who has the run's key can make. So strangers who connect learn no more than two
-ports, and an answer of theirs does not fit.
+A member connects and sends a nonce, its number and an HMAC of both; the head answers with a nonce of its own and one
+line: an HMAC, and JSON hidden by a pad that only who has the run's key can make. So strangers who connect or listen
+learn nothing, and an answer of theirs does not fit.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,8 +19,13 @@ import time
 from hashlib import sha256
 
 from worldsize.agent.control.rendezvous import Rendezvous, read_rendezvous
-from worldsize.common.json_values import PARSE_ERRORS, tuple_of
+from worldsize.common.json_values import PARSE_ERRORS, check_fields, tuple_of
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.common.numbers import parse_digits
+from worldsize.errors import WorldsizeError
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.exit_records import read_exit
+from worldsize.state.records import ExitRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,29 +35,31 @@ _NONCE = 32
 _MAC = 64
 """Characters of a nonce and of an HMAC, hexadecimal."""
 
-_LONGEST = 4096
+_LONGEST = 64 << 10
+_PORTS = 4
+"""How many ports the head tries, and members ask, from the service's on: others on its machine may have taken some."""
+
 _PATIENCE = 5.0
 """Seconds that one connection may take."""
 
 _AT_ONCE = 128
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_WAIT_PAUSE = 0.25
+_RENDEZVOUS, _EXIT = "rendezvous", "exit"
 
 
 class HeadExchange:
-    """Answers the other nodes, in threads, from when the head has published until `close`. It listens at `address`; at
-    all addresses where that is none of this machine's. OSError where the port is taken."""
+    """Answers the `nodes` of a run, in threads, until `close`: where their head is, or its exit record where it has
+    ended with a failure. It listens at `address`, at all addresses where that is none of this machine's, and at the
+    first port from `port` on that is free. OSError where none is."""
 
-    def __init__(self, paths: RunPaths, address: str, port: int, key: bytes) -> None:
+    def __init__(self, paths: RunPaths, address: str, port: int, key: bytes, nodes: int = 2) -> None:
         self._paths = paths
         self._key = key
+        self._untold = set(range(1, nodes))
         self._room = threading.Semaphore(_AT_ONCE)
         self._closed = threading.Event()
-        try:
-            self._listener = socket.create_server((address, port), backlog=_AT_ONCE)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise
-            self._listener = socket.create_server(("", port), backlog=_AT_ONCE)
+        self._listener = _listen(address, port)
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="worldsize head exchange", daemon=True).start()
 
@@ -63,6 +70,18 @@ class HeadExchange:
         except OSError:
             pass
         self._listener.close()
+
+    def wait_until_told(
+        self,
+        timeout: float,
+        is_stopped: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Wait until every member has had an answer, for `timeout` seconds at most, and not once `is_stopped()`."""
+        deadline = clock() + timeout
+        while self._untold and not is_stopped() and clock() < deadline:
+            sleep(_WAIT_PAUSE)
 
     def _accept(self) -> None:
         while not self._closed.is_set():
@@ -82,41 +101,78 @@ class HeadExchange:
             with connection:
                 connection.settimeout(_PATIENCE)
                 asked = _read_line(connection)
-                found = read_rendezvous(self._paths)
-                if found is not None and _is_nonce(asked):
-                    connection.sendall(_answer_line(found, self._key, asked))
-        except OSError:
+                node_rank = _member_of(asked, self._key)
+                if node_rank is not None:
+                    said = self._known()
+                    connection.sendall(_answer_line(said, self._key, asked[:_NONCE]))
+                    if said:
+                        self._untold.discard(node_rank)
+        except (OSError, WorldsizeError):
             pass  # the member tries again
         finally:
             self._room.release()
 
+    def _known(self) -> dict[str, Any]:
+        """What can be told by now, as JSON has it."""
+        ended, found = read_exit(self._paths, 0), read_rendezvous(self._paths)
+        if ended is not None and ended.code:
+            return {_EXIT: ended._replace(ranks=(), warnings=()).to_json()}
+        return {_RENDEZVOUS: found._asdict()} if found is not None else {}
 
-def fetch_rendezvous(
+
+class Heard(NamedTuple):
+    """What a head has told. Both are None where it knows nothing yet."""
+
+    rendezvous: Rendezvous | None = None
+    ended: ExitRecord | None = None
+
+
+def ask_head(
     address: str,
     port: int,
     key: bytes,
     timeout: float,
+    node_rank: int = 1,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Rendezvous | None:
-    """What the head has published, as it says at this address; None where it has not said it within `timeout`
-    seconds. Whoever else answers there is not believed."""
+) -> Heard:
+    """What the head has published, or that it has ended, as it says at this address; neither where it has not said it
+    within `timeout` seconds. Whoever else answers there is not believed."""
     deadline = clock() + timeout
     pause = _FIRST_PAUSE
     while True:
-        found = _ask(address, port, key)
-        if found is not None or clock() > deadline:
-            return found
+        answers = (_ask(address, each, key, node_rank) for each in _ports(port))
+        heard = next((answer for answer in answers if answer is not None), Heard())
+        if heard != Heard() or clock() > deadline:
+            return heard
         sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
-def _ask(address: str, port: int, key: bytes) -> Rendezvous | None:
+def _ports(first: int) -> range:
+    return range(first, min(first + _PORTS, 1 << 16))
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    for number in _ports(port):
+        for each in (address, ""):
+            try:
+                return socket.create_server((each, number), backlog=_AT_ONCE)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    break
+                if not each:
+                    raise
+    raise OSError(errno.EADDRINUSE, f"ports {port} to {_ports(port)[-1]} are taken")
+
+
+def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
+    """None where no head has answered."""
     own = os.urandom(_NONCE // 2).hex().encode()
     try:
         with socket.create_connection((address, port), _PATIENCE) as connection:
             connection.settimeout(_PATIENCE)
-            connection.sendall(own + b"\n")
+            connection.sendall(_question(own, node_rank, key) + b"\n")
             line = _read_line(connection)
     except OSError:
         return None
@@ -134,25 +190,37 @@ def _read_line(connection: socket.socket) -> bytes:
     return line.partition(b"\n")[0]
 
 
-def _answer_line(found: Rendezvous, key: bytes, asked: bytes) -> bytes:
+def _question(nonce: bytes, node_rank: int, key: bytes) -> bytes:
+    told = nonce + b"%d" % node_rank
+    return nonce + _mac(key, b"ask" + told).hex().encode() + told[_NONCE:]
+
+
+def _member_of(line: bytes, key: bytes) -> int | None:
+    """The node that asks; None for who is none."""
+    node_rank = parse_digits(line[_NONCE + _MAC :].decode("ascii", "replace"))
+    if node_rank is None or not _is_nonce(line[:_NONCE]):
+        return None
+    return node_rank if hmac.compare_digest(line, _question(line[:_NONCE], node_rank, key)) else None
+
+
+def _answer_line(said: dict[str, Any], key: bytes, asked: bytes) -> bytes:
     own = os.urandom(_NONCE // 2).hex().encode()
     nonces = asked + own
-    hidden = _crossed(bytes.fromhex(found.token), _mac(key, b"pad" + nonces)).hex()
-    text = json.dumps(found._replace(token=hidden)._asdict(), separators=(",", ":")).encode()
+    text = _crossed(json.dumps(said, separators=(",", ":")).encode(), key, nonces).hex().encode()
     return own + _mac(key, nonces + text).hex().encode() + text + b"\n"
 
 
-def _read_answer(line: bytes, key: bytes, asked: bytes) -> Rendezvous | None:
+def _read_answer(line: bytes, key: bytes, asked: bytes) -> Heard | None:
     own, proof, text = line[:_NONCE], line[_NONCE : _NONCE + _MAC], line[_NONCE + _MAC :]
     nonces = asked + own
     if not _is_nonce(own) or not hmac.compare_digest(_mac(key, nonces + text).hex().encode(), proof):
         return None
     try:
-        found: Rendezvous = tuple_of(Rendezvous, json.loads(text))
-        token = _crossed(bytes.fromhex(found.token), _mac(key, b"pad" + nonces)).hex()
+        said = json.loads(_crossed(bytes.fromhex(text.decode("ascii")), key, nonces))
+        rendezvous = tuple_of(Rendezvous, said[_RENDEZVOUS]) if _RENDEZVOUS in said else None
+        return Heard(rendezvous, check_fields(tuple_of(ExitRecord, said[_EXIT])) if _EXIT in said else None)
     except PARSE_ERRORS:
         return None
-    return found._replace(token=token)
 
 
 def _is_nonce(text: bytes) -> bool:
@@ -163,5 +231,7 @@ def _mac(key: bytes, text: bytes) -> bytes:
     return hmac.new(key, text, sha256).digest()
 
 
-def _crossed(text: bytes, pad: bytes) -> bytes:
-    return bytes(each ^ other for each, other in zip(text, pad))
+def _crossed(text: bytes, key: bytes, nonces: bytes) -> bytes:
+    """The text hidden by a pad that these nonces alone have; what is hidden so, as it was."""
+    pads = (_mac(key, b"pad%d" % number + nonces) for number in range(len(text) // sha256().digest_size + 1))
+    return bytes(each ^ other for each, other in zip(text, b"".join(pads)))

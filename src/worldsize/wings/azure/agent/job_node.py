@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from worldsize.agent.outcome.node_record import note, write_unstarted_record
 from worldsize.common.atomic_files import read_file, write_all, write_bytes, write_json
@@ -28,7 +29,8 @@ from worldsize.errors import UsageError, WorldsizeError
 from worldsize.plan.hosted_places import with_places
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.wings.azure.agent.head_exchange import HeadExchange, fetch_rendezvous
+from worldsize.state.exit_records import read_exit
+from worldsize.wings.azure.agent.head_exchange import HeadExchange, ask_head
 from worldsize.wings.azure.agent.relay import Relay
 
 TYPE_CHECKING = False
@@ -45,6 +47,9 @@ NODE_RANK, HEAD, HEAD_PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"
 """What the service tells each process of a job with several nodes."""
 
 _PAUSE = 0.25
+_LEAST_WAIT = 10.0
+"""Seconds that a head which has failed waits at least for members that are to hear of it: they ask once a second."""
+
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -135,7 +140,9 @@ def _node_rank(nodes: int, environ: Mapping[str, str]) -> int:
 
 
 def _run(node: JobNode, environ: Mapping[str, str]) -> int:
-    """Start the agent, and send what it writes until it has ended."""
+    """Start the agent, and send what it writes until it has ended; where that was before it has met all members, have
+    them hear of it."""
+    began = time.monotonic()
     stopped: list[int] = []
     for number in _PASSED_ON:
         signal.signal(number, lambda heard, _: stopped.append(heard))
@@ -165,31 +172,48 @@ def _run(node: JobNode, environ: Mapping[str, str]) -> int:
             break
         except subprocess.TimeoutExpired:
             continue
-    if exchange is not None:
-        exchange.close()
     setup.send()
+    _keep_mlflow_runs(node.paths)
     relay.finish()
+    if exchange is not None:
+        ended = read_exit(node.paths, 0)
+        if ended is not None and ended.failure is not None and not ended.ranks:
+            left = node.plan.rendezvous_timeout - (time.monotonic() - began)
+            exchange.wait_until_told(max(left, _LEAST_WAIT), lambda: bool(stopped))
+        exchange.close()
     shutil.rmtree(os.path.dirname(node.paths.root), ignore_errors=True)
     return code if code >= 0 else 128 - code
 
 
+def _keep_mlflow_runs(paths: RunPaths) -> None:
+    """Put what MLflow has logged into files among the outputs: the run's directory goes with the node."""
+    if os.path.isdir(paths.mlruns):
+        try:
+            shutil.copytree(paths.mlruns, os.path.join(paths.outputs, "mlruns"), symlinks=True, dirs_exist_ok=True)
+        except (OSError, shutil.Error) as error:
+            note(f"worldsize agent: what MLflow has logged is not kept whole: {error}")
+
+
 def _meet(node: JobNode, environ: Mapping[str, str]) -> HeadExchange | None:
-    """Let the head say where it is, or find that out: the agent of a member reads it in its own run directory. The
-    exchange of a head; None of a member, and of a single node. UsageError, OSError."""
+    """Let the head say where it is, or find that out, or that it has ended: the agent of a member reads it in its own
+    run directory. The exchange of a head; None of a member, and of a single node. UsageError, OSError."""
     if len(node.plan.agents) == 1:
         return None
     port = parse_digits(environ.get(HEAD_PORT, ""))
     if port is None or not environ.get(HEAD):
         raise UsageError("not set, so the nodes cannot find their head", f"{HEAD}, {HEAD_PORT}")
     if node.node_rank == 0:
-        return HeadExchange(node.paths, environ[HEAD], port, node.key)
+        return HeadExchange(node.paths, environ[HEAD], port, node.key, len(node.plan.agents))
     timeout = node.plan.rendezvous_timeout
 
     def fetch() -> None:
-        found = fetch_rendezvous(environ[HEAD], port, node.key, timeout)
+        found, ended = ask_head(environ[HEAD], port, node.key, timeout, node.node_rank)
+        for directory in (node.paths.attempt_dir, node.paths.exit_dir):
+            os.makedirs(directory, mode=0o700, exist_ok=True)
         if found is not None:
-            os.makedirs(node.paths.attempt_dir, mode=0o700, exist_ok=True)
             write_json(node.paths.rendezvous, found._asdict(), private=True)
+        if ended is not None:
+            write_json(node.paths.exit_record(0), ended.to_json(), private=True)
 
     threading.Thread(target=fetch, name="worldsize rendezvous", daemon=True).start()
     return None

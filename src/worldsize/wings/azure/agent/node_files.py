@@ -1,10 +1,15 @@
 """Which files of an attempt a node writes, by their names: what it sends, and what is taken from it.
 
+What agents alone read is not among them: rendezvous.json, hostfile, control.sock, launch/, errands/. Nor is what no run
+on Azure Machine Learning has: steps/ of batch scripts, isolation.json and disks/ of rehearsals. What MLflow logs into
+files comes with the outputs.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from worldsize.plan.run_paths import RunPaths
@@ -15,6 +20,9 @@ DIRECTORIES = ("events", "errors", "facts", "samples", "metrics", "logs", "", EX
 
 _WHOLE = (".json", ".json.torchelastic")
 _CHECK = "check.json"
+_MLFLOW_RUN = r"metrics/mlflow-[0-9a-f]{32}-[0-9]{1,6}"
+"""When rank 0 opened one, which the reader of `mlruns/` tells attempts apart by."""
+
 _MOST_LETTERS = 32
 _HEAD = 0
 _RANK = "rank"
@@ -31,12 +39,14 @@ class NodeFiles:
         for rank in self._rank_logs.values():
             own += [paths.rank_error(rank), paths.rank_error(rank) + ".torchelastic", paths.logged_values(rank)]
         self._names = {_below_attempt(paths, path) for path in own}.union(self._rank_logs)
-        if node_rank == _HEAD:
+        self._is_head = node_rank == _HEAD
+        if self._is_head:
             self._names.add(_CHECK)
         self._log_start, self._log_end = _below_attempt(paths, paths.launcher_log(node_rank, "\0")).split("\0")
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or self._is_process_log(name)
+        is_mlflow_run = self._is_head and re.fullmatch(_MLFLOW_RUN, name) is not None
+        return name in self._names or is_mlflow_run or self._is_process_log(name)
 
     def rank_of_log(self, name: str) -> int | None:
         """The rank whose log has this name; None for other files."""

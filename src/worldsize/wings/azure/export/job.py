@@ -41,6 +41,7 @@ _DISTRIBUTION_KEYS = {
         "worker_node_additional_args",
     ),
 }
+_REFUSED_ROLES = ("chief", "evaluator")
 _IN_PLACE_OF = {
     "none": ("pytorch", "each process gets the variables of PyTorch"),
     "deepspeed": ("pytorch", "deepspeed.init_distributed() reads PyTorch's variables"),
@@ -153,8 +154,13 @@ def _distribution(job: Job, rows: list[ExportRow]) -> dict[str, Any] | None:
     if kind not in _DISTRIBUTION_KEYS:
         rows.append(ExportRow("distribution.type", IMPOSSIBLE, f"Azure has no {kind}: take one of its four kinds"))
         return None
-    if getattr(said, "launcher", None) != getattr(type(said)(), "launcher", None):
-        rows.append(ExportRow("distribution.launcher", LEFT_OUT, "Azure starts the processes itself"))
+    for key in said._fields:
+        if key != "type" and key not in _DISTRIBUTION_KEYS[kind] and getattr(said, key) != getattr(type(said)(), key):
+            rows.append(
+                ExportRow(f"distribution.{key}", IMPOSSIBLE, "Azure starts workers and parameter servers alone")
+                if key in _REFUSED_ROLES
+                else ExportRow(f"distribution.{key}", LEFT_OUT, "Azure starts the processes itself")
+            )
     keys = {key: getattr(said, key, None) for key in _DISTRIBUTION_KEYS[kind]}
     return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
 

@@ -34,8 +34,16 @@ Progress = Callable[[int, int], None]
 Answer = TypeVar("Answer")
 
 
+Notice = Callable[[str], None]
+"""Called with what is left out of an upload."""
+
+
 def no_progress(done: int, total: int) -> None:
     """Report nothing: the `Progress` where none is shown."""
+
+
+def no_notice(text: str) -> None:
+    """Report nothing: the `Notice` where none is shown."""
 
 
 class Container:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from worldsize.common.atomic_files import open_regular_file, printable_text
 from worldsize.errors import SnapshotError
+from worldsize.snapshot.ignore_rules import AML, GIT, IgnoreRules
 
 _CHUNK = 1 << 20
+_MOST_NAMES = 5
 
 
 class ContentFile(NamedTuple):
@@ -30,7 +33,8 @@ class ContentFile(NamedTuple):
 class Content(NamedTuple):
     """digest     in hexadecimal: the same for the same files, whatever the folder is called and wherever it lies
     files      sorted by name
-    left_out   names of what no file is made of: links that lead nowhere or in circles, pipes, devices
+    left_out   what is not among the files, in words: links that lead nowhere or in circles, pipes, devices, and what an
+               ignore file says
     """
 
     digest: str
@@ -49,11 +53,15 @@ def file_content(path: str) -> Content:
     return Content(file.digest, (file,))
 
 
-def folder_content(folder: str) -> Content:
+def folder_content(folder: str, ignores: bool = False) -> Content:
     """All files below a folder, those that links lead to as well: in a store of blobs there are no links, and no empty
-    folders. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
+    folders. `ignores`: but for those that the folder's own `.amlignore` says, else its `.gitignore`, as Azure's client
+    leaves them out. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
     files: list[ContentFile] = []
-    left_out: list[str] = []
+    odd: list[str] = []
+    warnings: list[str] = []
+    ignored = 0
+    rules = _own_rules(folder, warnings) if ignores else IgnoreRules()
     top = _status(folder)
     pending = [("", frozenset([(top.st_dev, top.st_ino)] if top else ()))]
     while pending:
@@ -63,16 +71,34 @@ def folder_content(folder: str) -> Content:
             if status is not None and stat.S_ISDIR(status.st_mode):
                 place = (status.st_dev, status.st_ino)
                 if place in above:
-                    left_out.append(relative)
+                    odd.append(relative)
                 else:
                     pending.append((relative + "/", above | {place}))
+            elif rules.is_ignored(relative, directory=False):
+                ignored += 1
             elif status is not None and stat.S_ISREG(status.st_mode):
                 files.append(_read(path, relative))
             else:
-                left_out.append(relative)
+                odd.append(relative)
     files.sort(key=lambda file: file.name.encode())
-    rows = "".join(f"{file.digest} {'x' if file.executable else '-'} {file.name}\0" for file in files)
-    return Content(hashlib.sha256(rows.encode()).hexdigest(), tuple(files), tuple(sorted(left_out)))
+    listed = "".join(f"{file.digest} {'x' if file.executable else '-'} {file.name}\0" for file in files)
+    if odd:
+        warnings.append(f"left out, since they lead to no file: {_listed(sorted(odd))}")
+    if ignored:
+        warnings.append(f"left out by its {GIT if rules.git else AML}: {ignored} of {ignored + len(files)} files")
+    return Content(hashlib.sha256(listed.encode()).hexdigest(), tuple(files), tuple(warnings))
+
+
+def _own_rules(folder: str, warnings: list[str]) -> IgnoreRules:
+    try:
+        return IgnoreRules().enter(folder, "", set(os.listdir(folder)), warnings)
+    except OSError as error:
+        raise _unreadable(error, folder) from None
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(map(printable_text, names[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
 def _entries(folder: str) -> list[tuple[str, str, os.stat_result | None]]:

@@ -21,7 +21,7 @@ from worldsize.jobspec.reading.tree import to_node
 from worldsize.wings.azure.export.environment import export_environment, pip_problems
 from worldsize.wings.azure.export.rows import IMPOSSIBLE
 from worldsize.wings.azure.storage.assets import AssetClient, ensure_version, resolve_asset
-from worldsize.wings.azure.storage.blobs import Progress, no_progress
+from worldsize.wings.azure.storage.blobs import Notice, Progress, no_notice, no_progress
 from worldsize.wings.azure.storage.content import Content
 from worldsize.wings.azure.storage.data_asset import local_content, put_content
 from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
@@ -47,7 +47,11 @@ class EnvironmentVersion(NamedTuple):
 
 
 def register_environment(
-    client: AssetClient, job: Job, credential: Any = None, progress: Progress = no_progress
+    client: AssetClient,
+    job: Job,
+    credential: Any = None,
+    progress: Progress = no_progress,
+    notice: Notice = no_notice,
 ) -> str:
     """The id of the job's environment: of one that the workspace or a registry has by name; else of a version that is
     made of its image, conda file, packages or Dockerfile, where there is none of this content.
@@ -57,6 +61,8 @@ def register_environment(
     if isinstance(found := environment_value(job), str):
         return resolve_asset(client, "environments", found)
     made = environment_version(found)
+    for text in made.context.left_out if made.context else ():
+        notice(text)
 
     def properties() -> Mapping[str, Any]:
         if made.context is None:

@@ -48,6 +48,7 @@ class WorkspaceClient:
     ) -> None:
         self.settings = settings
         self._token = token
+        self._sleep = sleep
         self._exchange = Exchange(_open_http, patience, idle, clock, sleep)
         self._history: str | None = None
 
@@ -122,6 +123,10 @@ class WorkspaceClient:
             return b""
         content: bytes = answer.content
         return content if answer.status_code == 206 else content[start : start + PIECE]
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and call `idle` meanwhile."""
+        self._exchange.wait_for(lambda: self._sleep(seconds))
 
     def _find_history(self) -> str:
         """The address of the workspace's region, which the workspace's discovery address tells."""

@@ -9,20 +9,17 @@ is no line of the agent's is text of others, and goes to `batch.log`, or the nod
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import storage_error
 from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import NodePlan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.azure.agent.log_lines import MOST_BYTES, LogLines, Piece
 from worldsize.wings.azure.agent.node_files import NodeFiles, is_replaced
+from worldsize.wings.azure.workspace.log_copies import LogCopies
 from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
 
 _LOG = r"user_logs/std_log(?:_process_(\d{1,6}))?\.txt"
@@ -38,8 +35,8 @@ def node_of_log(name: str) -> int | None:
     return int(found.group(1) or 0) if found else None
 
 
-class Mirror:
-    """Writes the files of a run's nodes below its directory. Several clients may do it at once.
+class Mirror(LogCopies):
+    """Writes the files of a run's nodes below its directory.
 
     nodes    the plan's
     node_of  the node that a log belongs to, by its name
@@ -54,36 +51,18 @@ class Mirror:
         node_of: Callable[[str], int | None] = node_of_log,
         umask: int = 0o077,
     ) -> None:
-        self._umask = umask
-        self._paths = paths
+        super().__init__(paths, umask)
         self._lines = LogLines(key)
         self._nodes = {node.node_rank: [rank.rank for rank in node.ranks] for node in nodes}
         self._node_of = node_of
 
-    def offset(self, log_name: str, size: int | None = None) -> int:
-        """From which byte on the log is to be read. `size`: how long it is now; one that is shorter than what was read
-        has been replaced, and is read from its start. StorageError; ValueError for what is no log of a node."""
-        with self._locked(log_name) as files:
-            state = files.load()
-            if size is not None and size < state.offset:
-                files.save(LogState())
-                return 0
-            return state.offset
-
-    def apply(self, log_name: str, start: int, data: bytes) -> int:
-        """Take bytes of the log, from its byte `start` on, and write what they carry; return `offset`. What was read
-        before is skipped, and nothing is done where bytes between are missing. A line without its end is left to be
-        read again. Raises as `offset`."""
-        with self._locked(log_name) as files:
-            state = files.load()
-            skipped = state.offset - start
-            new = data[skipped:] if skipped >= 0 else b""
-            if complete := new[: _complete_length(new)]:
-                reading = _Reading(self._lines, files, state, self._files_of(log_name))
-                for line in complete.removesuffix(b"\n").split(b"\n"):
-                    reading.take(line)
-                files.write(state._replace(offset=state.offset + len(complete)))
-            return state.offset + len(complete)
+    def _take(self, log_name: str, files: MirroredFiles, state: LogState, new: bytes) -> int:
+        complete = new[: _complete_length(new)]
+        if complete:
+            reading = _Reading(self._lines, files, state, self._files_of(log_name))
+            for line in complete.removesuffix(b"\n").split(b"\n"):
+                reading.take(line)
+        return len(complete)
 
     def _files_of(self, log_name: str) -> NodeFiles:
         node_rank = self._node_rank(log_name)
@@ -94,22 +73,6 @@ class Mirror:
         if node_rank is None or node_rank not in self._nodes:
             raise ValueError(f"{log_name!r:.100} is the log of no node")
         return node_rank
-
-    @contextmanager
-    def _locked(self, log_name: str) -> Iterator[MirroredFiles]:
-        """The files that the log's node has here, for this process alone."""
-        node_rank = self._node_rank(log_name)
-        place = os.path.join(self._paths.root, "relay")
-        try:
-            os.makedirs(place, 0o700, exist_ok=True)
-            lock = os.open(os.path.join(place, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield MirroredFiles(self._paths, node_rank, os.path.basename(log_name), self._umask)
-            finally:
-                os.close(lock)
-        except OSError as error:
-            raise storage_error(error, error.filename or self._paths.root) from None
 
 
 def _complete_length(data: bytes) -> int:

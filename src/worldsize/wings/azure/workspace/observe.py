@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from worldsize.compute.base import Handle
 from worldsize.errors import DamagedRun, WorldsizeError
+from worldsize.plan.array import is_cancelled
+from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import is_own
 from worldsize.service.runs.status import read_plan
@@ -15,8 +18,17 @@ from worldsize.state.records import Observation
 from worldsize.wings.azure.agent.job_node import KEY_FILE
 from worldsize.wings.azure.workspace.client import WorkspaceClient
 from worldsize.wings.azure.workspace.errors import MissingResource
+from worldsize.wings.azure.workspace.log_copies import LogCopies
 from worldsize.wings.azure.workspace.mirror import Mirror, node_of_log
+from worldsize.wings.azure.workspace.service_files import ServiceJobFiles, ranks_of_logs
 from worldsize.wings.azure.workspace.states import observation
+from worldsize.wings.azure.workspace.verdict import end_records, service_time, with_time_limit
+
+_ROUNDS = 15
+_EMPTY_ROUNDS = 3
+_PAUSE = 1.0
+"""How often the logs of a job without agents that has ended are read at most, how often at least where one of them is
+empty, and the seconds between."""
 
 
 def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
@@ -26,6 +38,8 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
         seen = look_at_job(client, handle)
         if seen.phase not in ("running", "ended"):
             return seen
+        if handle.get("agent") is False:
+            return follow_service_job(client, handle, seen)
         complete = fetch_logs(client, handle)
         return seen if complete else seen._replace(over=False)  # a log may come later than the job's state
     except WorldsizeError as error:
@@ -52,32 +66,88 @@ def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
     """Write what the nodes' logs have brought since the last time into the directory of a run of this user's own.
     Returns whether every node's last record is there; also for a run of which nothing can be fetched.
     WorldsizeError."""
-    paths = RunPaths(handle.get("run_dir") or "")
-    key = _key(paths) if paths.root else None
-    if key is None or not is_own(paths):
-        return True
-    try:
-        plan = read_plan(paths)
-    except DamagedRun:
-        return True
-    if plan is None:
+    paths, plan = _own_run(handle)
+    key = _key(paths)
+    if key is None or plan is None:
         return True
     mirror = Mirror(paths, key, plan.nodes, umask=plan.umask)
-    for name, url in sorted((_details(client, native_name(handle)).get("logFiles") or {}).items()):
+    for name, url in sorted(_log_files(_details(client, native_name(handle))).items()):
         node_rank = node_of_log(name)
         if node_rank is not None and node_rank < len(plan.agents):
-            start = mirror.offset(name)
-            while (data := _new_bytes(client, url, start)) and (now := mirror.apply(name, start, data)) > start:
-                start = now
+            _fetch_log(client, mirror, name, url)
     return all(os.path.exists(paths.exit_record(node.node_rank)) for node in plan.agents)
 
 
-def _new_bytes(client: WorkspaceClient, url: str, start: int) -> bytes:
-    """What the log has from byte `start` on; nothing where it is named, and not there yet."""
+def follow_service_job(client: WorkspaceClient, handle: Handle, seen: Observation) -> Observation:
+    """`seen` of a job without agents, once what its ranks have written, and what the service says of it, is in the
+    directory of a run of this user's own. WorldsizeError."""
+    paths, plan = _own_run(handle)
+    if plan is None:
+        return seen
+    details = _fetch_rank_logs(client, handle, paths, plan, seen.phase == "ended")
+    records = ServiceJobFiles(paths, {}, plan.umask)
+    started, ended = service_time(details.get("startTimeUtc")), service_time(details.get("endTimeUtc"))
+    if started is not None or seen.phase == "running":
+        records.write_start(time.time() if started is None else started)
+    if seen.phase == "ended":
+        seen = seen if is_cancelled(paths) else with_time_limit(seen, details, plan.timeout)
+        ended = time.time() if ended is None else ended
+        records.write_end(end_records(plan, seen, ended if started is None else started, ended))
+    return seen
+
+
+def _fetch_rank_logs(
+    client: WorkspaceClient, handle: Handle, paths: RunPaths, plan: Plan, is_over: bool
+) -> dict[str, Any]:
+    """Write what is new of the ranks' logs; return the job's details. After the end of a job its logs may still be on
+    their way: then they are read until all are there and nothing more comes."""
+    sizes: dict[str, int | None] = {}
+    for number in range(_ROUNDS):
+        before, details = sizes, _details(client, native_name(handle))
+        urls = _log_files(details)
+        ranks = ranks_of_logs(urls, plan.nodes)
+        files = ServiceJobFiles(paths, ranks, plan.umask)
+        sizes = {name: _fetch_log(client, files, name, urls[name]) for name in ranks}
+        is_quiet = sizes == before and len(sizes) == plan.world_size and None not in sizes.values()
+        if not is_over or (is_quiet and (all(sizes.values()) or number >= _EMPTY_ROUNDS)):
+            break
+        client.pause(_PAUSE)
+    return details
+
+
+def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
+    """The run's directory, and its plan; None where nothing may be fetched into it."""
+    paths = RunPaths(handle.get("run_dir") or "")
+    if not paths.root or not is_own(paths):
+        return paths, None
     try:
-        return client.get_url(url, start)
-    except MissingResource:
-        return b""
+        return paths, read_plan(paths)
+    except DamagedRun:
+        return paths, None
+
+
+def _fetch_log(client: WorkspaceClient, copies: LogCopies, name: str, url: str) -> int | None:
+    """Write what is new of a log; return how much of it is done with, None of one that is named, and not there yet.
+    The last byte that is known is asked for again: a log that has none there was replaced by a shorter one."""
+    start = copies.offset(name)
+    while True:
+        first = max(start - 1, 0)
+        try:
+            data = client.get_url(url, first)
+        except MissingResource:
+            return None
+        if start and not data:
+            start = copies.offset(name, 0)
+            continue
+        now = copies.apply(name, first, data)
+        if now <= start:
+            return now
+        start = now
+
+
+def _log_files(details: Mapping[str, Any]) -> Mapping[str, str]:
+    """The addresses of a job's logs, by their names."""
+    return details.get("logFiles") or {}
 
 
 def native_name(handle: Handle) -> str:

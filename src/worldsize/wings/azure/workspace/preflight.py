@@ -12,6 +12,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.wings.azure.storage.environment_asset import environment_value
 from worldsize.wings.azure.workspace.agent_job import RUN_INPUT
+from worldsize.wings.azure.workspace.service_job import export_findings
 from worldsize.wings.azure.workspace.settings import WorkspaceSettings
 from worldsize.wings.azure.workspace.submission import with_environment
 
@@ -23,10 +24,7 @@ def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckR
     """Return all findings about the job at once."""
     found = [*_impossible(job, plan), *_environment(job, workspace), *_fabric(job)]
     if not workspace.agent:
-        what = "this release submits no job without worldsize's agent"
-        found.append(
-            CheckResult("error", what, "agent", "leave it out, or: worldsize export azureml, then az ml job create")
-        )
+        found += export_findings(with_environment(job, workspace), {each.where for each in found})
     return found
 
 

@@ -19,7 +19,7 @@ KEYS: Mapping[str, Key] = {
     "compute": Key("text", "The cluster that jobs run on; without it they run on serverless compute.", blank=False),
     "environment": Key("text", "The environment of jobs that name none: azureml:NAME@latest.", blank=False),
     "endpoint": Key("text", f"Azure's resource manager ({PUBLIC_ENDPOINT}).", blank=False),
-    "agent": Key("flag", "Whether worldsize's agent starts and watches the ranks there (true)."),
+    "agent": Key("flag", "Whether worldsize's agent starts and watches the ranks there (true), or the service."),
 }
 """The keys of a configured compute."""
 
@@ -27,6 +27,7 @@ SIGN_IN = "`az login`, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECR
 _NO_SECRET = f"credentials are kept in no file: {SIGN_IN}"
 _SECRETS = ("password", "secret", "token", "credential", "client_id", "tenant")
 _NEEDED = {"subscription_id": "00000000-0000-…", "resource_group": "my-group", "workspace_name": "my-workspace"}
+_PLACE = ("endpoint", "subscription_id", "resource_group", "workspace_name")
 _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
@@ -86,6 +87,15 @@ def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
     if "@" in parts.netloc:
         raise ConfigError("a login in an address is used nowhere", f"{where}.endpoint", _NO_SECRET)
     return found._replace(endpoint=endpoint)
+
+
+def handle_fields(workspace: WorkspaceSettings) -> dict[str, str]:
+    """What a handle says of its workspace; no credentials."""
+    return {name: getattr(workspace, name) for name in _PLACE}
+
+
+def is_same_workspace(workspace: WorkspaceSettings, handle: Mapping[str, Any]) -> bool:
+    return all(getattr(workspace, name) == handle.get(name) for name in _PLACE)
 
 
 def _without_login(address: str) -> str:

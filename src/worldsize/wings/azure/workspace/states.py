@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from worldsize.state.records import Observation, Reason
 from worldsize.state.run_state import RUN_CANCELLED_CODE
 
-_USER_PROCESS = re.compile(r"User process .{0,200} exited with status code (\d{1,3})\b")
+_USER_PROCESS = re.compile(r"User process .{0,200} exited with status code (-?\d{1,3})\b")
 _IMAGE = re.compile(r"image build|building (the )?image|Docker image|conda", re.IGNORECASE)
 _LONGEST = 500
 """Characters of the service's words that a message has."""
@@ -72,7 +72,8 @@ def _cause(text: str) -> tuple[str | None, int]:
     """Why a job failed whose agents cannot tell it, and the exit code, where the service's words are plain."""
     ended = _USER_PROCESS.search(text)
     if ended:
-        return Reason.EXIT_CODE, int(ended[1]) or 1
+        code = int(ended[1])
+        return (Reason.SIGNAL, 128 - code) if code < 0 else (Reason.EXIT_CODE, code or 1)
     if _IMAGE.search(text):
         return Reason.ENVIRONMENT, 1
     return None, 1

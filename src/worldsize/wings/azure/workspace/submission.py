@@ -17,19 +17,24 @@ from worldsize.common.atomic_files import write_bytes
 from worldsize.compute.base import EmbeddedFiles, Handle, Submission
 from worldsize.errors import SubmitAgain, WorldsizeError
 from worldsize.jobspec.job import Input, Job
+from worldsize.plan.array import array_of, read_array
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.azure.agent.job_node import KEY_FILE, PROGRAMS_FILE
 from worldsize.wings.azure.storage.assets import resolve_asset
+from worldsize.wings.azure.storage.blobs import Notice, Progress
 from worldsize.wings.azure.storage.code_asset import upload_code
 from worldsize.wings.azure.storage.content import folder_content
 from worldsize.wings.azure.storage.data_asset import upload_input
 from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
 from worldsize.wings.azure.storage.environment_asset import register_environment
+from worldsize.wings.azure.storage.outputs import former_output
 from worldsize.wings.azure.workspace.agent_job import agent_request
-from worldsize.wings.azure.workspace.body import ResolvedNames
+from worldsize.wings.azure.workspace.body import ResolvedNames, request_body
 from worldsize.wings.azure.workspace.client import WorkspaceClient
 from worldsize.wings.azure.workspace.credentials import StorageLogin
+from worldsize.wings.azure.workspace.observe import native_name
+from worldsize.wings.azure.workspace.service_job import exported_job
 from worldsize.wings.azure.workspace.settings import WorkspaceSettings
 
 _UNKNOWN = "(once it is uploaded)"
@@ -45,25 +50,30 @@ class Request(NamedTuple):
 
 def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
     """The request that creates the job, with what only the workspace can name left open."""
-    data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(request.job)}
+    job = _asked_job(request, workspace)
+    data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(job)}
     names = ResolvedNames(
-        code=_UNKNOWN if request.job.code else None,
+        code=_UNKNOWN if job.code else None,
         environment=_UNKNOWN,
         compute=_compute_id(workspace),
         data=data,
     )
-    body = agent_request(request.job, plan, names, f"the run's files {_UNKNOWN}")
+    files = f"the run's files {_UNKNOWN}"
+    body = agent_request(job, plan, names, files) if workspace.agent else request_body(job, names)
     line = f"PUT {workspace.endpoint}{workspace.scope}/jobs/{plan.run_id}"
     return f"{line}\n{json.dumps(body, indent=2, ensure_ascii=False)}\n"
 
 
-def submit_run(client: WorkspaceClient, submission: Submission, workspace: WorkspaceSettings) -> Handle:
-    """Upload what the run needs, as far as the workspace does not have it, and create its job. SubmitRejected where the
-    service refuses the job; SubmitAgain for what went wrong before."""
+def submit_run(
+    client: WorkspaceClient, submission: Submission, workspace: WorkspaceSettings, told: set[str] | None = None
+) -> Handle:
+    """Upload what the run needs, as far as the workspace does not have it, and create its job. `told`: the notices that
+    were shown already, to which it adds its own. SubmitRejected where the service refuses the job; SubmitAgain for what
+    went wrong before."""
     request: Request = submission.payload
     line = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        body = _upload(client, request, submission, workspace, line)
+        body = _upload(client, request, submission, workspace, _Reports(line, set() if told is None else told))
     except SubmitAgain:
         raise
     except WorldsizeError as error:
@@ -76,24 +86,62 @@ def submit_run(client: WorkspaceClient, submission: Submission, workspace: Works
         "run_id": submission.plan.run_id,
         "name": submission.plan.run_id,
         "nodes": len(submission.plan.agents),
+        "agent": workspace.agent,
         "page": _page(made),
     }
 
 
+class _Reports(NamedTuple):
+    """How far uploads are, and what they leave out, for a person to see. `told`: what was said already."""
+
+    line: NoticePrinter
+    told: set[str]
+
+    def of(self, what: str) -> tuple[Progress, Notice]:
+        """Those of what is called so."""
+        return partial(self.line.transfer, what), partial(self._notice, what)
+
+    def _notice(self, what: str, text: str) -> None:
+        if (said := f"{what}: {text}") not in self.told:
+            self.told.add(said)
+            self.line.notice(said)
+
+
 def _upload(
-    client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, line: NoticePrinter
+    client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, reports: _Reports
 ) -> dict[str, Any]:
-    """The body that asks for the run, once all that it names is in the workspace. `line` shows how far that is."""
-    job, plan, paths = with_environment(request.job, workspace), submission.plan, submission.paths
+    """The body that asks for the run, once all that it names is in the workspace."""
+    plan, paths = submission.plan, submission.paths
+    job = _asked_job(request, workspace)
+    if not workspace.agent:
+        job = _with_own_inputs(job, paths)
     login = StorageLogin()
     has_code = job.code or job.additional_includes
     names = ResolvedNames(
-        code=upload_code(client, paths.code, login, partial(line.transfer, "code")) if has_code else None,
-        environment=register_environment(client, job, login, partial(line.transfer, "environment")),
+        code=upload_code(client, paths.code, login, *reports.of("code")) if has_code else None,
+        environment=register_environment(client, job, login, *reports.of("environment")),
         compute=_compute_id(workspace),
-        data={path: _data_uri(client, path, login, line) for path in _paths(job)},
+        data={path: _data_uri(client, path, login, reports, workspace) for path in _paths(job)},
     )
+    if not workspace.agent:
+        return request_body(job, names)
     return agent_request(job, plan, names, _upload_files(client, request.files(), plan, paths))
+
+
+def _asked_job(request: Request, workspace: WorkspaceSettings) -> Job:
+    """The job, with the compute's environment where it names none; without agents, as its exported file says it."""
+    job = with_environment(request.job, workspace)
+    return job if workspace.agent else exported_job(job)
+
+
+def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
+    """The job with the inputs that the run, where it is an element of an array, has of its own: agents know them by
+    their plan."""
+    place = array_of(paths)
+    array = read_array(place[0]) if place is not None else None
+    if place is None or array is None or not array.values:
+        return job
+    return job._replace(inputs={**job.inputs, **array.values[place[1]]})
 
 
 def _page(made: Any) -> str:
@@ -108,11 +156,17 @@ def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
     return job._replace(environment=workspace.environment) if job.environment is None else job
 
 
-def _data_uri(client: WorkspaceClient, path: str, login: StorageLogin, line: NoticePrinter) -> str:
-    """What the service calls an input: an asset by its id, an address as it is, a local path once it is uploaded."""
+def _data_uri(
+    client: WorkspaceClient, path: str, login: StorageLogin, reports: _Reports, workspace: WorkspaceSettings
+) -> str:
+    """What the service calls an input: an asset by its id, an address as it is, what a run has left in this workspace
+    by its place there, another local path once it is uploaded."""
     if path.startswith("azureml:"):
         return resolve_asset(client, "data", path)
-    return upload_input(client, path, login, partial(line.transfer, os.path.basename(path)))
+    if (address := former_output(client, workspace, path)) is not None:
+        return address
+    progress, notice = reports.of(os.path.basename(path))
+    return upload_input(client, path, login, progress, notice=notice)
 
 
 def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
@@ -160,7 +214,6 @@ def _local_paths(job: Job) -> list[str]:
 def cancel_run(client: WorkspaceClient, handle: Handle) -> None:
     """Ask for the end of the run's job; harmless for one that has ended, or is gone."""
     from worldsize.wings.azure.workspace.errors import MissingResource
-    from worldsize.wings.azure.workspace.observe import native_name
 
     try:
         client.post(f"/jobs/{native_name(handle)}/cancel")

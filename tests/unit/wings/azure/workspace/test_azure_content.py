@@ -72,8 +72,21 @@ def test_links_are_what_they_lead_to_and_circles_end(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     found = folder_content(str(folder))
     assert "linked/data" in [file.name for file in found.files]
-    assert {"nowhere", "pipe"} <= set(found.left_out)
-    assert len(found.left_out) == 3
+    assert found.left_out == ("left out, since they lead to no file: nowhere, pipe, sub/circle",)
+
+
+def test_an_ignore_file_of_the_folder_itself_counts(tmp_path: Path) -> None:
+    """`.amlignore` rather than `.gitignore`; none of those below."""
+    for name in ("a.txt", "x.tmp", "sub/b.tmp", "sub/.gitignore", "cache/deep/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("*\n")
+    (tmp_path / ".gitignore").write_text("*.tmp\n!sub/b.tmp\ncache/\n")
+    found = folder_content(str(tmp_path), ignores=True)
+    assert [file.name for file in found.files] == [".gitignore", "a.txt", "sub/.gitignore", "sub/b.tmp"]
+    assert found.left_out == ("left out by its .gitignore: 2 of 6 files",)
+    (tmp_path / ".amlignore").write_text("a.txt\n")
+    assert folder_content(str(tmp_path), ignores=True).left_out == ("left out by its .amlignore: 1 of 7 files",)
+    assert len(folder_content(str(tmp_path)).files) == 7
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:

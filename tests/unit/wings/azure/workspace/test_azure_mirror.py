@@ -20,6 +20,7 @@ from selection import cases
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.azure.agent.log_lines import LogLines, Piece
+from worldsize.wings.azure.agent.node_files import NodeFiles
 from worldsize.wings.azure.workspace import mirror_files
 from worldsize.wings.azure.workspace.mirror import Mirror, node_of_log
 
@@ -68,6 +69,7 @@ def test_the_first_node_and_its_batch_log(tmp_path: Path) -> None:
     node = RelayedNode(tmp_path, 0)
     node.print(b"setup\n")
     node.write("check.json", b"{}")
+    node.write("metrics/mlflow-%s-0" % ("a0" * 16), b"1764224000.123\n")
     node.write("logs/rank-00001.log", b"hello\n")
     node.pass_on()
     assert node.received() == node.sent()
@@ -158,6 +160,12 @@ def test_what_was_lost_on_the_way_is_said(node: RelayedNode) -> None:
     assert node.received()[RANK_LOG].endswith(b"three\nfour\n") and node.received()[EXIT] == b"y" * 4000
 
 
+@pytest.mark.parametrize("name", ["mlflow-%s-0" % ("A0" * 16), "mlflow-..-0", "mlflow-%s-0/x" % ("a0" * 16)])
+def test_a_run_of_mlflow_has_an_id(tmp_path: Path, name: str) -> None:
+    assert "metrics/mlflow-%s-12" % ("a0" * 16) in NodeFiles(0, [0])
+    assert "metrics/" + name not in NodeFiles(0, [0]) and "metrics/" + name + "\n" not in NodeFiles(0, [0])
+
+
 @pytest.mark.parametrize(
     "file",
     [
@@ -167,6 +175,7 @@ def test_what_was_lost_on_the_way_is_said(node: RelayedNode) -> None:
         *("attempt-0/rendezvous.json", "attempt-0/check.json", "attempt-0/launch/x", "attempt-0/cancel.json"),
         *("attempt-0/logs/rank-00001.log", "attempt-0/logs/rank-3.log", "attempt-0/events/node-0000.jsonl"),
         *("attempt-0/exit/node-0000.json", "attempt-0/logs/agent-0000.log", "attempt-0/logs/" + "a" * 40 + "-0001.log"),
+        *("attempt-0/metrics/mlflow-%s-0" % ("a0" * 16), "attempt-0/steps/step-0000.json"),
         *("attempt-0/logs/../x-0001.log", "attempt-0/logs/a\0-0001.log", "attempt-0/logs/ü-0001.log", "dev/null"),
     ],
 )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The files of a run without agents, in a job of the service's own: each process's log as it is, and records of what
+the service says of the job.
+
+The records are those that agents leave, so that whoever looks at the run reads it like any other; and as with agents a
+run without them has not succeeded. Only the service's own word for the end makes them, they name no host, and they tell
+of no rank's exit: of that the service says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.state.records import ExitRecord
+from worldsize.wings.azure.agent.log_lines import Piece
+from worldsize.wings.azure.agent.node_files import is_replaced
+from worldsize.wings.azure.workspace.log_copies import LogCopies
+from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
+
+_LOG = re.compile(r"user_logs/std_log(?:_process_(\d{1,6}))?(_ps)?\.txt")
+_RECORDS = "records"
+"""What stands for the name of a log: the service's word."""
+
+
+def ranks_of_logs(names: Iterable[str], nodes: Sequence[NodePlan]) -> dict[str, int]:
+    """The ranks of those names that are the logs of processes of a job; one name for each rank at most.
+
+    Numbers count processes, parameter servers last; those of names with `_ps` count parameter servers alone. The log of
+    a single process may be without a number.
+    """
+    ranks = [rank for node in nodes for rank in node.ranks]
+    servers = [rank.rank for rank in ranks if rank.role in WITHOUT_DEVICE]
+    others = [rank.rank for rank in ranks if rank.role not in WITHOUT_DEVICE]
+    found: dict[int, str] = {}
+    for name in sorted(names):
+        match = _LOG.fullmatch(name)
+        counted = (servers if match[2] else [*others, *servers]) if match else []
+        number = int(match[1] or 0) if match else 0
+        if number < len(counted):
+            found.setdefault(counted[number], name)
+    return {name: rank for rank, name in found.items()}
+
+
+class ServiceJobFiles(LogCopies):
+    """Writes them. `ranks`: those of logs, by their names; `umask`: the run's."""
+
+    def __init__(self, paths: RunPaths, ranks: Mapping[str, int], umask: int = 0o077) -> None:
+        super().__init__(paths, umask)
+        self._ranks = ranks
+
+    def write_start(self, time: float) -> None:
+        """Note when the job's processes started, unless that was noted before. StorageError."""
+        event = {"time": time, "event": "ranks_started", "from": "Azure ML"}
+        self._write_once({self._paths.events(0): json.dumps(event) + "\n"})
+
+    def write_end(self, records: Sequence[ExitRecord]) -> None:
+        """Write the nodes' records, unless there are some. StorageError."""
+        self._write_once(
+            {self._paths.exit_record(record.node_rank): json.dumps(record.to_json()) for record in records}
+        )
+
+    def _write_once(self, texts: Mapping[str, str]) -> None:
+        with self._locked(_RECORDS) as files:
+            state = files.load()
+            for path, text in texts.items():
+                file, data = os.path.relpath(path, self._paths.root), text.encode()
+                if file not in state.files:
+                    files.take(Piece(file, 0, 0, data, len(data) if is_replaced(file) else None))
+            files.write(state)
+
+    def _take(self, log_name: str, files: MirroredFiles, state: LogState, new: bytes) -> int:
+        if new:
+            file = os.path.relpath(self._paths.rank_log(self._ranks[log_name]), self._paths.root)
+            files.take(Piece(file, 0, state.offset, new))
+        return len(new)
+
+    def _node_rank(self, log_name: str) -> int:
+        if log_name != _RECORDS and log_name not in self._ranks:
+            raise ValueError(f"{log_name!r:.100} is the log of no rank")
+        return 0

@@ -1,0 +1,52 @@
+"""A run as a job of the service's own: what `worldsize export azureml` writes, which starts no agent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from worldsize.compute.base import CheckResult
+from worldsize.errors import PlanError
+from worldsize.jobspec.dump import dump_tree
+from worldsize.jobspec.job import Job
+from worldsize.jobspec.reading.job_file import parse_job
+from worldsize.plan.plan import Plan
+from worldsize.wings.azure.export.job import export_job
+from worldsize.wings.azure.export.rows import IMPOSSIBLE, LEFT_OUT
+
+_ROOT = "/"
+_ASKED_FOR = "full"
+"""The mode of a check that is a run of its own."""
+
+
+def exported_job(job: Job) -> Job:
+    """The job that the exported file of `job` says, with its environment as it was: what the service is asked for."""
+    exported = export_job(job._replace(compute=None), _ROOT)
+    tree = {key: value for key, value in exported.tree.items() if key != "environment"}
+    return parse_job(dump_tree(tree), f"{_ROOT}job.yml").job._replace(environment=job.environment)
+
+
+def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]:
+    """What an export refuses, as errors, and what it leaves out, as notices; but for the keys that are `said` already,
+    and for an environment that cannot be, which is told where it is made."""
+    found = []
+    for row in export_job(job._replace(compute=None), _ROOT).rows:
+        key = row.key.partition(".")[0]
+        if row.verdict == IMPOSSIBLE and key != "environment" and not {key, row.key} & {*said}:
+            found.append(CheckResult("error", row.text, row.key, "leave it out, or `agent = false` of the compute"))
+        elif row.verdict == LEFT_OUT and not {key, row.key} & {*said}:
+            found.append(CheckResult("notice", f"is left out: {row.text}", row.key))
+    found += [
+        CheckResult("notice", "is sent as it is: only worldsize's agent is known to resolve expressions there", where)
+        for name, value in job.environment_variables.items()
+        if "${{" in value and (where := f"environment_variables.{name}") not in said
+    ]
+    return found
+
+
+def without_agents(plan: Plan) -> Plan:
+    """The plan without what agents would do beside their ranks. PlanError for one that is there for that alone."""
+    if "search" in plan.options or plan.options.get("check", {}).get("mode") == _ASKED_FOR:
+        what = "trials, and checks of nodes, are the work of worldsize's agent, and this compute has none"
+        raise PlanError(what, "agent", "leave out `agent = false` of the compute")
+    options = {key: value for key, value in plan.options.items() if key != "check"}
+    return plan._replace(metrics=False, setup=(), options=options)

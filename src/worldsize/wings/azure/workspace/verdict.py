@@ -1,0 +1,59 @@
+"""The end of a job without agents, by the service's word alone. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from worldsize.agent.outcome.verdict import TIMEOUT_CODE
+from worldsize.plan.plan import Plan
+from worldsize.state.records import ExitRecord, Failure, Observation, Reason
+from worldsize.state.run_state import RUN_CANCELLED_CODE
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:?00)?")
+_LIMIT = re.compile(r"time.?limit|timed?.?out|limits\.timeout|maximum.{0,40}(time|duration)", re.IGNORECASE)
+
+
+def service_time(text: Any) -> float | None:
+    """Unix seconds of a time that the service tells, in UTC; None for what is none."""
+    found = _TIME.fullmatch(text) if isinstance(text, str) else None
+    try:
+        whole = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S") if found else None
+    except ValueError:
+        return None
+    return whole.replace(tzinfo=timezone.utc).timestamp() + float(found[2] or 0) if whole and found else None
+
+
+def with_time_limit(seen: Observation, details: Mapping[str, Any], timeout: float | None) -> Observation:
+    """`seen` of a job that the service has cancelled for its time limit, which is no state of its own there: it says
+    so, or the job ran for that long. Else `seen` itself. `details`: those of the run history."""
+    if timeout is None or seen.reason != Reason.CANCELLED_BY_USER:
+        return seen
+    started, ended = service_time(details.get("startTimeUtc")), service_time(details.get("endTimeUtc"))
+    is_over_long = started is not None and ended is not None and ended - started >= timeout
+    if not is_over_long and not _LIMIT.search(_cancel_text(details)):
+        return seen
+    what = f"Azure ML: it reached its time limit, {math.ceil(timeout)} s"
+    return seen._replace(reason=Reason.TIME_LIMIT, code=TIMEOUT_CODE, message=what)
+
+
+def _cancel_text(details: Mapping[str, Any]) -> str:
+    warnings = details.get("warnings")
+    said = [each.get("message") for each in warnings if isinstance(each, Mapping)] if isinstance(warnings, list) else []
+    return " ".join(str(each) for each in (details.get("cancelationReason"), *said) if each)
+
+
+def end_records(plan: Plan, seen: Observation, started: float, ended: float) -> list[ExitRecord]:
+    """The records of a job that has ended, alike for all nodes: the service tells of the whole job alone. Without a
+    host, and without ranks. `seen`: what the service says; a success only where it says that it completed."""
+    failure, stop, code = None, None, 0
+    if seen.reason == Reason.CANCELLED_BY_USER:
+        stop, code = "cancel", RUN_CANCELLED_CODE
+    elif seen.code != 0:
+        code = seen.code or 1
+        stop, failure = "failure", Failure(seen.reason or Reason.NODE_FAILURE, seen.message, None, None, code, ended)
+    common = ExitRecord(0, "", plan.attempt, started, ended, (), stop, failure, code)
+    return [common._replace(node_rank=node.node_rank) for node in plan.agents]
