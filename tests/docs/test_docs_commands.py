@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from azureml_double.double import RESOLVER, Double
+from azureml_double.fixtures import sign_in
 from documents import PAGES, ROOT, Step, environment, matches, run_steps, steps
 from other_packages import install_project
 
@@ -18,6 +20,14 @@ _INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
 
 _SHOWN_ELSEWHERE = ("data-parallel.md", "rehearsal.md", "extending.md", "selftest.md")
 """What these show, tests of what they are about show too."""
+
+_WORKSPACE = {
+    "00000000-0000-0000-0000-000000000000": Double.subscription,
+    '"my-group"': '"%s"' % Double.group,
+    '"my-workspace"': '"%s"' % Double.workspace,
+    '"gpu-cluster"  ': '"cpu-cluster"\nendpoint = "ENDPOINT"  ',
+}
+"""What names the reader's workspace on docs/azure.md, and what names the one that stands for it."""
 
 _PATIENCE = 120
 _MORE = 60
@@ -32,7 +42,7 @@ def _parameter(page: Path) -> object:
 
 
 @pytest.mark.parametrize("page", list(map(_parameter, _WITH_STEPS)))
-def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_page_prints_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     todo = steps(page)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -42,6 +52,10 @@ def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     for project in _INSTALLED.get(page.name, ()):
         install_project(ROOT / "examples" / project, tmp_path / "site")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(tmp_path / "site")))
+    if page.name == "azure.md":
+        double: Double = request.getfixturevalue("double")
+        environ.update(sign_in(double), PYTHONPATH=os.pathsep.join((environ["PYTHONPATH"], RESOLVER)))
+        todo = [step._replace(text=_in_double(step.text, double)) if step.name else step for step in todo]
     printed = run_steps(todo, folder, environ, _SLOW.get(page.name, _PATIENCE))
     wrong = [
         "%s:%d\n$ %s\n--- the page says\n%s--- it printed\n%s" % (page.name, step.line, step.text, step.printed, actual)
@@ -49,6 +63,12 @@ def test_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
         if not matches(step.printed, actual)
     ]
     assert not wrong, "\n\n".join(wrong)
+
+
+def _in_double(text: str, double: Double) -> str:
+    for shown, meant in _WORKSPACE.items():
+        text = text.replace(shown, meant)
+    return text.replace("ENDPOINT", double.url)
 
 
 def test_enough_pages_have_commands() -> None:
