@@ -118,6 +118,7 @@ def test_what_an_export_refuses_is_refused_before_anything_is_sent(cloud: Place,
     assert len(azureml.requests()) == before and not cloud.json("list")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("distribution", "command", "lines"),
     [
@@ -209,3 +210,25 @@ def test_each_run_of_several_has_its_own_inputs(cloud: Place) -> None:
     array = cloud.latest()
     for element in (0, 1):
         assert cloud.ok("logs", "%s_%d" % (array, element), "--raw", "--rank", "0").lines == ["lr=%d" % (element + 1)]
+
+
+@pytest.mark.exhaustive
+def test_a_log_that_was_replaced_by_a_shorter_one_is_read_anew(cloud: Place, azureml: Double) -> None:
+    cloud.job("echo a long line of a first start; sleep 120")
+    run = cloud.submit("job.yml")
+    wait_for(lambda: cloud.ok("logs", run, "--raw").lines == ["a long line of a first start"], 60)
+    with open(azureml.blob("azureml", "ExperimentRun/dcid.%s/user_logs/std_log.txt" % run), "wb") as log:
+        log.write(b"again\n")
+    assert cloud.ok("logs", run, "--raw").lines == ["again"]
+    cloud.ok("cancel", run)
+    assert cloud.wait_for_end(run)["state"] == "CANCELLED"
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_the_service_knows_no_more_is_no_success(cloud: Place, azureml: Double) -> None:
+    cloud.job("true")
+    run = cloud.submit("job.yml")
+    azureml.wait(run)
+    azureml.ask("DELETE", "/jobs/%s" % run)
+    wait_for(lambda: "knows no job" in str(cloud.status(run)), 60)
+    assert cloud.status(run)["state"] != "SUCCEEDED"

@@ -103,6 +103,8 @@ def _fetch_rank_logs(
     their way: then they are read until all are there and nothing more comes."""
     sizes: dict[str, int | None] = {}
     for number in range(_ROUNDS):
+        if number:
+            client.pause(_PAUSE)
         before, details = sizes, _details(client, native_name(handle))
         urls = _log_files(details)
         ranks = ranks_of_logs(urls, plan.nodes)
@@ -111,7 +113,6 @@ def _fetch_rank_logs(
         is_quiet = sizes == before and len(sizes) == plan.world_size and None not in sizes.values()
         if not is_over or (is_quiet and (all(sizes.values()) or number >= _EMPTY_ROUNDS)):
             break
-        client.pause(_PAUSE)
     return details
 
 
