@@ -33,6 +33,6 @@ def workspace_target() -> Target | None:
 
 def end_all(place: Place) -> None:
     """End the jobs that a test has left."""
-    handles = handles_below(place.root)
+    handles = [handle for handle in handles_below(place.root) if handle.get("type") == "azureml"]
     if handles:
         end_jobs(place.compute(), handles, _END_PATIENCE)
