@@ -12,7 +12,7 @@ from documents import PAGES, ROOT, Step, environment, matches, run_steps, steps
 from other_packages import install_project
 
 _WITH_STEPS = [page for page in PAGES if any(step.name is None for step in steps(page))]
-_SLOW = {"hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
+_SLOW = {"azure.md": 240, "hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
 """Seconds for pages that train; the others have `_PATIENCE`."""
 
 _INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
