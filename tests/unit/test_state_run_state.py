@@ -146,6 +146,20 @@ TABLE = [
         130,
     ),
     (
+        "cancelled, and a line of the setup died of it before its agent heard",
+        facts((STOPPED[0], record(1, "failure", failure(Reason.ENVIRONMENT, 143))), ENDED, cancelled=True),
+        "CANCELLED",
+        "CANCELLED_BY_USER",
+        130,
+    ),
+    (
+        "the setup failed, then cancelled",
+        facts((STOPPED[0], record(1, "failure", failure(Reason.ENVIRONMENT, 1))), ENDED, cancelled=True),
+        "FAILED",
+        "ENVIRONMENT",
+        1,
+    ),
+    (
         "cancelled at once, and a node found the others gone",
         facts(LOST_CONDUCTOR, ABSENT, cancelled=True),
         "CANCELLED",

@@ -114,7 +114,10 @@ def _cancelled_status(facts: AttemptFacts) -> Status:
 
 
 def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
-    """A cancel reaches ranks and agents as a signal, in any order, also where srun passes on what was asked of us."""
+    """A cancel reaches ranks, agents and lines of the setup as a signal, in any order, also where srun passes on what
+    was asked of us."""
+    if failure.reason == Reason.ENVIRONMENT:
+        return facts.cancelled and failure.code == _TERM_CODE
     if failure.reason not in _SIGNALLED:
         return False
     asked_of_us = facts.cancelled and (failure.reason == Reason.NODE_FAILURE or failure.code == _TERM_CODE)
