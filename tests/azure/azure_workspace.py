@@ -4,6 +4,7 @@ does. Its compute is the default one, or what WORLDSIZE_COMPUTE says; you are si
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 
@@ -36,3 +37,19 @@ def end_all(place: Place) -> None:
     handles = [handle for handle in handles_below(place.root) if handle.get("type") == "azureml"]
     if handles:
         end_jobs(place.compute(), handles, _END_PATIENCE)
+
+
+def require_no_loss_by_killed_clients(cloud: Place, world: str) -> None:
+    """Clients that follow a run of two ranks are killed in the middle of reading: no line is lost, and none is there
+    twice."""
+    cloud.job("for i in $(seq 300); do echo line $i; sleep 0.02; done", world)
+    run = cloud.submit("job.yml")
+    for _ in range(3):
+        following = cloud.start("logs", "-f", run)
+        assert following.stdout is not None
+        assert b"line" in following.stdout.readline()
+        following.send_signal(signal.SIGKILL)
+        following.communicate()
+    assert cloud.wait_for_end(run)["state"] == "SUCCEEDED"
+    for rank in (0, 1):
+        assert cloud.ok("logs", run, "--rank", str(rank), "--raw").lines == ["line %d" % i for i in range(1, 301)]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from azure_workspace import end_all, workspace_target
-from azureml_double.double import RESOLVER, Double
-from azureml_double.fixtures import compute_table, sign_in
+from azureml_double.double import Double
+from azureml_double.fixtures import compute_table, double_target
 from sdk import Told, run_script
 
 from worldsize_conformance.fixtures import make_place
-from worldsize_conformance.place import Place, Target
+from worldsize_conformance.place import Place
 
 FOLDER = Path(__file__).parent
 
@@ -37,8 +37,7 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     target = workspace_target()
     if target is None:
         double = request.getfixturevalue("azureml")
-        environ = {**sign_in(double), "PYTHONPATH": RESOLVER}
-        target = Target("cloud", compute_table(double, "cloud"), 90, environ=environ)
+        target = double_target(double, compute_table(double, "cloud"))
     yield from make_place(str(tmp_path), target, end=end_all)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 
 import pytest
+from azure_workspace import require_no_loss_by_killed_clients
 from azureml_double.double import Double
 
 from worldsize_conformance.driver import wait_for
@@ -122,17 +122,7 @@ def test_faults_on_the_way_are_survived(cloud: Place, azureml: Double) -> None:
 
 @pytest.mark.exhaustive
 def test_a_client_that_is_killed_goes_on_without_loss(cloud: Place) -> None:
-    cloud.job("for i in $(seq 300); do echo line $i; sleep 0.02; done", "2x1")
-    run = cloud.submit("job.yml")
-    for _ in range(3):
-        following = cloud.start("logs", "-f", run)
-        assert following.stdout is not None
-        assert b"line" in following.stdout.readline()  # it is in the middle of reading
-        following.send_signal(signal.SIGKILL)
-        following.communicate()
-    assert cloud.wait_for_end(run)["state"] == "SUCCEEDED"
-    for rank in (0, 1):
-        assert cloud.ok("logs", run, "--rank", str(rank), "--raw").lines == ["line %d" % i for i in range(1, 301)]
+    require_no_loss_by_killed_clients(cloud, "2x1")
 
 
 @pytest.mark.exhaustive

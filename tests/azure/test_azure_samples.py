@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml_double.double import RESOLVER, Double
-from azureml_double.fixtures import compute_table, sign_in
+from azureml_double.double import Double
+from azureml_double.fixtures import compute_table, double_target
 
-from worldsize_conformance.place import Place, Target
+from worldsize_conformance.fixtures import make_place
+from worldsize_conformance.place import Place
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
@@ -22,14 +23,10 @@ pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
 @pytest.fixture
 def cloud(azureml: Double, tmp_path: Path) -> Iterator[Place]:
     """A project whose computes `cloud` and, as the guide calls it, `cpu-cluster` are the double's cluster."""
-    environ = {**sign_in(azureml), "PYTHONPATH": RESOLVER}
-    tables = compute_table(azureml, "cloud") + compute_table(azureml, "cpu-cluster")
-    target = Target("cloud", tables, 240, environ=environ)
-    place = Place(str(tmp_path), target)
-    try:
-        yield place
-    finally:
-        place.close()
+    yield from make_place(
+        str(tmp_path),
+        double_target(azureml, compute_table(azureml, "cloud") + compute_table(azureml, "cpu-cluster"), 240),
+    )
 
 
 def accuracy(text: str) -> float:

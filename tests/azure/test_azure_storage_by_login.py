@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml_double.double import RESOLVER, Double
-from azureml_double.fixtures import compute_table, sign_in
+from azureml_double.double import Double
+from azureml_double.fixtures import compute_table, double_target
 from sdk import run_script
 
-from worldsize_conformance.place import Place, Target
+from worldsize_conformance.fixtures import make_place
+from worldsize_conformance.place import Place
 
 
 @pytest.fixture
@@ -27,13 +28,7 @@ def keyless(tmp_path: Path) -> Iterator[Double]:
 
 @pytest.fixture
 def cloud(keyless: Double, tmp_path: Path) -> Iterator[Place]:
-    environ = {**sign_in(keyless), "PYTHONPATH": RESOLVER}
-    table = compute_table(keyless, "cloud")
-    place = Place(str(tmp_path), Target("cloud", table, 90, environ=environ))
-    try:
-        yield place
-    finally:
-        place.close()
+    yield from make_place(str(tmp_path), double_target(keyless, compute_table(keyless, "cloud")))
 
 
 @pytest.mark.exhaustive

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azureml_double.double import RESOLVER, Double
-from azureml_double.fixtures import compute_table, sign_in
+from azure_workspace import require_no_loss_by_killed_clients
+from azureml_double.double import Double
+from azureml_double.fixtures import compute_table, double_target
 
 from worldsize_conformance.driver import wait_for
-from worldsize_conformance.place import Place, Target
+from worldsize_conformance.fixtures import make_place
+from worldsize_conformance.place import Place
 
 TRAIN = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)\n"
 
 
 @pytest.fixture
 def cloud(azureml: Double, tmp_path: Path) -> Iterator[Place]:
-    environ = {**sign_in(azureml), "PYTHONPATH": RESOLVER}
-    table = compute_table(azureml, "cloud") + "agent = false\n"
-    target = Target("cloud", table, 90, environ=environ)
-    place = Place(str(tmp_path), target)
-    try:
-        yield place
-    finally:
-        place.close()
+    yield from make_place(str(tmp_path), double_target(azureml, compute_table(azureml, "cloud") + "agent = false\n"))
 
 
 def test_a_run_of_two_nodes(cloud: Place, azureml: Double) -> None:
@@ -146,17 +140,7 @@ def test_distributions_of_the_services_own(
 
 @pytest.mark.exhaustive
 def test_a_client_that_is_killed_goes_on_without_loss(cloud: Place) -> None:
-    cloud.job("for i in $(seq 300); do echo line $i; sleep 0.02; done", "1x2")
-    run = cloud.submit("job.yml")
-    for _ in range(3):
-        following = cloud.start("logs", "-f", run)
-        assert following.stdout is not None
-        assert b"line" in following.stdout.readline()  # it is in the middle of reading
-        following.send_signal(signal.SIGKILL)
-        following.communicate()
-    assert cloud.wait_for_end(run)["state"] == "SUCCEEDED"
-    for rank in (0, 1):
-        assert cloud.ok("logs", run, "--rank", str(rank), "--raw").lines == ["line %d" % i for i in range(1, 301)]
+    require_no_loss_by_killed_clients(cloud, "1x2")
 
 
 @pytest.mark.exhaustive

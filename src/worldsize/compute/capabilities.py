@@ -135,8 +135,8 @@ class HasNodeLimit(Protocol):
     """Capability "node limit"."""
 
     def node_limit(self) -> int | None:
-        """The most nodes that a run can have; None where none is told. Raises SubmitAgain, SubmitRejected,
-        ConfigError."""
+        """Return the most nodes that a run can have, or None where the compute does not tell. Raises SubmitAgain,
+        SubmitRejected, ConfigError."""
 
 
 class CanExecute(Protocol):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from azureml_double.double import Double, names_resolved
+from azureml_double.double import RESOLVER, Double, names_resolved
+from worldsize_conformance.place import Target
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """The repository: environments of frameworks are directories of it."""
@@ -58,6 +59,11 @@ def sign_in(double: Double) -> dict[str, str]:
         "AZURE_CLIENT_ID": double.client_id,
         "AZURE_CLIENT_SECRET": double.client_secret,
     }
+
+
+def double_target(double: Double, tables: str, patience: float = 90) -> Target:
+    """The compute `cloud` that `tables` of worldsize.toml configure in the double's workspace."""
+    return Target("cloud", tables, patience, environ={**sign_in(double), "PYTHONPATH": RESOLVER})
 
 
 def compute_table(double: Double, name: str) -> str:

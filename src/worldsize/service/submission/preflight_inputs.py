@@ -38,7 +38,7 @@ def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[Ch
 
 
 def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """A finding about what a former run has left at its service, and nobody has fetched."""
+    """Yield an error where the input is an output of a former run that a service keeps, and nobody has fetched."""
     if f"{os.sep}outputs" not in path:
         return
     from worldsize.service.runs.kept_outputs import is_fetched, run_that_keeps

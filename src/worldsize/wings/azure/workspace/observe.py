@@ -67,8 +67,8 @@ def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
     Returns whether every node's last record is there; also for a run of which nothing can be fetched.
     WorldsizeError."""
     paths, plan = _own_run(handle)
-    key = _key(paths)
-    if key is None or plan is None:
+    key = _key(paths) if plan is not None else None
+    if plan is None or key is None:
         return True
     mirror = Mirror(paths, key, plan.nodes, umask=plan.umask)
     for name, url in sorted(_log_files(_details(client, native_name(handle))).items()):

@@ -32,7 +32,8 @@ def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]
     for row in export_job(job._replace(compute=None), _ROOT).rows:
         key = row.key.partition(".")[0]
         if row.verdict == IMPOSSIBLE and key != "environment" and not {key, row.key} & {*said}:
-            found.append(CheckResult("error", row.text, row.key, "leave it out, or `agent = false` of the compute"))
+            hint = "leave the key out, or remove `agent = false` from the compute"
+            found.append(CheckResult("error", row.text, row.key, hint))
         elif row.verdict == LEFT_OUT and not {key, row.key} & {*said}:
             found.append(CheckResult("notice", f"is left out: {row.text}", row.key))
     found += [
