@@ -34,6 +34,9 @@ _NAMED = re.compile(r"# ([\w./-]+\.(?:py|yml|toml|sh|txt|amlignore))\n")
 _LOG_LINE = re.compile(r"(?:×(?P<all>\d+)|\[(?P<some>[\d,-]+)\] ×\d+|(?:\d+:)?(?P<one>\d+)): ?(?P<text>.*)")
 _MARK = "\x1e"
 _CORES = re.compile(r"^notice: \d+ ranks share this machine's \d+ cores?\n", re.MULTILINE)
+_EFFICIENCY = re.compile(r"^([\d.]+ of \d+ cores used; .*|\d+ s of \d+ s before .*)\n", re.MULTILINE)
+"""What `worldsize run` prints after runs of a minute and longer, as these are on a busy machine."""
+
 _SPARE = re.compile(r"^\S*\.spare\n", re.MULTILINE)
 """What `ls` may find in a run's directory for a moment, as docs/run-directory.md says."""
 
@@ -140,7 +143,8 @@ def run_steps(todo: list[Step], folder: Path, environ: dict[str, str], timeout: 
 
 def matches(expected: str, actual: str) -> bool:
     """Whether `actual` is what the page says, ranks in any order."""
-    actual = _SPARE.sub("", _CORES.sub("", actual))
+    for occasional in (_CORES, _EFFICIENCY, _SPARE):
+        actual = occasional.sub("", actual)
     pattern = "".join(
         "(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n" for line in _by_rank(expected)
     )

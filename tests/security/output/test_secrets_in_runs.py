@@ -56,7 +56,7 @@ def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     submitted = cli("submit", "job.yml", **canaries.environ)
     shown = told.out + told.err + submitted.out + submitted.err
     run = submitted.out.strip()
-    wait_for(lambda: begun(cli, run, 2))
+    wait_for(lambda: begun(cli, run, 2), 60)
     root = os.path.realpath(cli.path(run))
     assert os.stat(os.path.join(root, SECRETS)).st_mode & 0o777 == 0o600
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
@@ -203,7 +203,7 @@ def test_words_that_were_typed(cli: Cli, canaries: Canaries) -> None:
     long as the run ran."""
     words = ("--set", "environment_variables.HF_TOKEN=" + canaries("Typed"), "--", "sh", "-c", WAIT, canaries("Word"))
     run = cli.ok("submit", "-w", "2x1", *words).out.strip()
-    wait_for(lambda: begun(cli, run, 2))
+    wait_for(lambda: begun(cli, run, 2), 60)
     found = canaries.in_processes()
     titles = [words for words in cli.processes().values() if words.startswith("worldsize " + run)]
     Path(cli.path(run, "outputs", "go")).touch()

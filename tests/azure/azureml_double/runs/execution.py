@@ -56,8 +56,9 @@ class Execution:
             started = self._prepare()
             if job.cancelled.is_set():
                 return job.enter("Canceled")
+            running = self._start(started)
             job.enter("Running")
-            codes = self._wait(self._start(started))
+            codes = self._wait(running)
             self.end()
             job.enter("Finalizing")
             time.sleep(pause)
