@@ -264,8 +264,9 @@ def _pytest(words: Sequence[str], report: str, output: int | None = None) -> sub
 def _wait(calls: Sequence[Call], began: float) -> set[str]:
     """Wait until all have ended; print how far they are now and then, and what each has printed when it ends.
 
-    A call whose tests have all ended at one look, and which is still there at the next, is ended: this happened once,
-    and the cause is not known. The lanes of such calls are returned.
+    A call whose tests have all ended at one look, and which is still there at the next, is ended: pytest may be
+    removing temporary directories of former calls, which took more than half a minute where these were large. The
+    lanes of such calls are returned.
     """
     waiting = list(calls)
     complete: set[str] = set()
