@@ -30,6 +30,9 @@ def begun(cli: Cli, run: str, ranks: int) -> bool:
     return len(list(Path(cli.path(run, "outputs")).glob("up-*"))) == ranks
 
 
+PATIENCE = 60
+"""Seconds in which ranks begin, under torchrun too, on a busy machine."""
+
 WAIT = "touch outputs/up-$RANK; until test -e outputs/go; do sleep 0.05; done"
 LOOKS = (("status",), ("status", "-o", "json"), ("list",), ("list", "-o", "json"), ("logs",), ("config", "show"))
 THE_JOB = "project/job.yml"
@@ -56,7 +59,7 @@ def test_a_run(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None:
     submitted = cli("submit", "job.yml", **canaries.environ)
     shown = told.out + told.err + submitted.out + submitted.err
     run = submitted.out.strip()
-    wait_for(lambda: begun(cli, run, 2), 60)
+    wait_for(lambda: begun(cli, run, 2), PATIENCE)
     root = os.path.realpath(cli.path(run))
     assert os.stat(os.path.join(root, SECRETS)).st_mode & 0o777 == 0o600
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
@@ -188,7 +191,7 @@ def test_an_array(cli: Cli, canaries: Canaries, more: dict[str, object]) -> None
     submitted = cli("submit", "job.yml", **canaries.environ)
     run = submitted.out.strip()
     elements = ["%s_%d" % (run, number) for number in range(4 if "matrix" in more else 2)]
-    wait_for(lambda: all(begun(cli, element, 1) for element in elements))
+    wait_for(lambda: all(begun(cli, element, 1) for element in elements), PATIENCE)
     during = canaries.in_files(cli.root, but=(SECRETS, THE_JOB)) + canaries.in_processes()
     for element in elements:
         Path(cli.path(element, "outputs", "go")).touch()
@@ -203,7 +206,7 @@ def test_words_that_were_typed(cli: Cli, canaries: Canaries) -> None:
     long as the run ran."""
     words = ("--set", "environment_variables.HF_TOKEN=" + canaries("Typed"), "--", "sh", "-c", WAIT, canaries("Word"))
     run = cli.ok("submit", "-w", "2x1", *words).out.strip()
-    wait_for(lambda: begun(cli, run, 2), 60)
+    wait_for(lambda: begun(cli, run, 2), PATIENCE)
     found = canaries.in_processes()
     titles = [words for words in cli.processes().values() if words.startswith("worldsize " + run)]
     Path(cli.path(run, "outputs", "go")).touch()
@@ -267,7 +270,7 @@ def test_another_computes_runs_inside_the_code(cli: Cli, canaries: Canaries, tmp
     cli.write("one.yml", json.dumps({**job, "compute": "one"}))
     cli.write("two.yml", json.dumps({"command": "true", "compute": "two", "code": ".", "share": "group"}))
     first = cli.ok("submit", "one.yml", **canaries.environ).out.strip()
-    wait_for(lambda: begun(cli, first, 1))
+    wait_for(lambda: begun(cli, first, 1), PATIENCE)
     second = cli.run("-q", "two.yml")
     Path(cli.path(first, "outputs", "go")).touch()
     assert cli("wait", first).code == 0

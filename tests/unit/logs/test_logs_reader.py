@@ -185,7 +185,7 @@ def system_calls(function):
     names = []
 
     def note(frame, event, called):
-        if event == "c_call" and called.__module__ in ("posix", "_io", "io"):
+        if event == "c_call" and getattr(called, "__module__", None) in ("posix", "_io", "io"):
             names.append(called.__name__)
 
     sys.setprofile(note)
