@@ -37,7 +37,7 @@ _NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, er
 """The errors of a file that something else has taken the place of."""
 
 _UPDATE_HINT = "update worldsize here: pip install --upgrade worldsize"
-_REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize prune RUN"
+_REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize rm RUN"
 
 _makers: dict[type, list[tuple[str, Maker]]] = {}
 _tests: dict[type, list[tuple[str, str, Test]]] = {}

@@ -76,7 +76,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def harmless(words: list[str]) -> list[str]:
     """What would start a run only shows it; nothing is removed."""
     verb = next((word for word in words if not word.startswith("-")), "")
-    if verb in (*STARTING, "prune"):
+    if verb in (*STARTING, "prune", "rm"):
         cut = words.index(verb) + 1
         return [*words[:cut], "--dry-run", *words[cut:]]
     return [word for word in words if word not in APART]

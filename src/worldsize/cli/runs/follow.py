@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from worldsize.cli.console import duration_text, rehearsal_text, warnings_text
+from worldsize.cli.console import count_text, duration_text, rehearsal_text, warnings_text
 from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
 from worldsize.cli.runs.notices import LogWithNotices
 from worldsize.common.named_tuple import Protocol
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _ACCOUNTING_LAG = 1.0
 _ACCOUNTING_SHARE = 0.2
+_MOST_COUNTED = 1000
 
 
 class DetachRequest(Exception):
@@ -232,10 +233,10 @@ class RunProgress(AttemptReader):
             from worldsize.service.runs.failure_screen import run_failure_lines
 
             lines = run_failure_lines(run, status)
-            measured = self._efficiency(status)
-            lines += ["", *measured] if lines and measured else measured
+            more = [*self._efficiency(status), *_working_directory_lines(run)]
+            lines += ["", *more] if lines and more else more
         else:
-            lines = [*self._efficiency(status), *_output_lines(run)]
+            lines = [*self._efficiency(status), *_output_lines(run), *_working_directory_lines(run)]
         if not run.plan.rehearsal:
             return lines
         limits = find_module("wings.rehearsal.limits")
@@ -254,6 +255,18 @@ def _output_lines(run: Run) -> list[str]:
     if run.offers(OUTPUTS):
         return [f"outputs: worldsize outputs {run.id} fetches them"]
     return [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
+
+
+def _working_directory_lines(run: Run) -> list[str]:
+    """What the command has written beside `./outputs`, which is easily overlooked: the run has its own copy of the
+    code."""
+    from worldsize.store.output_files import count_working_directory_files
+
+    number = count_working_directory_files(run.paths, _MOST_COUNTED)
+    if not number:
+        return []
+    text = f"more than {_MOST_COUNTED} files" if number > _MOST_COUNTED else count_text(number, "file")
+    return [f"{text} in the working directory: worldsize outputs {run.id}"]
 
 
 def _has_entries(directory: str) -> bool:

@@ -1,4 +1,4 @@
-"""prune: finished runs, removed."""
+"""prune: finished runs, removed by a rule; rm: those that are named."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from worldsize.cli.console import (
     add_output_option,
     complete_runs,
+    count_text,
     find_runs,
     load_current_config,
     parse_age,
@@ -17,43 +18,57 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.runs.list import complete_states, parse_state
+from worldsize.common.numbers import bytes_text
 from worldsize.errors import DamagedRun, UsageError
+from worldsize.plan.run_paths import RunPaths
 from worldsize.service.computes import compute_of_run
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Reason
 from worldsize.store.find import run_paths
+from worldsize.store.output_files import output_files
 
-_EXAMPLES = """examples:
+_EXAMPLES = {
+    "prune": """examples:
   worldsize prune --older-than 30d --dry-run
   worldsize prune --keep 100 --state FAILED
-  worldsize prune 417k 9f2c                   these, also where one is damaged"""
+  worldsize prune --older-than 90d --with-outputs       also those that have written files
+
+A run that has written files is kept without --with-outputs.""",
+    "rm": """examples:
+  worldsize rm 417k 9f2c                                also where one is damaged
+  worldsize fetch 417k && worldsize rm 417k --with-outputs""",
+}
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    runs = parser.add_argument("runs", nargs="*", metavar="RUN", help="these runs, which have ended or are damaged")
-    set_completer(runs, complete_runs)
-    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
-    parser.add_argument("--keep", metavar="N", type=parse_count, help="the newest N runs stay")
-    state = parser.add_argument(
-        "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
-    )
-    set_completer(state, complete_states)
+    parser.epilog = _EXAMPLES[verb]
+    if verb == "rm":
+        runs = parser.add_argument("runs", nargs="+", metavar="RUN", help="a run that has ended, or is damaged")
+        set_completer(runs, complete_runs)
+        parser.set_defaults(act=run_rm)
+    else:
+        parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
+        parser.add_argument("--keep", metavar="N", type=parse_count, help="the newest N runs stay")
+        state = parser.add_argument(
+            "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
+        )
+        set_completer(state, complete_states)
+        parser.set_defaults(act=run_prune)
+    parser.add_argument("--with-outputs", action="store_true", help="also what has written files, which go with it")
     parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
     add_output_option(parser)
-    parser.set_defaults(act=run_prune)
+
+
+def run_rm(options: argparse.Namespace) -> int:
+    return _show([_remove(run, options) for run in options.runs], options)
 
 
 def run_prune(options: argparse.Namespace) -> int:
     from worldsize.wings.prune.removal import prune
 
-    chosen = options.older_than is not None or options.keep is not None or bool(options.state)
-    if options.runs:
-        if chosen:
-            raise UsageError("both runs and what to choose them by", "prune", "leave one of them out")
-        return _show([_remove(run, options.dry_run) for run in options.runs], options)
-    if not chosen:
+    if options.older_than is None and options.keep is None and not options.state:
         raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
+    kept = _KeptRuns()
     gone = prune(
         load_current_config().home,
         now=time.time(),
@@ -61,18 +76,53 @@ def run_prune(options: argparse.Namespace) -> int:
         keep=options.keep or 0,
         states=[parse_state(text) or "" for text in options.state] if options.state else None,
         dry_run=options.dry_run,
+        is_kept=(lambda _: False) if options.with_outputs else kept.is_kept,
     )
-    return _show(gone, options)
+    code = _show(gone, options)
+    if kept.runs:
+        text = f"kept {count_text(kept.runs, 'run')}, whose files are {bytes_text(kept.bytes)}"
+        report(f"{text}: --with-outputs removes them too")
+    return code
 
 
-def _remove(text: str, dry_run: bool) -> tuple[str, int]:
-    """UsageError for a run that has not ended, and one that is not this user's own."""
+class _KeptRuns:
+    """Counts the runs that are kept since they have written files."""
+
+    def __init__(self) -> None:
+        self.runs = self.bytes = 0
+
+    def is_kept(self, paths: RunPaths) -> bool:
+        files, size = _written(paths)
+        self.runs += files > 0
+        self.bytes += size
+        return files > 0
+
+
+def _written(paths: RunPaths) -> tuple[int, int]:
+    """How many files a run, or the elements of an array, have written, and their bytes."""
+    files = size = 0
+    for root in [paths.root, *_element_roots(paths)]:
+        for file in output_files(RunPaths(root)):
+            files, size = files + 1, size + file.bytes
+    return files, size
+
+
+def _element_roots(paths: RunPaths) -> list[str]:
+    try:
+        names = os.listdir(paths.root)
+    except OSError:
+        return []
+    return [os.path.join(paths.root, name) for name in names if name.startswith(paths.run_id + "_")]
+
+
+def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
+    """UsageError for a run that has not ended, that is not this user's own, or that has written files."""
     from worldsize.service.ownership import danger_of_run
     from worldsize.trust.directories import refuse_foreign
     from worldsize.wings.prune.removal import remove
 
     run = find_runs(text)
-    refuse_foreign(run.paths.root, danger_of_run(run.paths), "prune")
+    refuse_foreign(run.paths.root, danger_of_run(run.paths), "remove")
     home = load_current_config().home
     if os.path.realpath(run_paths(home, run.id).root) != os.path.realpath(run.directory):
         raise UsageError(f"{text} is no run of {home}", None, "the elements of an array go with the array")
@@ -85,9 +135,13 @@ def _remove(text: str, dry_run: bool) -> tuple[str, int]:
     if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and _may_go_on(run):
         what = f"{run.id} goes on, though its directory is damaged, or a newer worldsize's"
         raise UsageError(what, None, f"worldsize cancel {run.id}, or the release that started it")
-    if not dry_run and isinstance(run, Run):
+    files, size = (0, 0) if options.with_outputs else _written(run.paths)
+    if files:
+        what = f"{run.id} has written {count_text(files, 'file')}, {bytes_text(size)}, which would go with it"
+        raise UsageError(what, None, f"worldsize fetch {run.id}; then: worldsize rm {run.id} --with-outputs")
+    if not options.dry_run and isinstance(run, Run):
         run.end_remains()
-    return run.id, remove(home, run.paths, dry_run)
+    return run.id, remove(home, run.paths, options.dry_run)
 
 
 def _may_go_on(run: Run) -> bool:

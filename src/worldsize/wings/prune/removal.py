@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.common.json_values import read_record
@@ -34,12 +34,14 @@ def prune(
     keep: int = 0,
     states: Collection[str] | None = None,
     dry_run: bool = False,
+    is_kept: Callable[[RunPaths], bool] = lambda _: False,
 ) -> list[tuple[str, int]]:
     """Remove finished runs. Return (id, bytes that its removal frees) for each, newest first.
 
     older_than  seconds since the end
     keep        the newest runs that stay, whatever their state
     states      final states; None: all of them
+    is_kept     asked last, of each run that is about to be removed
 
     A run without a readable result is never touched; `remove` removes any. One that is being removed is out of sight
     at once, and what an interrupted removal left is removed by the next. Raises StorageError where a run cannot be
@@ -54,7 +56,7 @@ def prune(
         summary = final_summary(paths.result)
         if summary is None or not _is_selected(summary, now, older_than, states) or paths.run_id != run_id:
             continue
-        if not _has_valid_result(paths):
+        if not _has_valid_result(paths) or is_kept(paths):
             continue
         pruned.append((run_id, remove(home, paths, dry_run)))
         directories.add(os.path.dirname(paths.root))

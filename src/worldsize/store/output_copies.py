@@ -1,0 +1,69 @@
+"""Copies of what a run has written, for whoever wants to have them elsewhere."""
+
+from __future__ import annotations
+
+import os
+import stat
+from fnmatch import fnmatchcase
+
+from worldsize.common.atomic_files import Descriptor, storage_error, try_unlink
+from worldsize.errors import StorageError
+from worldsize.plan.run_paths import RunPaths
+from worldsize.store.output_files import OutputFile, place_of
+
+_CHUNK = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def is_wanted(path: str, pattern: str | None) -> bool:
+    """Whether a file's path, its name, or a directory above it fits a pattern of the shell's; None fits all."""
+    if pattern is None:
+        return True
+    pattern = os.path.normpath(pattern)
+    parts = path.split("/")
+    above = ("/".join(parts[:number]) for number in range(1, len(parts) + 1))
+    return fnmatchcase(parts[-1], pattern) or any(fnmatchcase(each, pattern) for each in above)
+
+
+def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
+    """Copy a file below `directory`, under its own path, and return where it is. One that is there already with the
+    same size and time is left; another is never replaced. StorageError."""
+    source, target = place_of(paths, file), os.path.join(directory, file.path)
+    try:
+        with Descriptor(os.open(source, _READ)) as opened:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError("is no regular file", source)
+            if _is_there(target, status):
+                return target
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _copy(opened, status, target)
+    except FileExistsError:
+        raise StorageError("is there already, and differs", target, "name another place: --to DIR") from None
+    except OSError as error:
+        raise storage_error(error, error.filename or target) from None
+    return target
+
+
+def _is_there(target: str, status: os.stat_result) -> bool:
+    """Raises FileExistsError for another file."""
+    try:
+        there = os.lstat(target)
+    except FileNotFoundError:
+        return False
+    if stat.S_ISREG(there.st_mode) and (there.st_size, there.st_mtime_ns) == (status.st_size, status.st_mtime_ns):
+        return True
+    raise FileExistsError(target)
+
+
+def _copy(opened: int, status: os.stat_result, target: str) -> None:
+    partial = f"{target}.part"
+    try:
+        with open(partial, "wb") as file:
+            while chunk := os.read(opened, _CHUNK):
+                file.write(chunk)
+        os.chmod(partial, (status.st_mode & 0o777) | 0o600)
+        os.utime(partial, ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.rename(partial, target)
+    finally:
+        try_unlink(partial)

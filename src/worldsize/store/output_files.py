@@ -1,0 +1,83 @@
+"""The files that a run's command has written: below `./outputs`, and elsewhere in its working directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from worldsize.common.atomic_files import read_object
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.run_paths import RunPaths
+
+OUTPUTS, WORKING_DIRECTORY = "outputs", "workdir"
+_NOT_COUNTED = frozenset(("__pycache__", ".pytest_cache", ".ipynb_checkpoints"))
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class OutputFile(NamedTuple):
+    """`path`: as the command names it, `outputs/model.pt` or `loss.csv`; `where`: "outputs" or "workdir"."""
+
+    path: str
+    bytes: int
+    where: str
+
+
+def output_files(paths: RunPaths) -> Iterator[OutputFile]:
+    """What the run has written so far, sorted by path, outputs first. Files of the snapshot that are as they were are
+    none, nor are caches of Python; links are not followed. What cannot be read is passed over."""
+    known, taken = _snapshot_files(paths.manifest)
+    yield from _files_below(paths.outputs, OUTPUTS, "outputs/", known, taken)
+    yield from _files_below(paths.code, WORKING_DIRECTORY, "", known, taken)
+
+
+def count_working_directory_files(paths: RunPaths, most: int) -> int:
+    """How many files beside those below `./outputs` there are; `most` + 1 for more than that."""
+    known, taken = _snapshot_files(paths.manifest)
+    return sum(1 for _ in islice(_files_below(paths.code, WORKING_DIRECTORY, "", known, taken), most + 1))
+
+
+def has_output_files(paths: RunPaths) -> bool:
+    return next(output_files(paths), None) is not None
+
+
+def place_of(paths: RunPaths, file: OutputFile) -> str:
+    """Where the file is."""
+    root = paths.code if file.where == WORKING_DIRECTORY else os.path.dirname(paths.outputs)
+    return os.path.join(root, file.path)
+
+
+def _snapshot_files(manifest: str) -> tuple[Mapping[str, int], int]:
+    """The sizes of the snapshot's files, and when it was taken, in nanoseconds."""
+    try:
+        taken = os.stat(manifest).st_mtime_ns
+        files = read_object(manifest)["files"]
+        return {path: size for path, (_, size, _) in files.items()}, taken
+    except (OSError, *PARSE_ERRORS):
+        return {}, 0
+
+
+def _files_below(root: str, where: str, prefix: str, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
+    """Those below a directory, which may be the user's own place for outputs, reached by a link of ours."""
+    try:
+        top = os.open(root, _DIRECTORY)
+    except OSError:
+        return
+    try:
+        for place, folders, names, folder in os.fwalk(".", dir_fd=top):
+            folders[:] = sorted(name for name in folders if name not in _NOT_COUNTED)
+            inside = "" if place == "." else place[2:] + "/"
+            for name in sorted(names):
+                path = prefix + inside + name
+                try:
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                except OSError:
+                    continue
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if known.get(path) != status.st_size or status.st_mtime_ns > taken:
+                    yield OutputFile(path, status.st_size, where)
+    finally:
+        os.close(top)
