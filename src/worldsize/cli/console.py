@@ -8,7 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 
-from worldsize.cli.output import lines_of, report, report_message
+from worldsize.cli.output import lines_of, report, report_message, show_question
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
@@ -17,7 +18,7 @@ from worldsize.jobspec.config.load import config_directory, load_config
 from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Status
-from worldsize.store.find import find_run_paths, list_ids
+from worldsize.store.find import find_latest_from, find_run_paths, list_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def _ask(question: TrustQuestion) -> bool | None:
 
 
 def add_run_argument(
-    parser: argparse.ArgumentParser, name: str = "run", meaning: str = "a run; the latest when left out"
+    parser: argparse.ArgumentParser,
+    name: str = "run",
+    meaning: str = "a run's id or name; else the latest that was started here",
 ) -> None:
     argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help=meaning)
     set_completer(argument, complete_runs)
@@ -133,22 +136,46 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
     return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
 
 
-def find_run(text: str | None) -> Run:
-    """The run of that name. UsageError for an array: whoever asks for one run can do nothing with many."""
+def find_run(text: str | None, action: str | None = None) -> Run:
+    """As `find_runs`. UsageError for an array: whoever asks for one run can do nothing with many."""
     from worldsize.service.runs.run import Run
 
-    found = find_runs(text)
+    found = find_runs(text, action)
     if isinstance(found, Run):
         return found
     hint = f"name one of them: {found.id}_0"
     raise UsageError(f"{found.id} is an array of {len(found)} runs", None, hint)
 
 
-def find_runs(text: str | None) -> Run | RunArray:
-    """The run, or the array of runs, of that name; the latest for None."""
+def find_runs(text: str | None, action: str | None = None, asks: bool = True) -> Run | RunArray:
+    """The run, or the array of runs, of that id or name; for None the latest that was started from this directory.
+
+    `action`: the verb of a command that changes something. Then a name has to be that of one run, and a run that nobody
+    has named is told; at a terminal the person is asked, unless `asks` is false. UsageError where the answer is no.
+    """
     from worldsize.service.runs.open import open_runs
 
-    return open_runs(find_run_paths(load_current_config().home, text), os.environ)
+    home = load_current_config().home
+    if text is not None:
+        return open_runs(find_run_paths(home, text, latest_of_name=action is None), os.environ)
+    found = open_runs(find_latest_from(home, current_directory()), os.environ)
+    if action is not None:
+        _confirm(action, found, asks)
+    return found
+
+
+def _confirm(action: str, runs: Run | RunArray, asks: bool) -> None:
+    name = f" ({printable_text(runs.common.name)})" if runs.has_plan() else ""
+    if not (asks and _can_ask()):
+        report(f"{action} {runs.id}{name}")
+        return
+    show_question(f"{action} {runs.id}{name}? [y/N] ")
+    try:
+        answer = sys.stdin.readline()
+    except (OSError, UnicodeDecodeError):
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise UsageError(f"{runs.id} is left as it is", None, f"worldsize {action} RUN does not ask")
 
 
 def duration_text(seconds: float) -> str:

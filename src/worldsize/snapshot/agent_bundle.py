@@ -12,7 +12,7 @@ import os
 import sys
 
 from worldsize.common.atomic_files import write_bytes
-from worldsize.snapshot.object_store import digest_of
+from worldsize.common.digests import digest_of
 from worldsize.trust.directories import make_private_directory
 from worldsize.version import VERSION
 

@@ -14,15 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from worldsize.common.atomic_files import write_all
+from worldsize.common.digests import blake2b, digest_of
 from worldsize.errors import SnapshotError
 from worldsize.snapshot.code_files import snapshot_read_error
 from worldsize.trust.directories import make_private_directory
 from worldsize.trust.owners import is_ours
-
-try:
-    from _blake2 import blake2b  # hashlib loads all of OpenSSL as well, 2 ms of every start
-except ImportError:
-    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +32,6 @@ FIXED_TIME_NS = 1_577_836_800 * 10**9
 _MAX_IN_MEMORY = 1 << 20
 _CHUNK = 1 << 20
 _CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP))
-
-
-def digest_of(data: bytes) -> str:
-    return blake2b(data, digest_size=20).hexdigest()
 
 
 class ObjectStore:

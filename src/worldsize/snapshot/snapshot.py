@@ -13,10 +13,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
+from worldsize.common.digests import digest_of
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.plan.run_paths import RunPaths
 from worldsize.snapshot.code_files import CodeFiles
-from worldsize.snapshot.object_store import ObjectStore, digest_of, read_pieces, write_pieces
+from worldsize.snapshot.object_store import ObjectStore, read_pieces, write_pieces
 from worldsize.snapshot.scan import RUN_DIRECTORIES, Listing, Tick, is_executable, no_tick, scan
 
 TYPE_CHECKING = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
-from worldsize.common.atomic_files import printable_text, storage_error
+from worldsize.common.atomic_files import printable_text, read_object, storage_error
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.plan.array import array_file, element_root, read_array, split_element
 from worldsize.plan.run_paths import RunPaths
@@ -42,9 +43,11 @@ def run_paths(home: str, run_id: str) -> RunPaths:
     return RunPaths(root)
 
 
-def find_run_paths(home: str, text: str | None) -> RunPaths:
-    """The run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part, or the
-    path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the latest.
+def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) -> RunPaths:
+    """The run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part, a run's
+    name, or the path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the latest.
+
+    A name that several runs have is that of none, but for `latest_of_name`: that of the latest.
 
     The directory of a known id may be gone. Raises NotFound; UsageError where several runs answer.
     """
@@ -65,6 +68,8 @@ def find_run_paths(home: str, text: str | None) -> RunPaths:
             return element
     ids = list_ids(home)
     matches = [i for i in ids if i.startswith(text) or i[16:].startswith(text)]
+    if not matches and (matches := ids_of_name(home, ids, text)) and latest_of_name:
+        matches = matches[:1]
     if len(matches) == 1:
         return _find_by_id(home, matches[0])
     if matches:
@@ -72,6 +77,21 @@ def find_run_paths(home: str, text: str | None) -> RunPaths:
     if os.path.isfile(os.path.join(text, "plan.json")) or is_array(RunPaths(text)):
         return _find_by_path(text)
     raise _not_found_error(text, ids)
+
+
+def find_latest_from(home: str, directory: str) -> RunPaths:
+    """The latest run, or array, that was started from this directory. NotFound names the latest of all."""
+    from worldsize.store.started_from import started_from
+
+    here = started_from(home, directory)
+    if here:
+        return _find_by_id(home, here[0])
+    newest = list_ids(home, 1)
+    if not newest:
+        return find_run_paths(home, None)
+    where = printable_text(directory)
+    hint = f"the latest of all is {newest[0]}; `worldsize list` shows the runs"
+    raise NotFound("no run was started from this directory", where, hint)
 
 
 def is_replaced(home: str, run_id: str) -> bool:
@@ -118,6 +138,15 @@ def _find_element(home: str, text: str) -> RunPaths | None:
         what = f"{paths.run_id} has no element {split[1]}"
         raise NotFound(what, None, f"they are 0 to {array.elements - 1}")
     return RunPaths(element_root(paths.root, split[1]))
+
+
+def ids_of_name(home: str, ids: Sequence[str], name: str) -> list[str]:
+    """Those of the runs that have this name, as their plans say."""
+    return [run_id for run_id in ids if _name_of(run_paths(home, run_id)) == name]
+
+
+def _name_of(paths: RunPaths) -> object:
+    return read_object(paths.plan).get("name") or read_object(array_file(paths.root)).get("name")
 
 
 def _may_name_file(text: str) -> bool:

@@ -9,14 +9,10 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import read_if_possible
+from worldsize.common.digests import blake2b
 from worldsize.errors import RendezvousError
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.trust.keys import user_key
-
-try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, too, which takes 3 ms of every start
-except ImportError:
-    from hashlib import blake2b
 
 _TRIES = 200
 

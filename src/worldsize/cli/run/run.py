@@ -136,7 +136,7 @@ def rerun(options: argparse.Namespace) -> int:
     from worldsize.service.ownership import danger_of_run
     from worldsize.trust.directories import refuse_foreign
 
-    former = find_runs(options.run).paths
+    former = find_runs(options.run, "rerun").paths
     refuse_foreign(former.root, danger_of_run(former), "rerun")
     loaded = load_job(former.job)
     job = loaded.job

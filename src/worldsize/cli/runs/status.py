@@ -27,7 +27,7 @@ from worldsize.cli.runs.notices import notice_lines, read_notices
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
-from worldsize.errors import NotFound, WorldsizeError
+from worldsize.errors import NotFound, UsageError, WorldsizeError
 from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
@@ -56,8 +56,10 @@ _EXAMPLES = {
   worldsize wait && echo trained              the exit code is the run's
   worldsize wait 417k --timeout 3600          124 when the time is over; the run goes on""",
     "cancel": """examples:
-  worldsize cancel                            the latest run: TERM, its grace, KILL
-  worldsize cancel 417k --now                 KILL at once""",
+  worldsize cancel 417k                       TERM, its grace, KILL
+  worldsize cancel 417k --now                 KILL at once
+  worldsize cancel                            the latest that was started here; asks
+  worldsize cancel -y                         the same, and does not ask""",
 }
 
 
@@ -70,6 +72,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         )
     if verb == "cancel":
         parser.add_argument("--now", action="store_true", help="without grace")
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask whether it is the right run")
     if verb in ("status", "wait"):
         add_output_option(parser)
     parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel}[verb])
@@ -249,8 +252,10 @@ def wait(options: argparse.Namespace) -> int:
 
 
 def cancel(options: argparse.Namespace) -> int:
+    if options.run is None and not options.yes and not sys.stdin.isatty():
+        raise UsageError("nothing says which run", "cancel", "a run's id, or -y for the latest that was started here")
     try:
-        runs = find_runs(options.run)
+        runs = find_runs(options.run, "cancel", asks=not options.yes)
     except NotFound:
         if _end_deleted(options.run):
             return 0

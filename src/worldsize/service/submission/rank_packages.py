@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes
+from worldsize.common.digests import digest_of
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import MLFLOW_URI
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
-from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories
 
 _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}

@@ -36,6 +36,7 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import create_run, discard_run
+from worldsize.store.started_from import note_start
 from worldsize.trust.secrets import mask_values
 
 TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -76,6 +77,7 @@ def _create_and_submit(
     try:
         paths = create_run(home, runs_dir, array=planned.is_array)
         mark_preparing(paths)
+        note_start(home, request.cwd, paths.run_id)
         submissions = _fill_or_discard(request, planned, paths, progress, submitting, former_mask)
         try:
             _submit(planned.compute, submissions, home, paths)

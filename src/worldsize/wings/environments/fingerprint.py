@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from worldsize.common.digests import digest_of
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import is_editable
-from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.pip.requirement_lines import list_lines, parse_include
 from worldsize.wings.environments.pip.requirements import local_path, local_sources

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.cli.console import find_run, load_current_config
+from worldsize.cli.console import current_directory, find_run, load_current_config
+from worldsize.cli.output import report
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import CanExecute, NodeCommand
@@ -35,12 +36,13 @@ class RunningRun(NamedTuple):
 
 
 def find_reachable(name: str | None, verb: str) -> RunningRun | None:
-    """Find the run of that name; without a name the first running one of the newest, elements of arrays among them, or
-    None where none runs. UsageError as `find_running`."""
+    """Find the run of that name; without a name the newest running one that was started from this directory, elements
+    of arrays among them, which is told; None where none runs. UsageError as `find_running`."""
     if name:
         return find_running(find_run(name), verb)
     for run, status in _find_unfinished_runs(load_current_config().home, os.environ):
         if status.state in _RUNNING:
+            report(f"{verb} on {run.id}")
             return find_running(run, verb, status)
     return None
 
@@ -81,9 +83,10 @@ def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> 
 
 def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[tuple[Run, Status]]:
     from worldsize.service.runs.open import open_runs
-    from worldsize.store.find import is_replaced, list_ids, run_paths
+    from worldsize.store.find import is_replaced, run_paths
+    from worldsize.store.started_from import started_from
 
-    for run_id in list_ids(home, _SEARCH_LIMIT):
+    for run_id in started_from(home, current_directory())[:_SEARCH_LIMIT]:
         paths = run_paths(home, run_id)
         if is_replaced(home, run_id) or os.path.exists(paths.result):
             continue

@@ -21,6 +21,6 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 def run_requeue(options: argparse.Namespace) -> int:
     from worldsize.wings.requeue.requeue import requeue
 
-    run = find_run(options.run)
+    run = find_run(options.run, "requeue")
     report(f"{run.id} is back in the queue, as attempt {requeue(run)}")
     return 0

@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.digests import digest_of
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.registry import load_module
-from worldsize.snapshot.object_store import digest_of
 from worldsize.trust.directories import make_directories, require_shared_directory
 from worldsize.trust.owners import is_ours
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name

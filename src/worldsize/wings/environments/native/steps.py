@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from worldsize.common.digests import digest_of
 from worldsize.environment.activation import activation, expand_variables
 from worldsize.environment.existing import inspect_prefix, python_version
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec
 from worldsize.plan.setup_script import module_line
-from worldsize.snapshot.object_store import digest_of
 from worldsize.wings.environments.inspect import machine
 from worldsize.wings.environments.inspect.installed import installed_distributions, normalized_name
 from worldsize.wings.environments.pip.install import index_options, input_path, pins, write_input
