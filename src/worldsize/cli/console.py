@@ -212,22 +212,6 @@ def warnings_text(status: Status) -> str:
     return f", but {' '.join(lines_of(status.warnings[0].text))}{more}"
 
 
-def table(rows: list[list[str]], headers: list[str]) -> list[str]:
-    """The lines of a table; what would break a line, or the columns, is escaped in its cells."""
-    rows = [[cell if cell.isprintable() else _cell(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [headers, *rows]) for column in range(len(headers))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [headers, *rows]
-    ]
-
-
-def _cell(text: str) -> str:
-    from worldsize.logs.text import escape
-
-    return escape(text).replace("\t", "\\t")
-
-
 def tags_text(tags: Mapping[str, str]) -> str:
     """`swept, lr=0.1`: a tag whose value is empty by its name alone."""
     return ", ".join(f"{name}={value}" if value else name for name, value in tags.items())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.console import add_output_option, load_current_config, table
+from worldsize.cli.console import add_output_option, load_current_config
 from worldsize.cli.output import show, show_document, show_json
+from worldsize.cli.table import table
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from worldsize.cli.console import table
 from worldsize.cli.output import show, show_json
+from worldsize.cli.table import table
 from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound, UsageError
 from worldsize.trust.decisions import Decision, read_decisions, remove_decision, write_decision

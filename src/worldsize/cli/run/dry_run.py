@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from worldsize.cli.console import table
 from worldsize.cli.output import report, show, show_document, show_json
 from worldsize.cli.progress_line import NoticePrinter
+from worldsize.cli.table import table
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
 from worldsize.errors import PreflightError, StorageError

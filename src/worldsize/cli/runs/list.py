@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from worldsize.cli.console import (
     add_output_option,
@@ -16,10 +16,10 @@ from worldsize.cli.console import (
     load_current_config,
     parse_count,
     set_completer,
-    table,
     tags_text,
 )
 from worldsize.cli.output import report, show, show_json, show_json_text, state_text
+from worldsize.cli.table import table
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from worldsize.store.summaries import Summary
 
 NEWEST = 20
+_OFTEN_EMPTY = ("REASON", "EXPERIMENT", "TAGS")
+_WHOLE = ("STATE", "SIZE", "AGE", "TOOK")
+_OPTIONAL = ("EXPERIMENT", "TAGS", "TOOK", "COMPUTE", "SIZE", "REASON")
+"""What a narrow terminal has no room for, the first first."""
+
 _COMPLETED = 50
 
 _EXAMPLES = """examples:
@@ -124,9 +129,7 @@ def list_runs(options: argparse.Namespace) -> int:
     if options.output == "json":
         _show_json(found)
     elif found:
-        said = _label_columns(found)
-        rows = [[*_cells(summary).values(), *(column(summary) for column in said.values())] for summary in found]
-        show(*_colour_states(table(rows, [*_cells(found[0]), *said]), found))
+        show(*_colour_states(table(*_columns(found), whole=_WHOLE, optional=_OPTIONAL), found))
     elif sought:
         report(f"no run is {sought}")
     elif options.count:
@@ -168,13 +171,11 @@ def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
     return [head, *painted]
 
 
-def _label_columns(found: Sequence[Summary]) -> dict[str, Callable[[Summary], str]]:
-    """Further columns, by their headers: those of which any row says something."""
-    columns: dict[str, Callable[[Summary], str]] = {
-        "EXPERIMENT": lambda summary: printable_text(summary.experiment_name or ""),
-        "TAGS": lambda summary: printable_text(tags_text(summary.tags)),
-    }
-    return {header: column for header, column in columns.items() if any(map(column, found))}
+def _columns(found: Sequence[Summary]) -> tuple[list[list[str]], list[str]]:
+    """The rows of the table, and the headers; of the columns that often say nothing those that say something."""
+    rows = [_cells(summary) for summary in found]
+    headers = [header for header in rows[0] if header not in _OFTEN_EMPTY or any(row[header] for row in rows)]
+    return [[row[header] for header in headers] for row in rows], headers
 
 
 def _cells(summary: Summary) -> dict[str, str]:
@@ -196,4 +197,6 @@ def _cells(summary: Summary) -> dict[str, str]:
         "SIZE": size,
         "AGE": duration_text(max(now - summary.created, 0)),
         "TOOK": duration_text((summary.ended or now) - summary.started) if summary.started else "",
+        "EXPERIMENT": printable_text(summary.experiment_name or ""),
+        "TAGS": printable_text(tags_text(summary.tags)),
     }

@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 
-from worldsize.cli.console import add_output_option, add_run_argument, count_text, find_run, set_completer, table
+from worldsize.cli.console import add_output_option, add_run_argument, count_text, find_run, set_completer
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
+from worldsize.cli.table import table
 from worldsize.common.named_tuple import cast
 from worldsize.common.numbers import bytes_text
 from worldsize.compute.capabilities import OUTPUTS

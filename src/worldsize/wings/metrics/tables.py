@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from worldsize.cli.console import duration_text, table
+from worldsize.cli.console import duration_text
 from worldsize.cli.runs.array import values_text
+from worldsize.cli.table import table
 from worldsize.common.numbers import bytes_text, size_text
 from worldsize.wings.metrics.selection import RunValues, Summary, labels, series_key, source_text, summarize_series
 from worldsize.wings.metrics.series import Point, Series

@@ -6,8 +6,9 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer, table
+from worldsize.cli.console import add_output_option, complete_computes, load_current_config, set_completer
 from worldsize.cli.output import report, show, show_json
+from worldsize.cli.table import table
 from worldsize.compute.capabilities import ComputeNode
 from worldsize.plan.hostlist import fold_hostlist
 

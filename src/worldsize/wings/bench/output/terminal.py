@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worldsize.cli.console import table
+from worldsize.cli.table import table
 from worldsize.wings.bench.output.derived import answer_of, fact_tables
 from worldsize.wings.bench.result import BenchResult, Table
 

@@ -7,8 +7,9 @@ import os
 import time
 from typing import Any
 
-from worldsize.cli.console import duration_text, load_current_config, table
+from worldsize.cli.console import duration_text, load_current_config
 from worldsize.cli.output import report, show, show_json
+from worldsize.cli.table import table
 from worldsize.wings.environments.cli.build import look_up
 
 

@@ -1,0 +1,84 @@
+"""Tables of the command line: never wider than the terminal, and as wide as they are for another program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+_GAP = "  "
+_SHORTEST = 6
+"""Characters that a shortened cell has at least."""
+
+_CUT = "…"
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    headers: Sequence[str],
+    whole: Collection[str] = (),
+    optional: Sequence[str] = (),
+    width: int | None = None,
+) -> list[str]:
+    """The lines of a table; what would break a line, or the columns, is escaped in its cells.
+
+    whole     columns that are not shortened, beside the first: the others are, in their middle, the widest first
+    optional  columns that are left out, in this order, where there is no room for all
+    width     the most columns of a line; without it the terminal's, where stdout is one
+    """
+    cells = [[cell if cell.isprintable() else _escaped(cell) for cell in row] for row in [headers, *rows]]
+    columns = dict(zip(headers, zip(*cells, strict=True), strict=True))
+    widths = {header: max(map(len, column)) for header, column in columns.items()}
+    most = _terminal_width() if width is None else width
+    if most is not None:
+        widths = _fitted(widths, [headers[0], *whole], optional, most)
+    lines = zip(*([_cell(cell, width) for cell in columns[header]] for header, width in widths.items()), strict=True)
+    return [_GAP.join(line).rstrip() for line in lines]
+
+
+def _fitted(widths: Mapping[str, int], whole: Collection[str], optional: Sequence[str], most: int) -> dict[str, int]:
+    """The widths of the columns that are shown, together with their gaps no wider than `most`, where that can be."""
+    least = {name: width if name in whole else min(width, _SHORTEST) for name, width in widths.items()}
+    left = [name for name in optional if name in least]
+    while left and _line_width(least.values()) > most:
+        del least[left.pop(0)]
+    cut = sorted((name for name in least if name not in whole), key=lambda name: widths[name])
+    room = most - _line_width(widths[name] if name in whole else 0 for name in least)
+    fitted = {name: widths[name] for name in least}
+    for number, name in enumerate(cut):
+        fitted[name] = min(widths[name], max(room // (len(cut) - number), least[name]))
+        room -= fitted[name]
+    return fitted
+
+
+def _line_width(widths: Iterable[int]) -> int:
+    every = [*widths]
+    return sum(every) + len(_GAP) * (len(every) - 1)
+
+
+def _cell(text: str, width: int) -> str:
+    return shorten(text, width).ljust(width)
+
+
+def shorten(text: str, width: int) -> str:
+    """The text with its middle left out, where it is longer than `width`."""
+    if len(text) <= width:
+        return text
+    head = width // 2
+    return text[:head] + _CUT + text[len(text) - (width - head - 1) :]
+
+
+def _terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; None where it is none."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def _escaped(text: str) -> str:
+    from worldsize.logs.text import escape
+
+    return escape(text).replace("\t", "\\t")
