@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from worldsize.cli.main import main
-from worldsize.cli.runs.list import complete_experiments, complete_tags
+from worldsize.cli.runs.run_filter import complete_experiments, complete_tags
 from worldsize.common.atomic_files import write_json, write_once, write_text
 from worldsize.plan.array import Array, array_file
 from worldsize.plan.plan import Plan, node_major_layout

@@ -17,7 +17,7 @@ from worldsize.cli.console import (
     set_completer,
 )
 from worldsize.cli.output import report, show, show_json
-from worldsize.cli.runs.list import complete_states, parse_state
+from worldsize.cli.runs.run_filter import complete_states, parse_state
 from worldsize.common.numbers import bytes_text
 from worldsize.errors import DamagedRun, UsageError
 from worldsize.plan.run_paths import RunPaths
