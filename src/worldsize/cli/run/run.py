@@ -8,11 +8,8 @@ import sys
 from collections.abc import Callable
 
 from worldsize.cli.console import (
-    add_output_option,
     add_run_argument,
-    complete_computes,
     complete_job_files,
-    complete_runs,
     current_directory,
     find_runs,
     load_current_config,
@@ -20,16 +17,22 @@ from worldsize.cli.console import (
     set_completer,
     size_text,
 )
-from worldsize.cli.output import report, report_message, show
+from worldsize.cli.output import report, report_message, show, show_json
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.run.job_source import requested_job
+from worldsize.cli.run.run_options import add_run_options, key_origins, with_options
 from worldsize.common.named_tuple import Any
-from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
-from worldsize.service.request import KeyOrigins, SubmissionRequest
+from worldsize.service.request import SubmissionRequest
+from worldsize.service.runs.open import open_runs
+from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.service.runs.array import RunArray
 
 _EXAMPLES = {
     "run": """examples:
@@ -71,51 +74,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         )
         parser.usage = f"worldsize {verb} [options] (JOB.YML | -- COMMAND …)"
         parser.set_defaults(act=run_or_submit)
-    parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the job", dest="sets"
-    )
-    compute = parser.add_argument(
-        "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
-    )
-    set_completer(compute, complete_computes)
-    parser.add_argument(
-        "--data-parallel",
-        nargs="?",
-        const="split",
-        metavar="split|scale",
-        help="train a single-process script on all ranks; its batch size is that of all (split) or each rank's (scale)",
-    )
-    parser.add_argument("--name", help="the run's display name")
-    parser.add_argument(
-        "--virtual-gpus",
-        type=int,
-        metavar="N",
-        help="rehearse on this machine: each node has N GPUs that there are not",
-    )
-    parser.add_argument(
-        "--matrix", action="append", default=[], metavar="INPUT=V1,V2", help="one run for each value; each combination"
-    )
-    parser.add_argument("--count", type=int, metavar="N", help="N equal runs")
-    parser.add_argument("--at-once", type=int, metavar="N", help="of several runs, at most N at the same time")
-    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, however")):
-        after = parser.add_argument(
-            option,
-            action="append",
-            default=[],
-            metavar="RUN",
-            help=f"start once that run {meaning}; may be repeated",
-        )
-        set_completer(after, complete_runs)
-    parser.add_argument("--no-check", action="store_true", help="check neither the nodes nor the script beforehand")
-    parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
-    add_output_option(parser)
-    if verb != "submit":
-        parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
-        parser.add_argument(
-            "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
-        )
-        parser.add_argument("-q", "--quiet", action="store_true", help="no logs while it runs")
+    add_run_options(parser, verb)
 
 
 def run_or_submit(options: argparse.Namespace) -> int:
@@ -160,22 +119,7 @@ def rerun(options: argparse.Namespace) -> int:
 def _run_with_options(
     options: argparse.Namespace, job: Job, warnings: tuple[str, ...], lines: Any, again: bool = False
 ) -> int:
-    sets = [*options.sets, *(["data_parallel=" + options.data_parallel] if options.data_parallel else [])]
-    if sets:
-        from worldsize.jobspec.reading.set_option import apply_overrides
-
-        job = apply_overrides(job, sets)
-    if again:
-        from worldsize.service.secrets import refuse_masked
-
-        refuse_masked(job)
-    asked = job
-    if options.world:
-        from worldsize.jobspec.reading.overrides import with_world
-
-        job = with_world(job, options.world)
-    if options.name:
-        job = job._replace(display_name=options.name)
+    job, asked = with_options(job, options, again)
     if job.matrix or options.matrix or options.count is not None or options.at_once is not None:
         from worldsize.cli.run.array_options import with_array_options
 
@@ -186,7 +130,7 @@ def _run_with_options(
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
         job = load_module("wings.rehearsal.command", "a rehearsal").with_rehearsal(job, options, config, asked)
     request = SubmissionRequest(
-        job, config, options.compute, os.environ, cwd, _key_origins(options, job, lines), sys.argv
+        job, config, options.compute, os.environ, cwd, key_origins(options, job, lines), sys.argv
     )
     if options.no_check:
         request = request._replace(check={})
@@ -196,16 +140,12 @@ def _run_with_options(
         from worldsize.cli.run.dry_run import dry_run
 
         return dry_run(request, options.output == "json")
-    if options.output == "json":
-        raise UsageError("-o json goes with --dry-run", None, "worldsize status -o json tells of a run that is there")
     if options.verb == "submit":
         paths = _start(request)
         if job.virtual_gpus is not None:
-            from worldsize.service.runs.run import Run
-
             plan = Run(paths, request.environ).plan
             report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
-        _print_id(paths.run_id)
+        _print_submitted(open_runs(paths, request.environ), options)
         return 0
     return _start_and_follow(request, options)
 
@@ -223,25 +163,18 @@ def _with_dependencies(request: SubmissionRequest, options: argparse.Namespace) 
     return request._replace(after=after)
 
 
-def _key_origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigins:
-    said = {"code": "--code"} if getattr(options, "code", None) else {}
-    if options.world:
-        said.update(dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w"))
-    if options.virtual_gpus is not None:
-        said["virtual_gpus"] = "--virtual-gpus"
-    if options.sets:
-        from worldsize.jobspec.reading.set_option import override_origins
-
-        said.update(override_origins(options.sets))
-    return KeyOrigins(job.source, lines, said)
-
-
-def _print_id(run_id: str) -> None:
+def _print_submitted(runs: Run | RunArray, options: argparse.Namespace) -> None:
+    """The id, or with -o json the status as it is now."""
     try:
-        show(run_id)
+        if options.output == "json":
+            from worldsize.cli.runs.status import status_data
+
+            show_json(status_data(runs, runs.statuses()))
+        else:
+            show(runs.id)
         sys.stdout.flush()
     except OSError:
-        report(f"{run_id} goes on (worldsize logs -f {run_id})")
+        report(f"{runs.id} goes on (worldsize logs -f {runs.id})")
         raise
 
 
@@ -256,7 +189,6 @@ def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = 
 
 def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:
     from worldsize.cli.runs.follow import FollowSignals, follow_to_end
-    from worldsize.service.runs.open import open_runs
 
     signals = FollowSignals()
 
@@ -266,6 +198,6 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     runs = open_runs(_start(request, submitting), request.environ)
     report(f"{runs.noun} {runs.id}: {size_text(runs)}{rehearsal_text(runs.common)}")
     if options.detach:
-        _print_id(runs.id)
+        _print_submitted(runs, options)
         return 0
-    return follow_to_end(runs, signals, options.fold, options.quiet)
+    return follow_to_end(runs, signals, options.fold, options.quiet, options.output == "json")

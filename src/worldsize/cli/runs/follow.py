@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable
 
 from worldsize.cli.console import count_text, duration_text, rehearsal_text, warnings_text
-from worldsize.cli.output import lines_of, report, report_from_handler, show_log, state_text
+from worldsize.cli.output import (
+    lines_of,
+    report,
+    report_from_handler,
+    show_error_log,
+    show_json,
+    show_log,
+    state_text,
+)
 from worldsize.cli.runs.notices import LogWithNotices
 from worldsize.common.named_tuple import Protocol
 from worldsize.compute.capabilities import OUTPUTS
@@ -94,18 +102,27 @@ class FollowSignals:
             raise DetachRequest(self._left)
 
 
-def follow_to_end(runs: Run | RunArray, signals: FollowSignals, fold: str | None, quiet: bool = False) -> int:
-    """Show what the runs do until all have ended, then how they ended; the exit code of the first that failed."""
+def follow_to_end(
+    runs: Run | RunArray, signals: FollowSignals, fold: str | None, quiet: bool = False, as_json: bool = False
+) -> int:
+    """Show what the runs do until all have ended, then how they ended; the exit code of the first that failed.
+
+    `as_json`: stdout gets the status as JSON, once they have ended or the user leaves; all else goes to stderr.
+    """
     gc.enable()
-    progress = _make_progress(runs, fold, quiet)
+    progress = _make_progress(runs, fold, quiet, show_error_log if as_json else show_log)
     try:
         signals.follow()
         statuses = runs.follow(progress.poll, None, state_reporter(runs), progress.show_statuses)
         progress.finish()
         show_end(runs, statuses, progress)
+        if as_json:
+            _show_status(runs, statuses)
     except DetachRequest as detached:
         progress.finish_early()
         report("", f"detached: {runs.id} goes on ({progress.hint})")
+        if as_json:
+            _show_status(runs, runs.statuses())
         return detached.code
     except OSError as error:
         why = "nobody reads the output any more: " if isinstance(error, BrokenPipeError) else ""
@@ -114,9 +131,17 @@ def follow_to_end(runs: Run | RunArray, signals: FollowSignals, fold: str | None
     return runs.overall(statuses).exit_code or 0
 
 
-def _make_progress(runs: Run | RunArray, fold: str | None, quiet: bool) -> RunProgress | ArrayProgress:
+def _show_status(runs: Run | RunArray, statuses: list[Status]) -> None:
+    from worldsize.cli.runs.status import status_data
+
+    show_json(status_data(runs, statuses))
+
+
+def _make_progress(
+    runs: Run | RunArray, fold: str | None, quiet: bool, show: Callable[[str], None]
+) -> RunProgress | ArrayProgress:
     if isinstance(runs, Run):
-        return RunProgress(runs, fold, quiet)
+        return RunProgress(runs, fold, quiet, show)
     from worldsize.cli.runs.array import ArrayProgress
 
     if runs.array.search:
@@ -208,14 +233,14 @@ class RunProgress(AttemptReader):
     finish_early  remove what a terminal shows for the moment, where somebody leaves
     """
 
-    def __init__(self, run: Run, fold: str | None, quiet: bool) -> None:
+    def __init__(self, run: Run, fold: str | None, quiet: bool, show: Callable[[str], None] = show_log) -> None:
         from worldsize.logs.merged_log import LogFollower
 
         ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
         nodes, now = run.plan.nodes, time.monotonic
 
         def reader(paths: RunPaths) -> LogWithNotices:
-            return LogWithNotices(paths, LogFollower(paths, nodes, ranks, fold, None, show_log, now))
+            return LogWithNotices(paths, LogFollower(paths, nodes, ranks, fold, None, show, now))
 
         super().__init__(run, reader)
         self.hint = f"worldsize logs -f {run.id}"
