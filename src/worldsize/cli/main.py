@@ -44,6 +44,7 @@ VERBS = {
     "bench": Verb("wings.bench.command", "a job, or ResNet-50, at several world sizes: curve, table, page"),
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
+    "describe": Verb("cli.runs.describe", "all that is known of a run"),
     "wait": Verb("cli.runs.status", "wait for a run's end; exit with its code"),
     "cancel": Verb("cli.runs.status", "end a run"),
     "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),

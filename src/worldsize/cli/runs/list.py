@@ -19,6 +19,7 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import report, show, show_json, show_json_text, state_text
 from worldsize.cli.runs.run_filter import RunFilter, add_filter_options, filter_of
+from worldsize.cli.runs.times import with_times
 from worldsize.cli.table import table
 from worldsize.common.atomic_files import printable_text
 
@@ -71,10 +72,11 @@ def list_runs(options: argparse.Namespace) -> int:
 def _show_json(found: list[Summary]) -> None:
     import msgspec
 
+    rows = [with_times(row) for row in msgspec.to_builtins(found)]
     try:
-        show_json_text(msgspec.json.format(msgspec.json.encode(found)).decode())
+        show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
     except UnicodeEncodeError:  # the name of a file that is no UTF-8, say
-        show_json(msgspec.to_builtins(found))
+        show_json(rows)
 
 
 def _summaries(options: argparse.Namespace, wanted: RunFilter) -> list[Summary]:

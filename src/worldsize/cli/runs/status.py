@@ -24,6 +24,7 @@ from worldsize.cli.console import (
 )
 from worldsize.cli.output import lines_of, report, show, show_json, state_text
 from worldsize.cli.runs.notices import notice_lines, read_notices
+from worldsize.cli.runs.times import with_times
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
@@ -73,8 +74,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     if verb == "cancel":
         parser.add_argument("--now", action="store_true", help="without grace")
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask whether it is the right run")
-    if verb in ("status", "wait"):
-        add_output_option(parser)
+    add_output_option(parser)
     parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel}[verb])
 
 
@@ -203,7 +203,7 @@ def status_data(runs: Run | RunArray, statuses: Sequence[Status], patience: floa
         data = runs.summary(statuses)
         used = runs.usage(statuses, patience)
         more["usage"] = used._asdict() if used else None
-    return {**data, **{key: more[key] for key in _DATA_KEYS if key in more}}
+    return with_times({**data, **{key: more[key] for key in _DATA_KEYS if key in more}})
 
 
 def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]:
@@ -263,9 +263,16 @@ def cancel(options: argparse.Namespace) -> int:
     before = runs.look()
     if before.final:
         report(f"{runs.id} is {before.state} already{view_of(runs).remains_text(runs.end_remains())}")
+        _show_cancelled(runs, options)
         return 0
     request_cancel(runs.id, lambda: runs.ask_to_end(options.now))
+    _show_cancelled(runs, options)
     return 0
+
+
+def _show_cancelled(runs: Run | RunArray, options: argparse.Namespace) -> None:
+    if options.output == "json":
+        show_json(status_data(runs, runs.statuses()))
 
 
 def _end_deleted(run_id: str | None) -> bool:

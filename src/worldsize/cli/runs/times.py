@@ -1,0 +1,38 @@
+"""Times for people and programs: seconds since 1970, and the same as RFC 3339."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from worldsize.common.named_tuple import Any
+
+_TIMES = ("created", "started", "ended")
+
+
+def rfc3339(seconds: float) -> str:
+    """`2026-11-28T12:01:48.759Z`."""
+    text = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def time_text(seconds: float) -> str:
+    """`2026-11-28 13:01:48 +0100`, in the time zone of whoever reads it."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def with_times(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data, with `created_at`, `started_at` and `ended_at` behind the times in seconds that it has."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        found[name] = value
+        if name in _TIMES:
+            found[f"{name}_at"] = _time(value)
+    return found
+
+
+def _time(value: object) -> str | None:
+    try:
+        return rfc3339(value) if isinstance(value, (int, float)) else None
+    except (ValueError, OverflowError, OSError):  # of a damaged record
+        return None
