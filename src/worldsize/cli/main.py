@@ -73,6 +73,9 @@ VERBS = {
     "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
+ALIASES = {"ps": "list", "ls": "list", "top": "metrics", "cp": "fetch", "ssh": "shell", "remove": "rm"}
+"""Words of other programs for a verb."""
+
 _WITH_COMMAND = ("run", "submit", "rehearse", "check", "bench", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
@@ -216,9 +219,11 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
 
 
 def _plain_words(words: list[str]) -> list[str]:
-    """`help`, `help VERB` and `version` mean the options of those names."""
+    """`help`, `help VERB` and `version` mean the options of those names, and an alias its verb."""
     if words[:1] == ["help"]:
-        return [*words[1:], "--help"]
+        return _plain_words([*words[1:], "--help"])
+    if words and words[0] in ALIASES:
+        return [ALIASES[words[0]], *words[1:]]
     return ["--version"] if words == ["version"] else words
 
 

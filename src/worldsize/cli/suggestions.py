@@ -13,11 +13,58 @@ from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.reading.nearest import nearest_word
 
 STARTING = ("run", "submit", "exec")
+_JOB_VERBS = ("run", "submit", "rerun", "rehearse", "check", "bench")
 _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")
 _SHOWN = 60
 _FILE_SIMILARITY = 0.75
 """Of names that all end alike, as job files do, more has to be the same."""
+
+_OPTION_SIMILARITY = 0.8
+"""An option that looks like another may mean something else: only slips of the keyboard are mended."""
+
+_VERBS_ELSEWHERE = {
+    "stop": "worldsize cancel RUN",
+    "kill": "worldsize cancel RUN --now",
+    "delete": "worldsize rm RUN",
+    "start": "worldsize run JOB.YML, or worldsize submit JOB.YML",
+    "sbatch": "worldsize submit SCRIPT.slurm",
+    "srun": "worldsize run -w NxM -- COMMAND",
+    "squeue": "worldsize list",
+    "scancel": "worldsize cancel RUN",
+    "download": "worldsize fetch RUN",
+    "attach": "worldsize logs -f RUN",
+    "show": "worldsize describe RUN",
+    "inspect": "worldsize describe RUN",
+    "history": "worldsize list --all",
+    "torchrun": "worldsize run -w NxM -- python SCRIPT.py",
+}
+"""Verbs of other programs, and what does the same here."""
+
+_OPTIONS_ELSEWHERE = {
+    "--gpus": "-w NxM starts M processes on each node, one for each GPU; slurm.gpus_per_node of the job asks for more",
+    "--gpus-per-node": "-w NxM starts M processes on each node; --set slurm.gpus_per_node=M",
+    "--ntasks-per-node": "--nproc-per-node M, or -w NxM",
+    "--nnodes": "--nodes N, or -w NxM",
+    "--nproc_per_node": "--nproc-per-node M, or -w NxM",
+    "--ntasks": "-w NxM",
+    "--partition": "--set slurm.partition=NAME",
+    "--account": "--set slurm.account=NAME",
+    "--qos": "--set slurm.qos=NAME",
+    "--time": "--timeout 12h",
+    "--time-limit": "--timeout 12h",
+    "--environment": "--env NAME=VALUE sets a variable; --set environment=FILE names an environment of packages",
+    "--image": "--set environment.image=IMAGE",
+    "--output": "-o json; logs are kept in the run: worldsize logs",
+    "--job-name": "--name NAME",
+    "--queue": "--compute NAME; on Slurm: --set slurm.partition=NAME",
+    "--local": "--compute local",
+    "--cluster": "--compute NAME",
+    "--follow": "run follows; of a run that is there: worldsize logs -f RUN",
+    "--dry": "--dry-run",
+    "--yes": "-y",
+}
+"""Options of other programs, and what does the same here. Of verbs that have them they are their own."""
 
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
@@ -31,6 +78,8 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
         return UsageError(f"there is no verb {_shortened_text(verb)}", None, _command_line(["run", *words]))
     if verb.endswith(_SCRIPTS):
         return UsageError(f"there is no verb {_shortened_text(verb)}", None, _suggested_command([], words))
+    if verb in _VERBS_ELSEWHERE:
+        return UsageError(f"there is no verb {verb}", None, _VERBS_ELSEWHERE[verb])
     close = nearest_word(verb, verbs)
     hint = f"did you mean {close}?" if close else f"one of: {', '.join(verbs)}"
     return UsageError(f"there is no verb {_shortened_text(verb)}", None, hint)
@@ -65,8 +114,11 @@ def _innermost_parser(
 
 def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> str:
     options = [option for action in parser._actions for option in action.option_strings if option != "--help"]
+    if name in _OPTIONS_ELSEWHERE and verb in _JOB_VERBS:
+        return _OPTIONS_ELSEWHERE[name]
     meant = [option for option in options if option.startswith(name)] if len(name) > 2 else []
-    close = meant[0] if len(meant) == 1 else nearest_word(name, options)
+    plain = {option.lstrip("-"): option for option in options}
+    close = meant[0] if len(meant) == 1 else plain.get(nearest_word(name.lstrip("-"), plain, _OPTION_SIMILARITY) or "")
     return f"did you mean {close}?" if close else _help_command(verb)
 
 
