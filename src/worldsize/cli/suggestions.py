@@ -20,7 +20,7 @@ _SHOWN = 60
 _FILE_SIMILARITY = 0.75
 """Of names that all end alike, as job files do, more has to be the same."""
 
-_OPTION_SIMILARITY = 0.8
+_OPTION_SIMILARITY = 0.75
 """An option that looks like another may mean something else: only slips of the keyboard are mended."""
 
 _VERBS_ELSEWHERE = {
