@@ -70,12 +70,16 @@ EmbeddedFiles = Callable[[], Mapping[str, bytes]]
 
 
 class CheckResult(NamedTuple):
-    """One preflight finding. `level` is "error" (the run would fail) or "notice"."""
+    """One preflight finding. `level` is "error" (the run would fail) or "notice".
+
+    local  it is about this machine, from which the job may never be submitted: a dry run goes on
+    """
 
     level: str
     what: str
     where: str | None = None
     hint: str | None = None
+    local: bool = False
 
 
 class RunDependency(NamedTuple):

@@ -93,6 +93,7 @@ class SubmissionRequest(NamedTuple):
     image   its container image as one file, once it was fetched
     check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
             `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
+    dry     nothing is submitted: what only this machine is in the way of is a notice
     """
 
     job: Job
@@ -108,6 +109,7 @@ class SubmissionRequest(NamedTuple):
     packed: EnvironmentPack | None = None
     image: str | None = None
     check: Mapping[str, Any] | None = None
+    dry: bool = False
 
 
 class PlannedJob(NamedTuple):

@@ -32,7 +32,7 @@ def dry_run(request: SubmissionRequest, as_json: bool = False) -> int:
     where there are problems, too. PreflightError, UsageError, PlanError."""
     created = time.time()
     try:
-        planned = plan_job(request, created)
+        planned = plan_job(request._replace(dry=True), created)
     except PreflightError as error:
         rows = _key_rows(request, None, error.findings)
         if as_json:

@@ -17,7 +17,7 @@ from worldsize.compute.slurm.errors import slurm_error
 from worldsize.compute.slurm.job_rows import span
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import SlurmRunner
-from worldsize.errors import SubmitAgain, WorldsizeError
+from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 from worldsize.plan.hostlist import fold_hostlist
 from worldsize.plan.plan import Plan
 from worldsize.plan.secrets_file import plan_secret_values
@@ -51,7 +51,8 @@ def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[Chec
     real = os.path.realpath(runs_dir)
     if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
-        yield CheckResult("error", f"{runs_dir} is of this machine alone: no node would see the run", "runs_dir", hint)
+        what = f"{runs_dir} is of this machine alone: no node would see the run"
+        yield CheckResult("error", what, "runs_dir", hint, local=True)
     elif _file_system_type(real) in _LOCAL_TYPES:
         what = (
             f"{runs_dir} lies on a local file system ({_file_system_type(real)}): the nodes must see it under this path"
@@ -98,7 +99,9 @@ def check_slurm(
         what = "none of the nodes that could take it is up now (%s): it would wait for them"
         yield CheckResult("notice", what % away, "slurm")
     else:
-        yield CheckResult("error", f"Slurm would refuse it: {said.what}", _key_of(said.what), said.hint)
+        local = isinstance(said, ConfigError)
+        what = said.what if local else f"Slurm would refuse it: {said.what}"
+        yield CheckResult("error", what, None if local else _key_of(said.what), said.hint, local)
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
@@ -168,7 +171,11 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
         if shutil.which(program, path=environ.get("PATH")) is None:
             hint = "log in to a login node of the cluster, or load its slurm module"
             yield CheckResult(
-                "error", f"{program} is not on the PATH: this is no login node of a Slurm cluster", None, hint
+                "error",
+                f"{program} is not on the PATH: this is no login node of a Slurm cluster",
+                None,
+                hint,
+                local=True,
             )
             return
 

@@ -72,6 +72,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         environment, found, plan, said = with_environment(request, job, facts, plan, path)
         findings += [] if former else said
+    if request.dry:
+        findings = [_not_checked(finding) if finding.local else finding for finding in findings]
     if errors := [finding for finding in findings if finding.level == "error"]:
         raise problems_error(errors)
     loaded = None
@@ -157,6 +159,11 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         image = planned.environment.image
         plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
+
+
+def _not_checked(finding: CheckResult) -> CheckResult:
+    """The finding as a dry run tells it, which needs no cluster."""
+    return finding._replace(level="notice", what=f"not checked here: {finding.what}")
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
