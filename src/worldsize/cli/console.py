@@ -158,7 +158,11 @@ def find_runs(text: str | None, action: str | None = None, asks: bool = True) ->
     home = load_current_config().home
     if text is not None:
         return open_runs(find_run_paths(home, text, latest_of_name=action is None), os.environ)
-    found = open_runs(find_latest_from(home, current_directory()), os.environ)
+    try:
+        directory = os.getcwd()
+    except OSError:  # it is no more: nothing can have been started from it
+        return open_runs(find_run_paths(home, None), os.environ)
+    found = open_runs(find_latest_from(home, directory), os.environ)
     if action is not None:
         _confirm(action, found, asks)
     return found

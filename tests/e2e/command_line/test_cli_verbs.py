@@ -49,7 +49,7 @@ def test_list(cli: Cli) -> None:
     second = cli.run("-w", "2x1", "--", "sh", "-c", "exit 3", code=3)
     rows = cli.json("list")
     assert [row["id"] for row in rows] == [second, first]
-    keys = "id name state reason compute nodes ranks created started ended exit_code"
+    keys = "id name state reason compute nodes ranks created created_at started started_at ended ended_at exit_code"
     keys += " experiment_name description tags"
     assert list(rows[0]) == keys.split()
     assert rows[0]["state"] == "FAILED" and rows[0]["exit_code"] == 3 and rows[0]["ranks"] == 2
@@ -137,7 +137,8 @@ def test_status_while_it_runs(cli: Cli) -> None:
     assert status["exit_code"] is None
     assert began < status["started"] < time.time()
     assert "RUNNING" in cli.ok("status").out
-    cli.ok("cancel", "--now")
+    assert "nothing says which run" in cli("cancel", "--now").err
+    assert "cancel %s" % run in cli.ok("cancel", "--now", "-y").err
     assert cli("wait").code == 130
     assert cli.status(run)["reason"] == "CANCELLED_BY_USER"
 
@@ -252,7 +253,7 @@ def test_rerun_of_a_job_file_with_inputs(cli: Cli) -> None:
     text = "command: cat ${{inputs.data}}/x.txt; echo ' ' ${{inputs.lr}}\n"
     cli.write("jobs/job.yml", text + "inputs:\n  lr: 0.1\n  data:\n    type: uri_folder\n    path: ../data\n")
     assert cli.ok("run", "jobs/job.yml").out == "0:0: content  0.1\n"
-    assert cli.ok("rerun", "--set", "inputs.lr=2", cwd=cli.root).out == "0:0: content  2\n"
+    assert cli.ok("rerun", cli.latest(), "--set", "inputs.lr=2", cwd=cli.root).out == "0:0: content  2\n"
 
 
 def test_code_changed_after_submit_is_not_seen(cli: Cli) -> None:
@@ -373,7 +374,9 @@ def test_a_run_by_its_unique_beginning_from_anywhere(cli: Cli) -> None:
     os.mkdir(nowhere)
     for name in (run, tail, tail[:5], cli.path(run)):
         assert cli.ok("logs", name, cwd=nowhere).out == "0:0: me\n"
-    assert cli.ok("logs", cwd=nowhere).out == "0:0: other\n"
+    elsewhere = cli("logs", cwd=nowhere)
+    assert elsewhere.code == 2 and "no run was started from this directory" in elsewhere.err and other in elsewhere.err
+    assert cli.ok("logs").out == "0:0: other\n"
     ambiguous = cli("logs", "20", cwd=nowhere)
     assert ambiguous.code == 2 and run in ambiguous.err and other in ambiguous.err
     missing = cli("status", "zzzzzz")

@@ -17,6 +17,7 @@ from worldsize.plan.array import Array, array_file, element_root, handles_file
 from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import create_run
+from worldsize.store.started_from import note_start
 
 SUPERVISOR = tuple("worldsize.agent." + name for name in ("control", "launchers", "local", "supervision"))
 OPTIONAL = ("worldsize.wings.", "worldsize.entry_points", "worldsize_", "importlib.metadata", "importlib_metadata")
@@ -121,6 +122,7 @@ def test_neither_a_wing_nor_other_packages_parts_cost_a_start_anything(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "worldsize.toml").write_text('[compute.lab]\ntype = "slurm"\ngrace = 5\n')
     (tmp_path / "job.yml").write_text("command: 'true'\ndistribution: {type: pytorch}\n")
+    note_start(home, str(tmp_path), max(os.listdir(os.path.join(home, "runs"))))
     loaded = modules_of(words)
     assert "worldsize.cli.main" in loaded
     assert [name for name in loaded if (name + ".").startswith(OPTIONAL)] == []
