@@ -27,7 +27,11 @@ def test_the_widest_columns_are_shortened_in_their_middle() -> None:
 
 
 def test_what_has_no_room_is_left_out_in_the_order_that_is_said() -> None:
-    assert table(ROWS, HEADERS, whole=["STATE", "AGE"], optional=["AGE"], width=42)[0].split() == ["RUN", "NAME", "STATE"]
+    assert table(ROWS, HEADERS, whole=["STATE", "AGE"], optional=["AGE"], width=42)[0].split() == [
+        "RUN",
+        "NAME",
+        "STATE",
+    ]
     narrow = table(ROWS, HEADERS, whole=["STATE", "AGE"], optional=["AGE", "NAME"], width=36)
     assert narrow[0].split() == ["RUN", "STATE"]
 
