@@ -198,8 +198,8 @@ class Place(Cli):
 
     def fetch_outputs(self, run: str) -> None:
         """Have the run's outputs in its directory, where they are not kept there anyway."""
-        if self.fetches_outputs:
-            self.ok("outputs", run)
+        if self.fetches_outputs and self.json("outputs", run):
+            self.ok("fetch", run, "--to", os.path.join(self.root, "fetched"))
 
     def require_modules(self) -> None:
         """Skips a test of environment modules."""

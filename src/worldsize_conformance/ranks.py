@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,23 @@ def test_what_is_left_behind(place: Place) -> None:
     with open(found["report"].path) as file:
         assert file.read() == "r\n"
     assert place.read_output(run, "o") == "o\n" and place.read(run, "user_logs", "l") == "l\n"
+
+
+def test_what_is_written_is_listed_and_fetched(place: Place) -> None:
+    """In the working directory too, where the nodes share it with this machine."""
+    place.write("kept.txt", "as it was\n")
+    lines = ("echo o > outputs/o", "mkdir -p logs/a", "echo l > logs/a/l", "echo w > $RANK.csv")
+    place.job("; ".join(lines), "2x1")
+    run = place.run("job.yml")
+    found = {(file["path"], file["bytes"], file["where"]) for file in place.json("outputs", run)}
+    here = set() if place.fetches_outputs else {("%d.csv" % rank, 2, "workdir") for rank in range(2)}
+    assert found == {("outputs/o", 2, "outputs"), ("logs/a/l", 2, "workdir")} | here
+    assert os.path.samefile(place.ok("path", run, "outputs").out.strip(), place.path(run, "outputs"))
+    folder = os.path.join(place.root, "elsewhere")
+    fetched = place.ok("fetch", run, "[lo]", "--to", folder).lines
+    assert sorted(fetched) == [os.path.join(folder, name) for name in ("logs/a/l", "outputs/o")]
+    assert {Path(path).read_text() for path in fetched} == {"l\n", "o\n"}
+    assert place("fetch", run, "none", "--to", folder).code != 0
 
 
 def test_inputs_by_path_and_by_value(place: Place) -> None:

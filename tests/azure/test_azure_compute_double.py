@@ -34,10 +34,12 @@ def test_a_run_of_two_nodes(cloud: Place) -> None:
     assert result.err.count("data: left out by its .amlignore: 1 of 3 files") == 1
     assert {"%d:%d: rank %d of 4" % (rank // 2, rank, rank) for rank in range(4)} <= {*result.lines}
     run = cloud.latest()
-    assert "outputs: worldsize outputs %s fetches them" % run in result.err + result.out
-    found = cloud.json("outputs")
-    assert sorted(os.listdir(found["outputs"]["model"])) == ["w-%d" % rank for rank in range(4)]
-    assert {"o-%d" % rank for rank in range(4)} <= {*os.listdir(found["path"])}
+    assert "outputs: worldsize fetch %s fetches them" % run in result.err + result.out
+    wanted = {"outputs/%s-%d" % (name, rank) for name in ("o", "model/w") for rank in range(4)}
+    assert wanted <= {file["path"] for file in cloud.json("outputs")}
+    assert not os.listdir(cloud.ok("path", run, "model").out.strip())
+    fetched = cloud.ok("fetch", run, "model", "--to", os.path.join(cloud.root, "copy")).lines
+    assert sorted(map(os.path.basename, fetched)) == ["w-%d" % rank for rank in range(4)]
 
 
 def test_names_are_told_and_code_is_uploaded_once(cloud: Place, azureml: Double) -> None:
@@ -133,7 +135,7 @@ def test_what_mlflow_logs_into_files_comes_with_the_outputs(cloud: Place) -> Non
     cloud.job(" && ".join(["mkdir -p %s/metrics" % place, *lines]))
     cloud.ok("run", "job.yml")
     assert "loss" not in cloud.ok("metrics", cloud.latest()).out
-    cloud.ok("outputs", cloud.latest())
+    cloud.fetch_outputs(cloud.latest())
     assert "loss" in cloud.ok("metrics", cloud.latest()).out
 
 
@@ -145,24 +147,24 @@ def test_what_a_run_has_left_is_the_next_ones_input(cloud: Place, azureml: Doubl
         outputs={"model": {"type": "uri_folder"}, "file": {"type": "uri_file"}},
     )
     cloud.ok("run", "job.yml")
-    run, found = cloud.latest(), cloud.json("outputs", "--no-fetch")
-    paths = {"model": found["outputs"]["model"], "below": os.path.join(found["outputs"]["model"], "a")}
-    paths["kept"] = found["path"]
+    run = cloud.latest()
+    paths = {place: cloud.ok("path", run, place).out.strip() for place in ("outputs", "model", "file")}
+    file, paths["below"] = paths.pop("file"), os.path.join(paths["model"], "a")
     inputs = {name: {"type": "uri_folder", "path": path} for name, path in paths.items()}
-    inputs["file"] = {"type": "uri_file", "path": found["outputs"]["file"]}
-    command = "cat ${{inputs.model}}/a/w ${{inputs.below}}/w ${{inputs.kept}}/o ${{inputs.file}}"
+    inputs["file"] = {"type": "uri_file", "path": file}
+    command = "cat ${{inputs.model}}/a/w ${{inputs.below}}/w ${{inputs.outputs}}/o ${{inputs.file}}"
     cloud.job(command, inputs=inputs)
     refused = cloud("run", "job.yml", "--compute", "local")
-    assert refused.code == 2 and refused.err.count("worldsize outputs %s" % run) == 4, refused
+    assert refused.code == 2 and refused.err.count("worldsize fetch %s" % run) == 4, refused
     before = len(azureml.requests())
     assert cloud.ok("run", "job.yml").lines[-4:].count("0:0: w") == 2
     sent = [line for line in azureml.requests()[before:] if line.startswith("PUT ") and "/worldsize/" in line]
     assert sent and all("/worldsize/runs/" in line for line in sent)
-    missing = {"data": {"type": "uri_folder", "path": os.path.join(found["path"], "none")}}
+    missing = {"data": {"type": "uri_folder", "path": os.path.join(paths["outputs"], "none")}}
     cloud.job("true", inputs=missing)
     refused = cloud("run", "job.yml")
     assert refused.code != 0 and "run %s has left nothing (yet)" % run in refused.err
-    cloud.ok("outputs", run)
+    cloud.fetch_outputs(run)
     cloud.job(command, inputs=inputs)
     assert [line[-1:] for line in cloud.ok("run", "job.yml", "--compute", "local").lines].count("w") == 2
 

@@ -66,7 +66,7 @@ def learnt(cloud: Place) -> None:
     losses = [float(loss) for loss in re.findall(r"^epoch +\d+/10  loss=(\d\.\d+)$", text, re.MULTILINE)]
     assert accuracy(text) >= 0.95 and len(losses) == 10 and losses[-1] < 0.5 * losses[0], text
     assert (cloud.status()["nodes"], cloud.status()["ranks"]) == (2, 4)
-    cloud.ok("outputs")
+    cloud.fetch_outputs(cloud.latest())
     assert os.path.getsize(cloud.path(cloud.latest(), "outputs", "model.pt")) > 10_000
 
 
@@ -85,7 +85,7 @@ def test_the_guides_pytorch_sample(cloud: Place) -> None:
     printed = execute(cloud, "submit.py")
     assert printed.startswith("SUCCEEDED\n")
     assert accuracy(printed) >= 0.9
-    cloud.ok("outputs")
+    cloud.fetch_outputs(cloud.latest())
     assert os.path.exists(cloud.path(cloud.latest(), "outputs", "cifar_net.pt"))
 
 
@@ -97,7 +97,7 @@ def test_the_guides_eight_arguments_from_the_job_file(cloud: Place) -> None:
     run(cloud, "azure-cifar", "--set", "inputs.cifar.path=" + data, "--set", "inputs.prtfreq=4")
     text = log(cloud)
     assert accuracy(text) >= 0.9 and "epoch 10, batch 4/8: loss " in text
-    cloud.ok("outputs")
+    cloud.fetch_outputs(cloud.latest())
     assert os.path.exists(cloud.path(cloud.latest(), "outputs", "cifar_net.pt"))
 
 
@@ -110,7 +110,7 @@ def test_the_guides_tensorflow_sample(cloud: Place) -> None:
     assert printed.startswith("SUCCEEDED\n") and printed.endswith("SUCCEEDED\n")
     assert accuracy(printed) > 0.85
     assert [(each["nodes"], each["ranks"]) for each in cloud.json("list")] == [(2, 3), (2, 3)]
-    cloud.ok("outputs")
+    cloud.fetch_outputs(cloud.latest())
     assert os.path.exists(cloud.path(cloud.latest(), "outputs", "keras-model", "model.npz"))
 
 

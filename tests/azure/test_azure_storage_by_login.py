@@ -48,9 +48,10 @@ def test_a_run_and_all_that_it_leaves(cloud: Place, keyless: Double) -> None:
     result = cloud.ok("run", "job.yml")
     assert "0:0: trained on %d bytes" % (9 << 20) in result.lines
     assert [line for line in result.lines if "content of a" in line] == ["0:0: content of a"] * 2
-    found = cloud.json("outputs")
-    assert os.listdir(found["outputs"]["model"]) == ["w"] and "o" in os.listdir(found["path"])
-    assert Path(found["outputs"]["file"]).read_text() == "f\n"
+    run = cloud.latest()
+    cloud.fetch_outputs(run)
+    assert os.listdir(cloud.path(run, "outputs", "model")) == ["w"] and cloud.read_output(run, "o") == "o\n"
+    assert Path(cloud.ok("path", run, "file").out.strip()).read_text() == "f\n"
     refused = [line for line in keyless.requests() if line.endswith(" 403") and ".blob." in line]
     assert not refused and not [line for line in keyless.requests() if "listSecrets" in line]
 

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from azure.core.credentials import AccessToken
@@ -204,11 +203,7 @@ def test_a_file_that_changes_meanwhile_is_not_taken(client: WorkspaceClient, tmp
     with pytest.raises(SnapshotError, match="changed"):
         upload_input(client, str(file), progress=lambda done, total: file.write_bytes(os.urandom(size)) and None)
     with open_datastore(client) as container:
-        assert not [name for name in container.names("worldsize/") if container_size(container, name) == size]
-
-
-def container_size(container: Any, name: str) -> int:
-    return sum(map(len, container.chunks(name)))
+        assert not [blob for blob in container.find("worldsize").values() if blob.size == size]
 
 
 @pytest.mark.exhaustive
@@ -252,7 +247,7 @@ def test_no_signature_is_told(
         upload_code(client, str(code))
     with pytest.raises(SubmitRejected) as again, open_datastore(client) as container:
         double.fault("azureml-blobstore-double", status=403, times=9)
-        container.names()
+        container.find("")
     told = caplog.text + repr(refused.value) + str(refused.value) + str(again.value) + repr(container)
     assert "train.py" in caplog.text
     assert "sig=***" in told
@@ -265,11 +260,11 @@ def test_a_folder_comes_back_as_it_was(double: Double, client: WorkspaceClient, 
     double.fault("train.py", method="GET", cut=3)
     seen: list[tuple[int, int]] = []
     with open_datastore(client) as container:
-        names = container.download(
-            uri.removeprefix(STORE), str(target), progress=lambda done, total: seen.append((done, total))
-        )
+        found = container.find(uri.removeprefix(STORE))
+        wanted = {str(target) + name: blob for name, blob in found.items()}
+        container.download(wanted, lambda done, total: seen.append((done, total)))
     content = folder_content(str(code))
-    assert names == [file.name for file in content.files]
+    assert list(found) == ["/" + file.name for file in content.files]
     assert folder_content(str(target)).digest == content.digest
     assert seen[-1] == (content.size, content.size)
 

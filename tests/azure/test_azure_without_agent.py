@@ -50,8 +50,8 @@ def test_a_run_of_two_nodes(cloud: Place, azureml: Double) -> None:
     assert properties["distribution"] == {"distributionType": "PyTorch", "processCountPerInstance": 2}
     assert properties["command"].endswith("/w-$RANK") and set(properties["inputs"]) == {"data"}
     assert not os.path.exists(cloud.path(run, "relay.key"))
-    found = cloud.json("outputs")
-    assert sorted(os.listdir(found["outputs"]["model"])) == ["w-%d" % rank for rank in range(4)]
+    cloud.fetch_outputs(run)
+    assert sorted(os.listdir(cloud.path(run, "outputs", "model"))) == ["w-%d" % rank for rank in range(4)]
     assert cloud.ok("logs", "--rank", "3", "--raw").lines == ["rank 3 of 4", "content of a", "hello 3"]
     status = cloud.status()
     assert (status["state"], status["exit_code"]) == ("SUCCEEDED", 0) and status["page"].startswith("https://")

@@ -138,9 +138,13 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
 
 def find_run(text: str | None, action: str | None = None) -> Run:
     """As `find_runs`. UsageError for an array: whoever asks for one run can do nothing with many."""
+    return require_run(find_runs(text, action))
+
+
+def require_run(found: Run | RunArray) -> Run:
+    """The run. UsageError for an array."""
     from worldsize.service.runs.run import Run
 
-    found = find_runs(text, action)
     if isinstance(found, Run):
         return found
     hint = f"name one of them: {found.id}_0"

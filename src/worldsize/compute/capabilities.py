@@ -4,7 +4,7 @@ run used. A compute has a capability where its `capabilities` name it; nobody el
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple, Protocol
 from worldsize.compute.base import Compute, Handle
@@ -245,10 +245,22 @@ class FetchProgress(Protocol):
 
 
 class HasOutputs(Protocol):
-    """Capability "outputs"."""
+    """Capability "outputs": what runs write stays with the service, until somebody fetches it.
+
+    Of each file the service knows where it belongs in the run's directory: `./outputs`, `./logs`, and each named output
+    at its place (`places`). All raise SubmitAgain, SubmitRejected, ConfigError, StorageError.
+    """
+
+    def list_outputs(self, handle: Handle, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
+        """The bytes of each file that the run has left so far, by where it belongs. Nothing is fetched."""
 
     def fetch_outputs(
-        self, handle: Handle, paths: RunPaths, places: Mapping[str, str], progress: FetchProgress
+        self,
+        handle: Handle,
+        paths: RunPaths,
+        places: Mapping[str, str],
+        is_wanted: Callable[[str], bool],
+        progress: FetchProgress,
     ) -> None:
-        """Write what the run has left behind so far into its directory: `./outputs`, `./logs`, and each named output to
-        its place. Raises SubmitAgain, SubmitRejected, ConfigError, StorageError."""
+        """Write the files that are wanted, by where they belong; those that have been fetched and have not changed
+        since then are left."""

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from worldsize.common.atomic_files import Descriptor, storage_error, try_unlink
 from worldsize.errors import StorageError
 from worldsize.plan.run_paths import RunPaths
+from worldsize.snapshot.ignore_rules import RESULT_MARK
 from worldsize.store.output_files import OutputFile, place_of
 
 _CHUNK = 1 << 20
@@ -23,6 +24,18 @@ def is_wanted(path: str, pattern: str | None) -> bool:
     parts = path.split("/")
     above = ("/".join(parts[:number]) for number in range(1, len(parts) + 1))
     return fnmatchcase(parts[-1], pattern) or any(fnmatchcase(each, pattern) for each in above)
+
+
+def make_result_directory(name: str) -> str:
+    """Make a directory here, unless there is one, that no snapshot takes for code, and return its path.
+    StorageError."""
+    directory = os.path.abspath(name)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        open(os.path.join(directory, RESULT_MARK), "ab").close()
+    except OSError as error:
+        raise storage_error(error, directory) from None
+    return directory
 
 
 def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:

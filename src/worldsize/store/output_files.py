@@ -10,9 +10,11 @@ from itertools import islice
 from worldsize.common.atomic_files import read_object
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 
 OUTPUTS, WORKING_DIRECTORY = "outputs", "workdir"
+_OUTPUTS, _LOGS = "outputs/", "logs/"
 _NOT_COUNTED = frozenset(("__pycache__", ".pytest_cache", ".ipynb_checkpoints"))
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,15 +30,14 @@ class OutputFile(NamedTuple):
 def output_files(paths: RunPaths) -> Iterator[OutputFile]:
     """What the run has written so far, sorted by path, outputs first. Files of the snapshot that are as they were are
     none, nor are caches of Python; links are not followed. What cannot be read is passed over."""
-    known, taken = _snapshot_files(paths.manifest)
-    yield from _files_below(paths.outputs, OUTPUTS, "outputs/", known, taken)
-    yield from _files_below(paths.code, WORKING_DIRECTORY, "", known, taken)
+    known, taken = _snapshot_files(paths)
+    yield from _files_below(paths.outputs, OUTPUTS, _OUTPUTS, known, taken)
+    yield from _working_directory_files(paths, known, taken)
 
 
 def count_working_directory_files(paths: RunPaths, most: int) -> int:
     """How many files beside those below `./outputs` there are; `most` + 1 for more than that."""
-    known, taken = _snapshot_files(paths.manifest)
-    return sum(1 for _ in islice(_files_below(paths.code, WORKING_DIRECTORY, "", known, taken), most + 1))
+    return sum(1 for _ in islice(_working_directory_files(paths, *_snapshot_files(paths)), most + 1))
 
 
 def has_output_files(paths: RunPaths) -> bool:
@@ -45,12 +46,31 @@ def has_output_files(paths: RunPaths) -> bool:
 
 def place_of(paths: RunPaths, file: OutputFile) -> str:
     """Where the file is."""
-    root = paths.code if file.where == WORKING_DIRECTORY else os.path.dirname(paths.outputs)
-    return os.path.join(root, file.path)
+    if file.where == OUTPUTS:
+        return os.path.join(paths.root, file.path)
+    if file.path.startswith(_LOGS):
+        return os.path.join(paths.user_logs, file.path[len(_LOGS) :])
+    return os.path.join(paths.code, file.path)
 
 
-def _snapshot_files(manifest: str) -> tuple[Mapping[str, int], int]:
-    """The sizes of the snapshot's files, and when it was taken, in nanoseconds."""
+def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
+    """The file at a place in the run's directory, as the command names it; None for a place elsewhere."""
+    for root, prefix, where in ((paths.outputs, _OUTPUTS, OUTPUTS), (paths.user_logs, _LOGS, WORKING_DIRECTORY)):
+        if place.startswith(root + os.sep):
+            return OutputFile(prefix + place[len(root) + 1 :], size, where)
+    return None
+
+
+def _working_directory_files(paths: RunPaths, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
+    """`./logs` of the command is a link to a directory beside the code."""
+    yield from _files_below(paths.code, WORKING_DIRECTORY, "", known, taken)
+    yield from _files_below(paths.user_logs, WORKING_DIRECTORY, _LOGS, known, taken)
+
+
+def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
+    """The sizes of the snapshot's files, and when it was taken, in nanoseconds. Elements of an array share one."""
+    array = array_of(paths)
+    manifest = RunPaths(array[0]).manifest if array else paths.manifest
     try:
         taken = os.stat(manifest).st_mtime_ns
         files = read_object(manifest)["files"]

@@ -278,7 +278,7 @@ class RunProgress(AttemptReader):
 def _output_lines(run: Run) -> list[str]:
     """Where the run's outputs are, or how they are fetched."""
     if run.offers(OUTPUTS):
-        return [f"outputs: worldsize outputs {run.id} fetches them"]
+        return [f"outputs: worldsize fetch {run.id} fetches them"]
     return [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
 
 

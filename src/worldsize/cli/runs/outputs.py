@@ -5,29 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from worldsize.cli.console import add_output_option, add_run_argument, count_text, find_run, set_completer
+from worldsize.cli.console import add_output_option, add_run_argument, count_text, find_runs, require_run, set_completer
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.table import table
-from worldsize.common.named_tuple import cast
+from worldsize.common.named_tuple import Any, NamedTuple, cast
 from worldsize.common.numbers import bytes_text
 from worldsize.compute.capabilities import OUTPUTS
 from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
-from worldsize.store.output_files import OutputFile, output_files
+from worldsize.store.output_files import OutputFile, file_at, output_files, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.compute.capabilities import HasOutputs
+    from worldsize.service.runs.array import RunArray
 
 _EXAMPLES = {
     "outputs": """examples:
   worldsize outputs                       of the latest run: its files below ./outputs, and in its working directory
-  worldsize outputs 417k -o json          [{"path", "bytes", "where": "outputs" or "workdir"}]
-  worldsize outputs 417k --no-fetch       of a run on Azure ML: only what has been fetched already
-
-What a run on a service has left there so far is fetched into the run's own directory.""",
+  worldsize outputs 417k -o json          [{"path", "bytes", "where": "outputs" or "workdir", "run"}]
+  worldsize outputs 417k --no-fetch       of a run on Azure ML: only what has been fetched already""",
     "path": """examples:
   cd $(worldsize path)                    the latest run's directory
   ls $(worldsize path 417k outputs)
@@ -35,10 +36,23 @@ What a run on a service has left there so far is fetched into the run's own dire
     "fetch": """examples:
   worldsize fetch                         all that the latest run has written, into a directory called as the run
   worldsize fetch '*.pt'                  of the latest run
-  worldsize fetch 417k outputs/best --to models""",
+  worldsize fetch 417k outputs/best --to models
+
+What a run on a service has left there is fetched into the run's own directory first, and only once.""",
 }
 _PLACES = ("outputs", "logs", "code")
 _WHERE = {"outputs": "./outputs", "workdir": "working directory"}
+
+
+class _Written(NamedTuple):
+    """A file of a run; `below`: the directory that an element's files lie in beside those of others, else ""."""
+
+    run: Run
+    file: OutputFile
+    below: str
+
+    def values(self) -> dict[str, Any]:
+        return {**self.file._asdict(), "run": self.run.id}
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -62,33 +76,39 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def show_outputs(options: argparse.Namespace) -> int:
-    run = find_run(options.run)
-    found = _files(run, options)
+    runs = find_runs(options.run)
+    found = [each for run in runs.runs() for each in _written(runs, run, options)]
     if options.output == "json":
-        show_json([file._asdict() for file in found])
+        show_json([each.values() for each in found])
         return 0
     if found:
-        rows = [[file.path, bytes_text(file.bytes), _WHERE[file.where]] for file in found]
-        show(*table(rows, ["FILE", "SIZE", "WHERE"]))
+        rows = [[*([each.below] if each.below else []), each.file.path, *_words(each.file)] for each in found]
+        show(*table(rows, [*(["RUN"] if found[0].below else []), "FILE", "SIZE", "WHERE"]))
     else:
-        report(f"run {run.id} has written no files (yet)")
-    for name, output in run.outputs.items():
-        if not output.path.startswith(run.paths.outputs + os.sep):
-            show(f"{name}: {output.path}")
+        report(f"{runs.noun} {runs.id} has written no files (yet)")
+    for run in runs.runs():
+        for name, output in run.outputs.items():
+            if not output.path.startswith(run.paths.outputs + os.sep):
+                show(f"{name}: {output.path}")
     return 0
+
+
+def _words(file: OutputFile) -> list[str]:
+    return [bytes_text(file.bytes), _WHERE[file.where]]
 
 
 def show_path(options: argparse.Namespace) -> int:
-    run, place = _run_and_word(options.run, options.place)
-    show(_place(run, place))
+    runs, place = _runs_and_word(options.run, options.place)
+    show(_place(runs, place))
     return 0
 
 
-def _place(run: Run, name: str | None) -> str:
-    """The directory of a run, or a place of it. NotFound for a name of none."""
-    known = {"outputs": run.paths.outputs, "logs": run.paths.logs_dir, "code": run.paths.code}
+def _place(runs: Run | RunArray, name: str | None) -> str:
+    """The directory of a run or of an array, or a place of the run. NotFound for a name of none."""
     if name is None:
-        return run.directory
+        return runs.directory
+    run = require_run(runs)
+    known = {"outputs": run.paths.outputs, "logs": run.paths.logs_dir, "code": run.paths.code}
     if name in known:
         return known[name]
     outputs = run.outputs
@@ -98,61 +118,86 @@ def _place(run: Run, name: str | None) -> str:
 
 
 def run_fetch(options: argparse.Namespace) -> int:
-    from worldsize.store.output_copies import copy_output, is_wanted
+    from worldsize.store.output_copies import copy_output, is_wanted, make_result_directory
 
-    run, pattern = _run_and_word(options.run, options.pattern)
-    found = [file for file in _files(run, options) if is_wanted(file.path, pattern)]
+    runs, pattern = _runs_and_word(options.run, options.pattern)
+    written = (each for run in runs.runs() for each in _written(runs, run, options))
+    found = [each for each in written if is_wanted(each.file.path, pattern)]
     if not found:
         words = "has written no files (yet)" if pattern is None else f"has no file {pattern!r:.60}"
-        raise NotFound(f"run {run.id} {words}", None, f"worldsize outputs {run.id}")
-    directory = os.path.abspath(options.to if options.to is not None else run.id)
-    total = sum(file.bytes for file in found)
-    line, done = ProgressLine() if sys.stderr.isatty() else NoticePrinter(), 0
-    try:
-        for file in found:
-            copy_output(run.paths, file, directory)
-            line.transfer("fetch", done := done + file.bytes, total)
-    finally:
-        line.clear()
+        raise NotFound(f"{runs.noun} {runs.id} {words}", None, f"worldsize outputs {runs.id}")
+    if not options.no_fetch:
+        for run in runs.runs():
+            _fetch(run, [place_of(run.paths, each.file) for each in found if each.run is run])
+    directory = os.path.abspath(options.to) if options.to is not None else make_result_directory(runs.id)
+    total = sum(each.file.bytes for each in found)
+    places, done = [], 0
+    with _progress() as line:
+        for each in found:
+            places.append(copy_output(each.run.paths, each.file, os.path.join(directory, each.below)))
+            line.transfer("fetch", done := done + each.file.bytes, total)
     if options.output == "json":
-        show_json([{**file._asdict(), "to": os.path.join(directory, file.path)} for file in found])
+        show_json([{**each.values(), "to": place} for each, place in zip(found, places, strict=True)])
     else:
-        show(*(os.path.join(directory, file.path) for file in found))
-        report(f"{count_text(len(found), 'file')}, {bytes_text(total)}, of run {run.id}")
+        show(*places)
+        report(f"{count_text(len(found), 'file')}, {bytes_text(total)}, of {runs.noun} {runs.id}")
     return 0
 
 
-def _run_and_word(name: str | None, word: str | None) -> tuple[Run, str | None]:
+def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, str | None]:
     """The run, and the word behind it. One word alone that names no run is the word, for the latest run."""
     if name is None or word is not None:
-        return find_run(name), word
+        return find_runs(name), word
     if name in _PLACES:
-        return find_run(None), name
+        return find_runs(None), name
     try:
-        return find_run(name), None
+        return find_runs(name), None
     except NotFound as error:
         try:
-            return find_run(None), name
+            return find_runs(None), name
         except NotFound:
             raise error from None
 
 
-def _files(run: Run, options: argparse.Namespace) -> list[OutputFile]:
-    """What the run has written; from a service it is fetched first."""
-    if not options.no_fetch and run.offers(OUTPUTS):
-        _fetch(run)
-    return list(output_files(run.paths))
+def _written(runs: Run | RunArray, run: Run, options: argparse.Namespace) -> list[_Written]:
+    """What a run has written so far: here, or at the service that keeps it."""
+    below = "" if runs.id == run.id else run.id
+    if options.no_fetch or not run.offers(OUTPUTS):
+        return [_Written(run, file, below) for file in output_files(run.paths)]
+    kept = _service(run).list_outputs(_handle(run, "list"), run.paths, _output_places(run))
+    files = (file_at(run.paths, place, size) for place, size in kept.items())
+    return [_Written(run, file, below) for file in sorted(filter(None, files))]
 
 
-def _fetch(run: Run) -> None:
-    """Write what the service keeps into the run's directory. UsageError for another user's run; what the compute
-    raises."""
-    run.refuse_foreign("fetch the outputs of")
+def _fetch(run: Run, places: list[str]) -> None:
+    """Write what the service keeps for these places of the run's directory; nothing for a run that is on none."""
+    if not run.offers(OUTPUTS):
+        return
+    wanted = frozenset(places)
+    with _progress() as line:
+        _service(run).fetch_outputs(_handle(run, "fetch"), run.paths, _output_places(run), wanted.__contains__, line)
+
+
+def _handle(run: Run, action: str) -> Mapping[str, Any]:
+    """UsageError for another user's run."""
+    run.refuse_foreign(f"{action} the outputs of")
     handle = run.native()
     assert handle is not None
+    return handle
+
+
+def _service(run: Run) -> HasOutputs:
+    return cast("HasOutputs", run.compute)
+
+
+def _output_places(run: Run) -> dict[str, str]:
+    return {name: output.path for name, output in run.outputs.items()}
+
+
+@contextmanager
+def _progress() -> Iterator[ProgressLine | NoticePrinter]:
     line = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
-        places = {name: output.path for name, output in run.outputs.items()}
-        cast("HasOutputs", run.compute).fetch_outputs(handle, run.paths, places, line)
+        yield line
     finally:
         line.clear()

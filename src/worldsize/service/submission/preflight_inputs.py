@@ -46,7 +46,7 @@ def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResu
     run = None if is_fetched(path) else run_that_keeps(path, os.environ)
     if run is not None:
         what = f"{path} has not been fetched from where run {run.id} has left it"
-        yield CheckResult("error", what, origins.of(f"inputs.{name}.path"), f"worldsize outputs {run.id}")
+        yield CheckResult("error", what, origins.of(f"inputs.{name}.path"), f"worldsize fetch {run.id}")
 
 
 def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:

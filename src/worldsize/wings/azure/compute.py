@@ -116,14 +116,26 @@ class AzureCompute:
         self.cancel([handle], now=True)
         return 1
 
+    def list_outputs(self, handle: Handle, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
+        from worldsize.wings.azure.storage.outputs import list_outputs
+        from worldsize.wings.azure.workspace.observe import native_name
+
+        with self.client(PATIENCE) as client:
+            return list_outputs(client, native_name(handle), paths, places)
+
     def fetch_outputs(
-        self, handle: Handle, paths: RunPaths, places: Mapping[str, str], progress: FetchProgress
+        self,
+        handle: Handle,
+        paths: RunPaths,
+        places: Mapping[str, str],
+        is_wanted: Callable[[str], bool],
+        progress: FetchProgress,
     ) -> None:
         from worldsize.wings.azure.storage.outputs import fetch_outputs
         from worldsize.wings.azure.workspace.observe import native_name
 
         with self.client(PATIENCE) as client:
-            fetch_outputs(client, native_name(handle), paths, places, progress)
+            fetch_outputs(client, native_name(handle), paths, places, is_wanted, progress)
 
     def node_limit(self) -> int | None:
         """The most nodes of the cluster; None for serverless compute, and for a compute that does not scale."""

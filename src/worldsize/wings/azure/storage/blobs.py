@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from worldsize.common.atomic_files import open_regular_file, printable_text, try_unlink
 from worldsize.errors import SnapshotError, StorageError, WorldsizeError
@@ -26,6 +28,9 @@ _BLOCK = 8 << 20
 _MOST_BLOCKS = 50_000
 _CONNECTIONS = 8
 _DIGEST = "sha256"
+_UNCERTAIN = 2.0
+"""Seconds after which a blob's time, which is one of whole seconds, tells its content from a later one."""
+
 _RETRIES = {"retry_total": 4, "initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
 
 Progress = Callable[[int, int], None]
@@ -33,9 +38,16 @@ Progress = Callable[[int, int], None]
 
 Answer = TypeVar("Answer")
 
-
 Notice = Callable[[str], None]
 """Called with what is left out of an upload."""
+
+
+class Blob(NamedTuple):
+    """`size` in bytes; `modified`: when it was written, in seconds since the epoch."""
+
+    name: str
+    size: int
+    modified: float
 
 
 def no_progress(done: int, total: int) -> None:
@@ -92,9 +104,17 @@ class Container:
             pool.shutdown(cancel_futures=True)
         return sent
 
-    def names(self, prefix: str = "") -> list[str]:
-        """Of all blobs whose names begin with the prefix, sorted. Raises as `upload`."""
-        return sorted(blob.name for blob in self._list(prefix))
+    def find(self, path: str) -> dict[str, Blob]:
+        """The blob of that name, by "", and all below it, by their further names, which begin with a slash; sorted.
+        Names that would lead out of a folder are left out. Raises as `upload`."""
+        path = path.strip("/")
+        blobs = [blob for blob in self._list(path) if not _is_folder(blob)]
+        found = {blob.name[len(path) :] if path else f"/{blob.name}": blob for blob in blobs}
+        return {
+            name: Blob(blob.name, blob.size, blob.last_modified.timestamp())
+            for name, blob in sorted(found.items())
+            if not name or (name.startswith("/") and _leads_inside(name[1:]))
+        }
 
     def chunks(self, name: str, offset: int = 0) -> Iterator[bytes]:
         """The content of a blob from `offset` on, as it comes. Raises as `upload`."""
@@ -104,25 +124,22 @@ class Container:
         while (chunk := self._call(lambda: next(stream, None))) is not None:
             yield chunk
 
-    def download(self, prefix: str, folder: str, progress: Progress = no_progress) -> list[str]:
-        """Write all blobs below PREFIX/ into a folder, by their further names, which are returned, sorted. Each file is
-        there whole or not at all. A name that would lead out of the folder is left out. StorageError where a file
-        cannot be written; else raises as `upload`."""
-        start = prefix.rstrip("/") + "/" if prefix else ""
-        sizes = {blob.name[len(start) :]: blob.size for blob in self._list(start) if not _is_folder(blob)}
-        inside = {name: size for name, size in sizes.items() if _leads_inside(name)}
-        total, done = sum(inside.values()), 0
+    def download(self, wanted: Mapping[str, Blob], progress: Progress = no_progress) -> None:
+        """Write blobs to paths, with their times. Each file is there whole or not at all; one that is there, with the
+        blob's size and time, is left. StorageError where a file cannot be written; else raises as `upload`."""
+        total = sum(blob.size for blob in wanted.values())
+        missing = {path: blob for path, blob in wanted.items() if not _is_there(path, blob)}
+        done = total - sum(blob.size for blob in missing.values())
         progress(done, total)
         pool = ThreadPoolExecutor(_CONNECTIONS)
         try:
-            futures = {pool.submit(self._fetch, start + name, os.path.join(folder, name)): name for name in inside}
+            futures = {pool.submit(self._fetch, blob, path): blob for path, blob in missing.items()}
             for future in as_completed(futures):
                 future.result()
-                done += inside[futures[future]]
+                done += futures[future].size
                 progress(done, total)
         finally:
             pool.shutdown(cancel_futures=True)
-        return sorted(inside)
 
     def _client(self) -> ContainerClient:
         if self._open is None:
@@ -210,19 +227,29 @@ class Container:
         except WorldsizeError:
             return False
 
-    def _fetch(self, name: str, path: str) -> None:
+    def _fetch(self, blob: Blob, path: str) -> None:
         partial = f"{path}.part-{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(partial, "wb") as file:
-                for chunk in self.chunks(name):
+                for chunk in self.chunks(blob.name):
                     file.write(chunk)
+            if time.time() - blob.modified > _UNCERTAIN:
+                os.utime(partial, (blob.modified, blob.modified))
             os.replace(partial, path)
         except OSError as error:
             text = f"cannot write it: {error.strerror or error}"
             raise StorageError(text, printable_text(path), "make room, or name another folder") from None
         finally:
             try_unlink(partial)
+
+
+def _is_there(path: str, blob: Blob) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and (status.st_size, status.st_mtime) == (blob.size, blob.modified)
 
 
 def _written(blob: Any) -> tuple[str, int]:

@@ -1,17 +1,18 @@
-"""What a job has left in the workspace's storage, fetched into the run's directory."""
+"""What a job has left in the workspace's storage: listed, and fetched into the run's directory."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
-from worldsize.common.atomic_files import storage_error, try_unlink
 from worldsize.compute.capabilities import FetchProgress
 from worldsize.errors import JobError, StorageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.kept_outputs import is_fetched, run_that_keeps
+from worldsize.wings.azure.storage.blobs import Blob, Container
 from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
 from worldsize.wings.azure.workspace.client import WorkspaceClient
 from worldsize.wings.azure.workspace.credentials import StorageLogin
@@ -31,14 +32,29 @@ class _Kept(NamedTuple):
     is_file: bool = False
 
 
-def fetch_outputs(
-    client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str], progress: FetchProgress
-) -> None:
-    """Write what the job has left so far: `./outputs` and `./logs` into the run's directory, and each named output to
-    its place."""
+def list_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
+    """The bytes of each file that the job has left so far, by where it belongs in the run's directory."""
+    found = {}
     for kept in _kept_outputs(client, name, paths, places):
-        fetch = _fetch_file if kept.is_file else _fetch
-        fetch(client, kept.uri, kept.place, kept.what, progress)
+        with _datastore_of(client, kept) as container:
+            found.update({place: blob.size for place, blob in _blobs(container, kept).items()})
+    return found
+
+
+def fetch_outputs(
+    client: WorkspaceClient,
+    name: str,
+    paths: RunPaths,
+    places: Mapping[str, str],
+    is_wanted: Callable[[str], bool],
+    progress: FetchProgress,
+) -> None:
+    """Write what of that is wanted to where it belongs."""
+    for kept in _kept_outputs(client, name, paths, places):
+        with _datastore_of(client, kept) as container:
+            wanted = {place: blob for place, blob in _blobs(container, kept).items() if is_wanted(place)}
+            if wanted:
+                container.download(wanted, partial(progress.transfer, kept.what))
 
 
 def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: str) -> str | None:
@@ -52,7 +68,7 @@ def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: s
         if is_fetched(path):
             return None
         what = f"{path} has not been fetched from the workspace where run {run.id} has left it"
-        raise JobError(what, "inputs", f"worldsize outputs {run.id}")
+        raise JobError(what, "inputs", f"worldsize fetch {run.id}")
     places = {name: output.path for name, output in run.outputs.items()}
     kept = _kept_outputs(client, native_name(handle), run.paths, places)
     above = [each for each in kept if f"{path}/".startswith(f"{each.place}/")]
@@ -67,11 +83,10 @@ def _address_below(client: WorkspaceClient, kept: _Kept, path: str) -> str | Non
     datastore, place = datastore_path(kept.uri)
     place += path[len(kept.place) :]
     with open_datastore(client, datastore, StorageLogin()) as container:
-        names = container.names(place)
-    is_folder = any(each.startswith(f"{place}/") for each in names)
-    if place not in names and not is_folder:
+        names = container.find(place)
+    if not names:
         return None
-    return f"azureml://datastores/{datastore}/paths/{place}{'/' if is_folder else ''}"
+    return f"azureml://datastores/{datastore}/paths/{place}{'/' if any(names) else ''}"
 
 
 def _kept_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str]) -> Iterator[_Kept]:
@@ -86,29 +101,14 @@ def _kept_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: M
             yield _Kept(output, uri, places[output], (value or {}).get("jobOutputType") == "uri_file")
 
 
-def _fetch(client: WorkspaceClient, uri: str, folder: str, what: str, progress: FetchProgress) -> None:
-    datastore, path = datastore_path(uri)
-    with open_datastore(client, datastore, StorageLogin()) as container:
-        container.download(path, folder, lambda done, total: progress.transfer(what, done, total))
+def _datastore_of(client: WorkspaceClient, kept: _Kept) -> Container:
+    return open_datastore(client, datastore_path(kept.uri)[0], StorageLogin())
 
 
-def _fetch_file(client: WorkspaceClient, uri: str, place: str, what: str, progress: FetchProgress) -> None:
-    """Write the one file that the output is; nothing where there is none (yet)."""
-    datastore, path = datastore_path(uri)
-    with open_datastore(client, datastore, StorageLogin()) as container:
-        if path not in container.names(path):
-            return
-        partial = f"{place}.part"
-        try:
-            with open(partial, "wb") as file:
-                for chunk in container.chunks(path):
-                    file.write(chunk)
-                    progress.transfer(what, file.tell(), file.tell())
-            os.replace(partial, place)
-        except OSError as error:
-            raise storage_error(error, place) from None
-        finally:
-            try_unlink(partial)
+def _blobs(container: Container, kept: _Kept) -> dict[str, Blob]:
+    """By where they belong."""
+    found = container.find(datastore_path(kept.uri)[1])
+    return {kept.place + name: blob for name, blob in found.items() if bool(name) != kept.is_file}
 
 
 def datastore_path(uri: str) -> tuple[str, str]:

@@ -64,7 +64,7 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
         if output.path and os.path.isabs(output.path):
             what = f"{output.path} is a directory of this machine, which no node sees"
             found.append(
-                CheckResult("error", what, f"outputs.{name}.path", "leave it out: `worldsize outputs` fetches it")
+                CheckResult("error", what, f"outputs.{name}.path", "leave it out: `worldsize fetch` fetches it")
             )
     return found
 

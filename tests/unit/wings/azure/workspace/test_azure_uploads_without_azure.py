@@ -28,7 +28,7 @@ def test_uris_stay_as_they_are(uri: str) -> None:
 def test_without_azures_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "azure.storage.blob", None)
     with pytest.raises(ConfigError) as missing:
-        Container("https://a.blob.core.windows.net/c", SIGNED).names()
+        Container("https://a.blob.core.windows.net/c", SIGNED).find("")
     assert missing.value.hint == "pip install 'worldsize[azure]'"
 
 
