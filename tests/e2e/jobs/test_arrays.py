@@ -179,7 +179,7 @@ def test_cancelling_all_ends_what_runs_and_what_waits(cli: Cli) -> None:
     cli.write("train.py", WAITS)
     array = cli.submit("--count", "5", "--at-once", "2", "--", "python", "train.py", cli.project)
     wait_for(lambda: len(up(cli)) == 2)
-    assert "cancelling %s" % array in cli.ok("cancel").err
+    assert "cancelling %s" % array in cli.ok("cancel", array).err
     assert cli("wait").code == 130
     assert states(cli, array) == {"CANCELLED": 5} and len(up(cli)) == 2
     assert "already" in cli.ok("cancel", array).err

@@ -181,7 +181,7 @@ OTHERS = (
     ("shell", "RUN"),
     ("submit", "--dry-run", "--after", "RUN", "--", "true"),
     ("env", "list"),
-    ("prune", "RUN", "--dry-run"),
+    ("rm", "RUN", "--dry-run"),
     ("wait", "RUN", "-o", "json", "--timeout", "0.1"),
     ("requeue", "RUN"),
     ("cancel", "RUN"),
@@ -401,10 +401,9 @@ def test_a_damaged_run_is_shown_as_such_and_goes_when_it_is_named(home: Home) ->
     shown = home("list")
     assert shown.code == 0 and "DAMAGED: result.json" in shown.out and home.ok in shown.out
     told = home("status", home.failed).out
-    assert "its run directory is damaged" in told and "result.json" in told and "worldsize prune" in told
+    assert "its run directory is damaged" in told and "result.json" in told and "worldsize rm" in told
     assert home.failed not in home("prune", "--state", "LOST", "--dry-run").out
-    assert home("prune", home.failed, "--keep", "3").code == 2
-    removed = home("prune", home.failed)
+    removed = home("rm", home.failed, "--with-outputs")
     assert removed.code == 0 and home.failed in removed.out, removed
     assert not os.path.exists(os.path.join(home.runs, home.failed))
 
@@ -419,7 +418,7 @@ def test_a_run_that_goes_on_is_not_removed_because_its_plan_cannot_be_read(tmp_p
         for text in (plan.replace('"version":1', '"version":2'), "{"):
             with open(cli.path(run, "plan.json"), "w") as file:
                 file.write(text)
-            refused = cli("prune", run)
+            refused = cli("rm", run)
             assert refused.code == 2 and "goes on" in refused.err, refused
         with open(cli.path(run, "plan.json"), "w") as file:
             file.write(plan)
