@@ -85,7 +85,7 @@ def test_a_record_is_read_or_its_file_is_named(tmp_path: Path) -> None:
     assert read_record(str(path), dict) == {"a": 1}
     with pytest.raises(DamagedRun, match="lacks 'b'") as told:
         read_record(str(path), lambda value: value["b"])
-    assert told.value.where == str(path) and "prune" in (told.value.hint or "")
+    assert told.value.where == str(path) and "worldsize rm" in (told.value.hint or "")
     path.unlink()
     path.mkdir()
     with pytest.raises(DamagedRun, match="directory"):
