@@ -39,7 +39,12 @@ def show(*lines: str) -> None:
 
 
 def report(*lines: str) -> None:
-    """News for the person, beside the answer: on stderr, at once. Each argument is one line."""
+    """News for the person, beside the answer, and after what has been shown of it: on stderr, at once. Each argument is
+    one line."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        pass  # nobody reads it; the end of the program finds the same
     sys.stderr.write("".join([_line(line, sys.stderr) + "\n" for line in lines]))
     sys.stderr.flush()
 
