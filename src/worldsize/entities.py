@@ -8,8 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from worldsize.jobspec.job import Data as Data
     from worldsize.wings.python_surface.absent import AmlCompute as AmlCompute
     from worldsize.wings.python_surface.absent import AzureBlobDatastore as AzureBlobDatastore
@@ -68,12 +66,13 @@ _HOMES = {
 
 __all__ = [*_HOMES]  # noqa: PLE0604
 
+if not TYPE_CHECKING:  # to a type checker a name that is not above does not exist
 
-def __getattr__(name: str) -> Any:
-    from worldsize.registry import load_name
+    def __getattr__(name: str) -> object:
+        from worldsize.registry import load_name
 
-    globals()[name] = value = load_name(_HOMES, name, __name__)
-    return value
+        globals()[name] = value = load_name(_HOMES, name, __name__)
+        return value
 
 
 def __dir__() -> list[str]:

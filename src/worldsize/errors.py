@@ -47,6 +47,8 @@ class WorldsizeError(Exception):
 
 
 class UsageError(WorldsizeError):
+    """A mistake in what the user has given: words, files or configuration. Nothing has been created."""
+
     exit_code = 2
 
 
@@ -59,7 +61,7 @@ class ConfigError(UsageError):
 
 
 class NotFound(UsageError):
-    pass
+    """A run, compute or path that does not exist."""
 
 
 class PreflightError(UsageError):

@@ -25,10 +25,30 @@ else:
     def cast(kind, value):
         return value
 
+    class _Signature:
+        """What `inspect.signature` says of a named tuple's class; made when it is asked for."""
+
+        def __get__(self, value, kind):
+            from inspect import Parameter, Signature
+
+            kinds, defaults = getattr(kind, "__annotations__", {}), kind._field_defaults
+            return Signature(
+                [
+                    Parameter(
+                        name,
+                        Parameter.POSITIONAL_OR_KEYWORD,
+                        default=defaults.get(name, Parameter.empty),
+                        annotation=kinds.get(name, Parameter.empty),
+                    )
+                    for name in kind._fields
+                ]
+            )
+
     class _Value(tuple):
         """What all named tuples can do: construct, compare, print, pickle and change a copy, as typing's can."""
 
         __slots__ = ()
+        __signature__ = _Signature()
 
         def __new__(cls, *given, **named):
             if named or len(given) != len(cls._fields):

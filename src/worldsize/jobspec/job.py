@@ -35,6 +35,21 @@ class AssetTypes:
     TRITON_MODEL = "triton_model"
 
 
+def short_text(value: object, limit: int = 30) -> str:
+    """The value as Python writes it, in one short line and without secrets."""
+    from worldsize.trust.secrets import mask_text
+
+    text = mask_text(value) if isinstance(value, str) else value
+    return repr(text if not isinstance(text, str) or len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _short_fields(value: Input | Output | Data) -> str:
+    """A call that makes such a value, of the fields that are not as by default; but for its description."""
+    named = zip(value._fields, value, strict=True)
+    given = [each for each in named if each[0] != "description" and each[1] != value._field_defaults[each[0]]]
+    return f"{type(value).__name__}({', '.join(f'{name}={short_text(each)}' for name, each in given)})"
+
+
 class Input(NamedTuple):
     """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional.
     `sha256` is what a file, or an archive, must have; `max_size`, such as "20 GiB", what is fetched may be at most."""
@@ -46,6 +61,8 @@ class Input(NamedTuple):
     description: str | None = None
     sha256: str | None = None
     max_size: str | None = None
+
+    __repr__ = _short_fields
 
 
 class InputType(NamedTuple):
@@ -72,6 +89,8 @@ class Output(NamedTuple):
     version: str | None = None
     description: str | None = None
 
+    __repr__ = _short_fields
+
 
 class Data(NamedTuple):
     """A named data asset; as an input value it stands for its path."""
@@ -81,6 +100,8 @@ class Data(NamedTuple):
     path: str | None = None
     type: str = AssetTypes.URI_FOLDER
     description: str | None = None
+
+    __repr__ = _short_fields
 
 
 class Resources(NamedTuple):
@@ -188,6 +209,12 @@ class Job(NamedTuple):
     at_once: int | None = None
     source: str = "python"
     batch_source: str = ""
+
+    def __repr__(self) -> str:
+        """One line, without values that may hold secrets."""
+        name = self.display_name or self.name
+        what = self.command or (command_text(self.argv) if self.argv else self.batch_source or self.source)
+        return f"Job({short_text(what)}{f', name={short_text(name)}' if name else ''}, nodes={self.resources[0]})"
 
 
 ElementValues = Mapping[str, Literal]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement, count_key, ignore_unknown_keywords, processes_key
 from worldsize.jobspec.keys.key import Key, Keys

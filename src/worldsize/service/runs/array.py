@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
+from worldsize.common.atomic_files import read_object
 from worldsize.compute.base import IdleCallback
 from worldsize.compute.capabilities import HasUsage, Usage, total_usage
 from worldsize.errors import NotFound, WorldsizeError
@@ -13,7 +14,7 @@ from worldsize.plan.array import Array, array_file, element_root, read_array
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array_status import ArrayElements
 from worldsize.service.runs.run import Run
-from worldsize.service.runs.submitted import SubmittedRuns
+from worldsize.service.runs.submitted import SubmittedRuns, size_text
 from worldsize.state.array import array_status, array_summary, count_states
 from worldsize.state.records import RunState, Status
 
@@ -23,7 +24,8 @@ _LOOK_SHARE = 20
 
 
 class RunArray(SubmittedRuns, Sequence[Run]):
-    """Several runs submitted together: a sequence of them, and questions about all."""
+    """Several runs submitted together, as `submit()` and `open_array()` return them: a sequence of runs, and questions
+    about all."""
 
     noun = "array"
 
@@ -48,17 +50,27 @@ class RunArray(SubmittedRuns, Sequence[Run]):
 
     common = array
 
+    def _recorded_facts(self) -> list[str]:
+        ended = read_object(self.paths.result).get("summary", {}).get("state")
+        return [*([str(ended)] if ended else []), f"{len(self)} runs of {size_text(*self.size)}"]
+
     @property
     def size(self) -> tuple[int, int]:
+        """The number of nodes of each run, and of its ranks."""
         return self.array.nodes, self.array.ranks
 
     def runs(self) -> Sequence[Run]:
+        """Its runs: the array itself."""
         return self
 
     def __len__(self) -> int:
         return self.array.elements
 
-    def __getitem__(self, element: Any) -> Any:
+    @overload
+    def __getitem__(self, element: int) -> Run: ...
+    @overload
+    def __getitem__(self, element: slice) -> list[Run]: ...
+    def __getitem__(self, element: int | slice) -> Run | list[Run]:
         """The run of one element; a list of them for a slice."""
         if isinstance(element, slice):
             return [self[number] for number in range(*element.indices(len(self)))]
@@ -71,6 +83,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return (self[number] for number in range(len(self)))
 
     def values(self, element: int) -> Mapping[str, Any]:
+        """The inputs that vary, and their values in this run."""
         """The inputs of an element that vary; nothing where the elements are equal."""
         return self.array.values[element] if self.array.values else {}
 
@@ -86,6 +99,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return self._known
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
+        """What all of its runs used, as `Run.usage` tells it of one."""
         given = self._elements.handles()
         if given is None or not self._elements.has_ended:
             return None
@@ -108,6 +122,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return count_states(self.statuses())
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
+        """What `worldsize list -o json` tells of it."""
         return array_summary(self.array, self.statuses() if statuses is None else statuses)
 
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:

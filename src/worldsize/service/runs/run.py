@@ -16,7 +16,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths, latest_attempt
 from worldsize.service.computes import compute_of_run
 from worldsize.service.runs import status as run_status
-from worldsize.service.runs.submitted import SubmittedRuns
+from worldsize.service.runs.submitted import SubmittedRuns, size_text
 from worldsize.state.records import Observation, RunState, Status
 from worldsize.state.summary import run_summary
 
@@ -69,7 +69,7 @@ class RunOutputs(Mapping[str, RunOutput]):
 
 
 class Run(SubmittedRuns):
-    """One submission of a job."""
+    """One submission of a job, as `submit()` and `open_run()` return it."""
 
     noun = "run"
 
@@ -94,11 +94,16 @@ class Run(SubmittedRuns):
 
     common = plan
 
+    def _recorded_facts(self) -> list[str]:
+        return [run_status.recorded_state(latest_attempt(self.paths), self.plan), size_text(*self.size)]
+
     @property
     def size(self) -> tuple[int, int]:
+        """Its number of nodes, and of ranks in all."""
         return len(self.plan.nodes), self.plan.world_size
 
     def runs(self) -> list[Run]:
+        """The run alone, in a list."""
         return [self]
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
@@ -135,6 +140,7 @@ class Run(SubmittedRuns):
 
     @property
     def compute(self) -> Compute:
+        """The compute that has it. ConfigError where this configuration has none of that name."""
         if self._compute is None:
             self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self.environ)
         return self._compute
@@ -239,6 +245,7 @@ class Run(SubmittedRuns):
         return 0 if self._foreign else kill_leftovers(self.id, None)
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
+        """What `worldsize list -o json` tells of it."""
         return run_summary(self.plan, statuses[0] if statuses else self.look())
 
     def wait_explanation(self, status: Status, seconds: float) -> WaitExplanation | None:
@@ -271,6 +278,8 @@ class Run(SubmittedRuns):
         return is_long and status.state != RunState.LOST and self.has_plan() and self.plan.metrics
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
+        """What it used, as its compute counts that, once it has ended; None where nobody counts, or has counted within
+        `patience` seconds."""
         try:
             handle = self.native() if statuses[0].final and self.has_plan() else None
         except DamagedRun:

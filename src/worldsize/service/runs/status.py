@@ -86,14 +86,22 @@ def unasked_status(paths: RunPaths, plan: Plan, why: str) -> Status:
     by the records of all nodes."""
     handle = read_native_handle(paths)
     told = read_result(paths) or status_from_records(paths, plan, handle)
-    return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why))._replace(settled=False))
+    return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why)))
+
+
+def recorded_state(paths: RunPaths, plan: Plan) -> str:
+    """The state as the run's own files tell it: its compute is not asked, and nothing is settled. Raises DamagedRun,
+    OSError."""
+    settled = read_result(paths)
+    if settled is not None:
+        return settled.state
+    return fold(_facts(paths, plan, read_native_handle(paths), Observation("unknown"))).state
 
 
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
     """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
     later than anybody waited."""
-    facts = _facts(paths, plan, read_native_handle(paths), Observation("ended"))
-    status = fold(facts._replace(settled=False))
+    status = fold(_facts(paths, plan, read_native_handle(paths), Observation("ended")))
     return _conclude(paths, plan, status, replace_result) if status.final else None
 
 
@@ -102,7 +110,7 @@ def status_from_records(paths: RunPaths, plan: Plan, handle: Handle | None) -> S
     signal, or a lost node, may be its own doing."""
     if handle is None or not os.path.exists(paths.exit_record(0)):
         return None
-    status = fold(_facts(paths, plan, handle, Observation("unknown"))._replace(settled=False))
+    status = fold(_facts(paths, plan, handle, Observation("unknown")))
     if not status.final or status.reason in (Reason.SIGNAL, Reason.NODE_FAILURE):
         return None
     return _conclude(paths, plan, status)
@@ -130,7 +138,8 @@ def fold_observation(
     settled = read_result(paths)
     if settled is not None:
         return settled
-    status = fold(_facts(paths, plan, handle, observation))
+    over = observation.over or _is_settled(paths, plan, handle, observation)
+    status = fold(_facts(paths, plan, handle, observation, settled=over))
     if status.final:
         held = observation.phase == "running" and status.reason == Reason.NODE_FAILURE
         absent = remains and observation.phase == "absent"
@@ -166,7 +175,9 @@ def _conclude(paths: RunPaths, plan: Plan, status: Status, record: RecordResult 
     return status
 
 
-def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> AttemptFacts:
+def _facts(
+    paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation, settled: bool = False
+) -> AttemptFacts:
     has_begun = os.path.exists(paths.attempt_dir)  # an element's directories are made when it starts
     started = ranks_start_time(paths) if has_begun else None
     return AttemptFacts(
@@ -178,7 +189,7 @@ def _facts(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Obse
         launched=started is not None,
         exits=read_exits(paths, len(plan.agents)) if has_begun else (),
         observation=observation,
-        settled=observation.over or _is_settled(paths, plan, handle, observation),
+        settled=settled,
         started=started,
     )
 

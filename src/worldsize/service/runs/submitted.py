@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.compute.base import IdleCallback
 from worldsize.errors import RunFailed, WorldsizeError
 from worldsize.plan.array import Array
@@ -38,7 +39,16 @@ class SubmittedRuns(ABC):
         self._foreign = None if self._own else foreign_reason(paths)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.id!r})"
+        """One line: the id, and, where the files tell them, the state and the size. No compute is asked."""
+        try:
+            about = self._recorded_facts()
+        except (WorldsizeError, OSError, *PARSE_ERRORS):
+            about = []
+        return f"{type(self).__name__}({', '.join([repr(self.id), *about])})"
+
+    @abstractmethod
+    def _recorded_facts(self) -> list[str]:
+        """What its files tell of it, in words. WorldsizeError, OSError, PARSE_ERRORS where they tell nothing."""
 
     def _repr_html_(self) -> str | None:
         """What notebooks show of it now; None where this installation is without that."""
@@ -55,6 +65,7 @@ class SubmittedRuns(ABC):
 
     @property
     def id(self) -> str:
+        """What `open_run()` and the command line take for it."""
         return self.paths.run_id
 
     @property
@@ -69,11 +80,13 @@ class SubmittedRuns(ABC):
 
     @property
     def directory(self) -> str:
+        """The path of its run directory."""
         return self.paths.root
 
     @property
     @abstractmethod
-    def common(self) -> Plan | Array: ...
+    def common(self) -> Plan | Array:
+        """What its runs have in common. NotFound while they are being prepared."""
 
     def has_plan(self) -> bool:
         """Whether what its runs have in common is there, and can be read."""
@@ -180,3 +193,8 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def _cancel_on_compute(self, now: bool) -> None: ...
+
+
+def size_text(nodes: int, ranks: int) -> str:
+    """Nodes and ranks as `-w` takes them, "2x4"; in words where the nodes have not equally many."""
+    return f"{nodes}x{ranks // nodes}" if ranks % nodes == 0 else f"{nodes} nodes, {ranks} ranks"

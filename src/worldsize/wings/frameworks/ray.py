@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords
 from worldsize.jobspec.keys.key import Key, Keys

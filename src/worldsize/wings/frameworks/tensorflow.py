@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import PlanError
 from worldsize.jobspec.distributions.base import Arrangement, count_key, ignore_unknown_keywords
 from worldsize.jobspec.keys.key import Key, Keys

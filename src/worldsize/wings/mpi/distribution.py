@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.jobspec.distributions.base import Arrangement, ignore_unknown_keywords, processes_key
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import node_major_layout

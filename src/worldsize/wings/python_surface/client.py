@@ -11,6 +11,7 @@ from worldsize.compute.base import RunDependency
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job, is_array_job
+from worldsize.jobspec.paths import current_directory
 from worldsize.jobspec.reading.job_file import load_job as read_job_file
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.runs.open import open_runs
@@ -27,7 +28,8 @@ JobLike = Job | CommandJob | str | os.PathLike[str]
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """The job in a file. JobError, with file and line, for one that is not right."""
+    """The job in a file; what it warns of becomes Python warnings. Raises JobError, with file and line, for one that is
+    not right."""
     loaded = read_job_file(os.fspath(path))
     _warn(loaded.warnings)
     return loaded.job
@@ -84,10 +86,13 @@ def submit(
     """Start a job (from `command()`, `load_job()`, or a job file's path); return its run, which goes on without this
     process.
 
-    `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of values) or `count` start several runs,
-    at most `at_once` at the same time, and give a RunArray; so does a job that says one of them itself. `after` names
-    runs, or arrays, that have to SUCCEED before it starts. Raises UsageError with every problem found before anything
-    was created, SubmitRejected when the compute says no.
+    `compute` takes the place of the job's. `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of
+    values) or `count` start several runs, at most `at_once` at the same time, and give a RunArray; so does a job that
+    says one of them itself. `after` names runs, or arrays, that have to SUCCEED before it starts. `environ` takes the
+    place of this process's environment.
+
+    Raises UsageError with every problem found before anything was created, PlanError for a job that does not fit the
+    compute, SubmitRejected when the compute says no.
     """
     environ = os.environ if environ is None else environ
     ready = _with_array_options(read_job_like(job, "submit()"), matrix, count, at_once)
@@ -95,7 +100,7 @@ def submit(
         from worldsize.jobspec.reading.overrides import with_world
 
         ready = with_world(ready, world, "world")
-    cwd = os.getcwd()
+    cwd = current_directory("submit()")
     config, progress = load_config(cwd, environ), _LoggedProgress()
     for notice in config.notices:
         progress.notice(notice)
@@ -106,8 +111,8 @@ def submit(
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
-    """A run by its id, a unique beginning of it, or its directory; the latest when left out. NotFound otherwise, and
-    UsageError for an array of runs."""
+    """The run of that id, unique beginning of it, name or directory; without one, the latest that was started from the
+    current directory. Raises NotFound where there is none; UsageError for an array of runs."""
     found = _find(run, os.environ if environ is None else environ)
     if not isinstance(found, Run):
         raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
@@ -115,7 +120,7 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
 
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
-    """An array of runs, named as for `open_run`. NotFound where there is none; UsageError for a single run."""
+    """An array of runs, found as by `open_run`. Raises NotFound where there is none; UsageError for a single run."""
     found = _find(run, os.environ if environ is None else environ)
     if isinstance(found, Run):
         raise UsageError(f"{found.id} is no array of runs", None, "open_run() opens it")
@@ -123,9 +128,11 @@ def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = No
 
 
 def _find(run: str | None, environ: Mapping[str, str]) -> Run | RunArray:
-    from worldsize.store.find import find_run_paths
+    from worldsize.store.find import find_latest_from, find_run_paths
 
-    return open_runs(find_run_paths(load_config(os.getcwd(), environ).home, run), environ)
+    directory = current_directory("open_run()")
+    home = load_config(directory, environ).home
+    return open_runs(find_latest_from(home, directory) if run is None else find_run_paths(home, run), environ)
 
 
 def _with_array_options(

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from worldsize.errors import JobError
-from worldsize.jobspec.job import Data, Input, Job
+from worldsize.jobspec.job import Data, Input, Job, Output, short_text
 
 if TYPE_CHECKING:
+    from worldsize.jobspec.distribution import Distribution
     from worldsize.jobspec.reading.tree import YamlNode
+    from worldsize.wings.python_surface.entities import (
+        CommandJobLimits,
+        Environment,
+        Identity,
+        JobResourceConfiguration,
+        QueueSettings,
+    )
+
+    InputLike = Input | Data | Mapping[str, Any] | str | float | bool
+    OutputLike = Output | Mapping[str, Any] | None
 
 ORIGIN = "command()"
 
@@ -32,8 +44,66 @@ class CommandJob:
     to be changed in place. Nothing is checked before `build()`, except that attributes exist.
     """
 
+    if TYPE_CHECKING:
+        name: str | None
+        description: str | None
+        tags: dict[str, Any]
+        properties: Mapping[str, Any] | None
+        display_name: str | None
+        command: str | None
+        experiment_name: str | None
+        environment: Any
+        environment_variables: dict[str, Any]
+        distribution: Any
+        compute: str | None
+        inputs: dict[str, Any]
+        outputs: dict[str, Any]
+        instance_count: int | None
+        instance_type: str | None
+        locations: Sequence[str] | None
+        docker_args: str | Sequence[str] | None
+        shm_size: str | None
+        timeout: float | None
+        code: str | PathLike[str] | None
+        job_tier: str | None
+        priority: str | None
+        max_instance_count: int | None
+        is_deterministic: bool | None
+        identity: Any
+        services: Mapping[str, Any] | None
+        queue_settings: Any
+        resources: Any
+        limits: Any
+        parent_job_name: str | None
+        input_types: Mapping[str, Any] | None
+        argv: Sequence[str] | None
+        batch_script: str | None
+        additional_includes: Sequence[str | PathLike[str]] | None
+        conventions: Sequence[str] | None
+        grace: float | None
+        hang_timeout: float | None
+        strict: bool | None
+        threads: int | None
+        bind: str | None
+        secrets: Sequence[str] | None
+        share: str | None
+        share_gpus: bool | None
+        visible_devices: bool | None
+        data_parallel: str | None
+        virtual_gpus: int | None
+        offline: bool | None
+        modules: Sequence[str] | None
+        setup: Sequence[str] | None
+        slurm: Mapping[str, Any] | None
+        hpcpack: Mapping[str, Any] | None
+        stage: Mapping[str, Any] | None
+        autotune: Mapping[str, Any] | None
+        matrix: Mapping[str, Sequence[Any]] | None
+        count: int | None
+        at_once: int | None
+
     def __init__(self, **values: Any) -> None:
-        """Takes attributes as keywords; None leaves one unset. Raises JobError for one that does not exist."""
+        """Takes the keywords of `command()`; None leaves one unset. Raises JobError for one that does not exist."""
         for name in attributes():
             if name not in _SECTION_OF:
                 object.__setattr__(self, name, {} if name in _DICTS else None)
@@ -41,21 +111,23 @@ class CommandJob:
             if values[name] is not None:
                 setattr(self, name, values[name])
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Raises JobError for what a job does not have, with the nearest that it has."""
-        if name not in attributes():
-            from worldsize.jobspec.reading.nearest import did_you_mean
+    if not TYPE_CHECKING:  # to a type checker an attribute that is not above does not exist
 
-            raise JobError(f"a job has no {name!r:.60}", ORIGIN, did_you_mean(name, attributes()))
-        section = _SECTION_OF.get(name)
-        if section is not None:
-            value, name = _with_key(section, getattr(self, section), name, value), section
-        object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
+        def __getattr__(self, name: str) -> object:
+            if name not in _SECTION_OF:
+                raise AttributeError(f"a job has no attribute {name!r}")
+            return _as_dict(self.__dict__.get(_SECTION_OF[name])).get(name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _SECTION_OF:
-            raise AttributeError(f"a job has no attribute {name!r}")
-        return _as_dict(self.__dict__.get(_SECTION_OF[name])).get(name)
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Raises JobError for what a job does not have, with the nearest that it has."""
+            if name not in attributes():
+                from worldsize.jobspec.reading.nearest import did_you_mean
+
+                raise JobError(f"a job has no {name!r:.60}", ORIGIN, did_you_mean(name, attributes()))
+            section = _SECTION_OF.get(name)
+            if section is not None:
+                value, name = _with_key(section, getattr(self, section), name, value), section
+            object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def set_resources(self, **keys: Any) -> None:
         """Set keys of `resources`, those that are not None; the others stay."""
@@ -66,6 +138,7 @@ class CommandJob:
         self._set_keys("limits", {"timeout": timeout})
 
     def set_queue_settings(self, *, job_tier: str | None = None, priority: str | None = None) -> None:
+        """Set keys of `queue_settings`, those that are not None; the others stay."""
         self._set_keys("queue_settings", {"job_tier": job_tier, "priority": priority})
 
     def _set_keys(self, section: str, keys: Mapping[str, Any]) -> None:
@@ -74,8 +147,11 @@ class CommandJob:
                 setattr(self, section, _with_key(section, getattr(self, section), name, value))
 
     def __repr__(self) -> str:
-        given = [f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, {})]
-        return "command({})".format(", ".join(name for name in given if not name.startswith("environment_variables")))
+        """One line, without values that may hold secrets."""
+        name = self.display_name or self.name
+        given = [("command", self.command), ("name", name), ("instance_count", self.instance_count)]
+        texts = [f"{key}={short_text(value)}" for key, value in given if value is not None]
+        return f"command({', '.join(texts)})"
 
     def build(self) -> tuple[Job, list[str]]:
         """The job, and what there is to warn of. Relative paths start at the current directory.
@@ -149,26 +225,62 @@ def command(
     display_name: str | None = None,
     command: str | None = None,
     experiment_name: str | None = None,
-    environment: Any = None,
+    environment: Environment | Mapping[str, Any] | str | None = None,
     environment_variables: Mapping[str, Any] | None = None,
-    distribution: Any = None,
+    distribution: Distribution | Mapping[str, Any] | None = None,
     compute: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    outputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, InputLike] | None = None,
+    outputs: Mapping[str, OutputLike] | None = None,
     instance_count: int | None = None,
     instance_type: str | None = None,
-    locations: list[str] | None = None,
-    docker_args: str | list[str] | None = None,
+    locations: Sequence[str] | None = None,
+    docker_args: str | Sequence[str] | None = None,
     shm_size: str | None = None,
     timeout: float | None = None,
-    code: Any = None,
-    **more: Any,
+    code: str | PathLike[str] | None = None,
+    job_tier: str | None = None,
+    priority: str | None = None,
+    max_instance_count: int | None = None,
+    is_deterministic: bool | None = None,
+    identity: Identity | Mapping[str, Any] | None = None,
+    services: Mapping[str, Any] | None = None,
+    queue_settings: QueueSettings | Mapping[str, Any] | None = None,
+    resources: JobResourceConfiguration | Mapping[str, Any] | None = None,
+    limits: CommandJobLimits | Mapping[str, Any] | None = None,
+    parent_job_name: str | None = None,
+    input_types: Mapping[str, Any] | None = None,
+    argv: Sequence[str] | None = None,
+    batch_script: str | None = None,
+    additional_includes: Sequence[str | PathLike[str]] | None = None,
+    conventions: Sequence[str] | None = None,
+    grace: float | None = None,
+    hang_timeout: float | None = None,
+    strict: bool | None = None,
+    threads: int | None = None,
+    bind: str | None = None,
+    secrets: Sequence[str] | None = None,
+    share: str | None = None,
+    share_gpus: bool | None = None,
+    visible_devices: bool | None = None,
+    data_parallel: str | None = None,
+    virtual_gpus: int | None = None,
+    offline: bool | None = None,
+    modules: Sequence[str] | None = None,
+    setup: Sequence[str] | None = None,
+    slurm: Mapping[str, Any] | None = None,
+    hpcpack: Mapping[str, Any] | None = None,
+    stage: Mapping[str, Any] | None = None,
+    autotune: Mapping[str, Any] | None = None,
+    matrix: Mapping[str, Sequence[Any]] | None = None,
+    count: int | None = None,
+    at_once: int | None = None,
+    **unknown: NoReturn,
 ) -> CommandJob:
     """A job that executes `command` on every rank; `submit()` takes it.
 
-    The keywords are those of azure.ai.ml's `command`, and in `more` the other keys of a job file, such as `grace`,
-    `threads`, `slurm`, `argv`. `code` and local paths are relative to the directory that the job is submitted from.
-    Raises JobError for a keyword that does not exist; values are checked when the job is built or submitted.
+    The keywords are those of azure.ai.ml's `command`, then the other keys of a job file; None leaves one unset. `code`
+    and local paths are relative to the directory that the job is submitted from. Raises JobError for a keyword that
+    does not exist; values are checked when the job is built or submitted.
     """
-    given = {key: value for key, value in locals().items() if key != "more"}
-    return CommandJob(**given, **more)
+    given = {key: value for key, value in locals().items() if key != "unknown"}
+    return CommandJob(**given, **unknown)

@@ -102,7 +102,8 @@ class QueueSettings(Section):
 
 
 class JobService(Section):
-    """One of a job's `services`. Read and kept: no compute of today starts it, which a notice says."""
+    """One of a job's `services`: TensorBoard and JupyterLab are started beside the first rank; the others are kept for
+    the service."""
 
     def __init__(
         self,
@@ -117,21 +118,29 @@ class JobService(Section):
 
 
 class SshJobService(JobService):
+    """A login on the job's nodes, for these public keys."""
+
     def __init__(self, *, ssh_public_keys: str | None = None, **more: Any) -> None:
         super().__init__(**{"type": "ssh", "ssh_public_keys": ssh_public_keys, **more})
 
 
 class TensorBoardJobService(JobService):
+    """TensorBoard beside the first rank, on `log_dir`."""
+
     def __init__(self, *, log_dir: str | None = None, **more: Any) -> None:
         super().__init__(**{"type": "tensor_board", "log_dir": log_dir, **more})
 
 
 class JupyterLabJobService(JobService):
+    """JupyterLab beside the first rank."""
+
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"type": "jupyter_lab", **more})
 
 
 class VsCodeJobService(JobService):
+    """VS Code on the job's nodes, for the service."""
+
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"type": "vs_code", **more})
 
@@ -144,16 +153,22 @@ class Identity(Section):
 
 
 class ManagedIdentityConfiguration(Identity):
+    """A managed identity, for the service."""
+
     def __init__(self, *, client_id: str | None = None, object_id: str | None = None, **more: Any) -> None:
         super().__init__(**{"type": "managed", "client_id": client_id, "object_id": object_id, **more})
 
 
 class UserIdentityConfiguration(Identity):
+    """The identity of who submits the job, for the service."""
+
     def __init__(self) -> None:
         super().__init__(type="user_identity")
 
 
 class AmlTokenConfiguration(Identity):
+    """A token of Azure Machine Learning, for the service."""
+
     def __init__(self) -> None:
         super().__init__(type="aml_token")
 

@@ -59,9 +59,27 @@ class MLClient:
         """The same: no file is read."""
         return cls(credential)
 
-    def create_or_update(self, job: JobLike, **keywords: Any) -> Run | RunArray:
+    def create_or_update(
+        self,
+        job: JobLike,
+        *,
+        description: str | None = None,
+        compute: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+        experiment_name: str | None = None,
+        display_name: str | None = None,
+        skip_validation: bool = False,
+    ) -> Run | RunArray:
         """`jobs.create_or_update`."""
-        return self.jobs.create_or_update(job, **keywords)
+        return self.jobs.create_or_update(
+            job,
+            description=description,
+            compute=compute,
+            tags=tags,
+            experiment_name=experiment_name,
+            display_name=display_name,
+            skip_validation=skip_validation,
+        )
 
     def __getattr__(self, name: str) -> Any:
         return _refuse(f"MLClient.{name}", name, _ELSEWHERE.get(name, _RUNS))

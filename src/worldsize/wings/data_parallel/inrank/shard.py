@@ -6,7 +6,19 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Tuple, TypeVar, overload
+
+    One = TypeVar("One")
+    Two = TypeVar("Two")
+
+if TYPE_CHECKING:
+
+    @overload
+    def shard(batch: One, /, *, dim: int = 0) -> One: ...
+    @overload
+    def shard(batch: One, second: Two, /, *, dim: int = 0) -> Tuple[One, Two]: ...
+    @overload
+    def shard(batch: Any, second: Any, third: Any, /, *others: Any, dim: int = 0) -> Tuple[Any, ...]: ...
 
 
 def shard(*batch: Any, dim: int = 0) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, SupportsFloat, Tuple, Union
 
 from worldsize.wings.metrics.inrank.log_file import LogFile
 
@@ -28,11 +28,16 @@ _is_started = False
 _told: List[str] = []
 
 
-def log(*positional: Any, step: Any = None, **values: Any) -> None:
+def log(
+    *positional: Union[Mapping[str, SupportsFloat], SupportsFloat],
+    step: Optional[SupportsFloat] = None,
+    **values: SupportsFloat,
+) -> None:
     """Log values of this rank at a step of its training: `log(step=10, loss=loss)`, or `log({"train/loss": loss},
     step=10)` for names that are no identifiers.
 
-    A value is anything with one number: Python's, NumPy's, a tensor with one element on any device. What is no number
+    The step may come first, too: `log(10, {"loss": loss})`. A value is anything with one number: Python's, NumPy's, a
+    tensor with one element on any device. What is no number
     is left out, and the first such name is told on stderr. Never raises, and never waits for a disk or a GPU. Values
     of the last second are lost with a process that is killed.
     """

@@ -9,9 +9,15 @@ from __future__ import annotations
 import functools
 import os
 import time
-from typing import Any, Callable, Mapping, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from typing import Optional, TypeVar
+
+    from typing_extensions import ParamSpec
+
+    Parameters = ParamSpec("Parameters")
+    Result = TypeVar("Result")
 
 _NAMES = {
     "rank": ("WORLDSIZE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"),
@@ -26,6 +32,9 @@ _PAUSE = 0.05
 
 
 class RankInfo(NamedTuple):
+    """A rank's place: its number of `world_size`, its number on its node of `local_world_size`, and its node's number
+    of `node_count`. All numbers start at 0."""
+
     rank: int
     world_size: int
     local_rank: int
@@ -35,7 +44,8 @@ class RankInfo(NamedTuple):
 
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
-    """This process's place. Raises ValueError that names a variable that is not a number."""
+    """This process's place, by the variables of worldsize, torchrun, srun or mpirun; without any, one rank of one.
+    Raises ValueError that names a variable that is not a number."""
     environ = os.environ if environ is None else environ
     return RankInfo(
         **{field: _first_number(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()}
@@ -101,15 +111,25 @@ class OncePerNode:
             if file.read() != "done":
                 raise RuntimeError("local rank 0 failed in what it did once for this node")
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Optional[Result]]:
         @functools.wraps(function)
-        def once(*args: Any, **keywords: Any) -> Any:
+        def once(*args: Parameters.args, **keywords: Parameters.kwargs) -> Optional[Result]:
             with OncePerNode() as mine:
                 return function(*args, **keywords) if mine else None
 
-        return once  # type: ignore[return-value]
+        return once
 
 
 def once_per_node() -> OncePerNode:
-    """`if once_per_node(): …` · `with once_per_node() as mine: …` · `@once_per_node()` — see `OncePerNode`."""
+    """What local rank 0 does for its node, while the node's other ranks wait for it.
+
+        with once_per_node() as first:          true on local rank 0; the others wait at the block's end
+            if first:
+                unpack_data()
+
+        @once_per_node()                        None on the others, once it has ended on local rank 0
+        def unpack_data(): …
+
+    In `if once_per_node():` nobody waits. What fails on local rank 0 fails on the others too, with RuntimeError.
+    """
     return OncePerNode()
