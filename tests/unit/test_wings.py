@@ -123,6 +123,7 @@ def test_every_module_of_the_core_can_be_imported(core):
         "diff",
         "init",
         "schema",
+        "examples",
         "requeue",
         "nodes",
         "check train.py",

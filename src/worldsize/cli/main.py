@@ -68,6 +68,7 @@ VERBS = {
     "selftest": Verb("wings.selftest.command", "prove worldsize on a compute of yours, with a report"),
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
+    "examples": Verb("wings.project.examples_command", "the examples that come along: list them, copy one"),
     "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
     "config": Verb("cli.settings", "the configuration, and where each value comes from"),
     "completion": Verb("cli.settings", "the shell's completion script"),

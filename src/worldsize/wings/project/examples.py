@@ -1,0 +1,97 @@
+"""The examples that come along: their index, and copies of them.
+
+An installed worldsize has them beside this file; in a checkout they are the folder `examples` of its root. Their index
+is `README.md` there: a row of its table for each, and the commands under its heading.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from worldsize.errors import ConfigError, NotFound
+from worldsize.registry import source_file
+
+INDEX = "README.md"
+_ROW = re.compile(r"^\| \[([\w-]+)\]\(#[\w-]+\) \| (.+?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+_COMMANDS = re.compile(r"^## ([\w-]+)\n.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_COPIED = ("__pycache__", "data", "outputs")
+_CODE_BESIDE = re.compile(rb'\bcode(: |=\\")\.\./([\w-]+)/([\w-]+)')
+"""In a job file, and in a notebook."""
+
+_ENVIRONMENT_OF_CHECKOUT = re.compile(rb"^environment: \.\./\.\./\S+\n", re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """One example, as the index tells of it. `needs`: packages of the Python that runs it; `time`: how long it takes;
+    `commands`: one in each line, as they are typed beside the folder `examples`."""
+
+    name: str
+    description: str
+    needs: str
+    time: str
+    commands: str
+
+    def commands_in(self, directory: str) -> str:
+        """The commands, for a copy in that directory."""
+        return self.commands.replace(f"examples/{self.name}", directory)
+
+
+def examples_directory() -> str:
+    """Where the examples lie. ConfigError where this installation is without them."""
+    beside = (source_file("wings", "project", "examples"), source_file("..", "..", "examples"))
+    for directory in beside:
+        if os.path.isfile(os.path.join(directory, INDEX)):
+            return os.path.normpath(directory)
+    hint = "they are the folder examples/ of worldsize's source code"
+    raise ConfigError("this installation of worldsize is without the examples", None, hint)
+
+
+def read_examples(directory: str) -> list[Example]:
+    """All examples, in the order of the index."""
+    with open(os.path.join(directory, INDEX), encoding="utf-8") as file:
+        text = file.read()
+    commands = dict(_COMMANDS.findall(text))
+    return [
+        Example(name, description, needs, time, commands.get(name, "").rstrip("\n"))
+        for name, description, needs, time in _ROW.findall(text)
+    ]
+
+
+def find_example(directory: str, name: str) -> Example:
+    """The example of that name. NotFound, with the nearest name."""
+    from worldsize.jobspec.reading.nearest import did_you_mean
+
+    found = {example.name: example for example in read_examples(directory)}
+    if name not in found:
+        raise NotFound(f"there is no example {name!r:.60}", None, did_you_mean(name, tuple(found)))
+    return found[name]
+
+
+def files_of(directory: str, name: str) -> dict[str, bytes]:
+    """The files of an example by their paths below it, as they are in a copy: what its job takes from the example
+    beside it lies in the copy, and no file names an environment of the checkout."""
+    files = dict(_read_files(os.path.join(directory, name)))
+    for path, data in list(files.items()):
+        if not path.endswith((".yml", ".ipynb")):
+            continue
+        code = _CODE_BESIDE.search(data)
+        if code is not None:
+            beside, folder = os.fsdecode(code[2]), os.fsdecode(code[3])
+            shared = _read_files(os.path.join(directory, beside, folder))
+            files.update({os.path.join(folder, each): content for each, content in shared})
+            data = _CODE_BESIDE.sub(rb"code\1\3", data)
+        files[path] = _ENVIRONMENT_OF_CHECKOUT.sub(b"", data)
+    return files
+
+
+def _read_files(root: str) -> Iterator[tuple[str, bytes]]:
+    """Each file below `root`, but for data and what runs leave behind."""
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name not in _NOT_COPIED and not name.startswith("."))
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                yield os.path.relpath(path, root), file.read()
