@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check
 TEST_ARGS ?=
 BENCH_ARGS ?=
+WORDS ?=
 FUZZ_CASES ?= 10000
 # Two training processes on two cores: more threads than cores only get into each other's way.
 export OMP_NUM_THREADS ?= 1
@@ -34,7 +35,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +123,9 @@ bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.s
 
 docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
+
+messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
+	@'$(PYTHON)' scripts/list_messages.py $(WORDS)
 
 clean: ## remove environments and caches; runs in WORLDSIZE_HOME stay
 	rm -rf .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
