@@ -85,7 +85,8 @@ _EXAMPLES = """examples:
   worldsize logs -f --rank 0                           follow rank 0 of the latest run
   worldsize status                                     the latest run's state, and why it failed
 
-RUN is a run id, a unique beginning of it or of its last part; the latest when left out.
+RUN is a run id, a unique beginning of it or of its last part, or a run's name; without it, the latest run that was
+started from this directory.
 `worldsize VERB --help` tells more."""
 
 

@@ -30,7 +30,7 @@ _HINTS = {
     errno.ENOTDIR: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
     errno.EEXIST: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
     errno.ENAMETOOLONG: "the path is too long: set WORLDSIZE_HOME (or the compute's runs_dir) to a shorter one",
-    errno.ELOOP: "symbolic links lead in a circle there: mend them, or set WORLDSIZE_HOME elsewhere",
+    errno.ELOOP: "the symbolic links there form a loop: mend them, or set WORLDSIZE_HOME elsewhere",
     errno.ESTALE: "the network file system was mounted anew or its directory removed: change to it again, and retry",
     errno.EIO: "the disk or the network file system fails: ask its administrator, or set WORLDSIZE_HOME elsewhere",
 }

@@ -34,7 +34,7 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
         return ResolvedEnvironment(None)
     if depth > _DEEPEST:
         hint = "map it to a file, or to [environment.NAME]"
-        raise UsageError(f"{wanted} leads in a circle", "environment_map", hint)
+        raise UsageError(f"{wanted} leads back to itself", "environment_map", hint)
     if not isinstance(wanted, str):
         return _resolve_contents(spec_of(wanted), config, depth, bool(wanted))
     if is_azure_name(wanted):

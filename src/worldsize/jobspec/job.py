@@ -62,7 +62,8 @@ class Input(NamedTuple):
     sha256: str | None = None
     max_size: str | None = None
 
-    __repr__ = _short_fields
+    def __repr__(self) -> str:
+        return _short_fields(self)
 
 
 class InputType(NamedTuple):
@@ -89,7 +90,8 @@ class Output(NamedTuple):
     version: str | None = None
     description: str | None = None
 
-    __repr__ = _short_fields
+    def __repr__(self) -> str:
+        return _short_fields(self)
 
 
 class Data(NamedTuple):
@@ -101,7 +103,8 @@ class Data(NamedTuple):
     type: str = AssetTypes.URI_FOLDER
     description: str | None = None
 
-    __repr__ = _short_fields
+    def __repr__(self) -> str:
+        return _short_fields(self)
 
 
 class Resources(NamedTuple):

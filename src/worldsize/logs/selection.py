@@ -57,7 +57,7 @@ def parse_numbers(spec: str, count: int, word: str) -> tuple[int, ...]:
         low = _number(first, spec, count, word)
         high = _number(last, spec, count, word) if dash else low
         if high < low:
-            raise _selection_error(f"{low}-{high} goes backwards", spec, count, word)
+            raise _selection_error(f"{low}-{high} ends before it begins", spec, count, word)
         chosen.update(range(low, high + 1))
     return tuple(sorted(chosen))
 

@@ -176,7 +176,7 @@ def _failure_of(record: ExitRecord) -> Failure | None:
     """What the record says went wrong; a code that it does not explain is a failure all the same."""
     if record.failure is not None or record.code == 0 or record.stop == "cancel":
         return record.failure
-    what = f"the agent of node {record.node_rank} ended with code {record.code} and told no reason"
+    what = f"the agent of node {record.node_rank} ended with code {record.code} and gave no reason"
     return Failure(Reason.EXIT_CODE, what, record.node_rank, None, record.code, record.ended)
 
 

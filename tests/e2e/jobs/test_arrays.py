@@ -242,7 +242,7 @@ def test_what_waits_is_lost_with_its_queue_and_what_runs_is_not(cli: Cli) -> Non
         (["--count", "0"], "--count: is 0, must be 1 to 10000"),
         (["--matrix", "lt=1,2"], "--matrix lt: names none of the job's inputs"),
         (["--matrix", "lr=0.1,"], "--matrix lr: a value is empty"),
-        (["--count", "2"], "--count: stands beside a matrix"),
+        (["--count", "2"], "--count: cannot be combined with a matrix"),
         (["--set", "inputs.lr=3"], "--set inputs.lr: the matrix varies it"),
         (["--at-once", "0"], "--at-once: at least one run at a time"),
         (["--after", "nothing"], "no run is called 'nothing'"),

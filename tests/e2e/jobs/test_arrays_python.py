@@ -101,9 +101,9 @@ def test_a_run_that_waits_for_one_that_is_killed(home: Path) -> None:
         ({"matrix": {"lr": 1}}, "submit(): matrix.lr: expected a list of values"),
         ({"matrix": {"lr": [{}]}}, "submit(): matrix.lr[0]: expected a literal"),
         ({"matrix": [1]}, "submit(): matrix: expected a mapping"),
-        ({"matrix": {"lr": [1]}, "count": 2}, "submit(): count: stands beside a matrix"),
+        ({"matrix": {"lr": [1]}, "count": 2}, "submit(): count: cannot be combined with a matrix"),
         ({"count": 10_001}, "submit(): count: is 10001, must be 1 to 10000"),
-        ({"at_once": 2}, "at_once says nothing of a single run"),
+        ({"at_once": 2}, "at_once has no meaning for a single run"),
         ({"after": "nobody"}, "no run is called 'nobody'"),
     ],
 )

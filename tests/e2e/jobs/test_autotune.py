@@ -196,7 +196,7 @@ def test_a_search_of_a_former_release_can_be_read_and_is_not_started(cli: Cli, j
         ("autotune.by=deepspeed", "is a part of its launcher"),
         ("autotune.search.micro_batch=8", "expected a list of values"),
         ("autotune.serach={}", "search"),
-        ("count=2", "stands beside count"),
+        ("count=2", "cannot be combined with count"),
         ("virtual_gpus=2", "one run is rehearsed at a time"),
     ],
 )

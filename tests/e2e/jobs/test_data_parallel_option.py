@@ -36,7 +36,7 @@ def test_what_is_no_way_and_no_training_of_ours_is_refused(cli: Cli) -> None:
     for kind in ("type: tensorflow\n  worker_count: 2", "type: pytorch\n  launcher: torchrun"):
         job = cli.write("other.yml", JOB + "data_parallel: split\ndistribution:\n  %s\n" % kind)
         refused = cli("run", job)
-        assert refused.code == 2 and "data_parallel is for a torch script whose ranks we start" in refused.err
+        assert refused.code == 2 and "data_parallel is for a torch script whose ranks worldsize starts" in refused.err
 
 
 def test_nothing_of_it_is_there_when_not_asked_for(cli: Cli) -> None:

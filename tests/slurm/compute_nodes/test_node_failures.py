@@ -82,7 +82,7 @@ def test_a_node_whose_silence_we_notice_before_slurm_does() -> None:
         login.wait_up(run)
         cluster.power_off("node2")
         wait_for(lambda: login.status(run)["state"] == "STOPPING", 30)
-        assert "node 1 (node2): its agent has not been heard of for 6 s" in login.status(run)["message"]
+        assert "node 1 (node2): its agent has sent nothing for 6 s" in login.status(run)["message"]
         wait_for(lambda: not login.ours(run), 30)
         cluster.command("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=noticed")
         first_then_again(login, run)

@@ -245,7 +245,7 @@ WRONG_VALUES = [
     ("argv: ['', a]", "argv: has no program"),
     ("argv: ls", "argv: expected a list of texts"),
     ("argv: [ls, 3]", "argv[1]: expected text, found 3"),
-    ("{argv: [ls], command: ls}", "argv: stands beside command"),
+    ("{argv: [ls], command: ls}", "argv: cannot be combined with command"),
     ("resources: 2", "resources: expected a mapping of keys"),
     ("resources: {instance_count: 0}", "resources.instance_count: is 0, must be at least 1"),
     ("resources: {instance_count: -1}", "is -1, must be at least 1"),

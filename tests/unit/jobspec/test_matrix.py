@@ -50,8 +50,8 @@ def test_a_count_is_so_many_equal_runs() -> None:
         ("matrix:\n  data: [a, b]\n", "job.yml:7", "matrix.data: is data with a path", "make it a literal"),
         ("count: 0\n", "job.yml:6", "count: is 0, must be at least 1", None),
         ("count: 10001\n", "job.yml:6", "count: is 10001, must be at most 10000", None),
-        ("count: 2\nmatrix: {lr: [1]}\n", "job.yml:6", "count: stands beside matrix", "repeat: [1, 2, 3]"),
-        ("at_once: 2\n", "job.yml:6", "at_once: says nothing of a single run", "matrix or count"),
+        ("count: 2\nmatrix: {lr: [1]}\n", "job.yml:6", "count: cannot be combined with matrix", "repeat: [1, 2, 3]"),
+        ("at_once: 2\n", "job.yml:6", "at_once: has no meaning for a single run", "matrix or count"),
         (
             "matrix: {lr: [%s], seed: [%s]}\n" % (",".join(["1"] * 101), ",".join(["1"] * 100)),
             "job.yml:6",

@@ -148,7 +148,7 @@ def test_extras_of_a_distribution_are_left_out() -> None:
         ("inputs.lr=[1]", "expected a literal"),
         ("distribution.type=pytroch", "did you mean 'pytorch'?"),
         ("command=", "is missing"),
-        ("argv=[a]", "stands beside command"),
+        ("argv=[a]", "cannot be combined with command"),
         ("limits.timeout=.nan", "must be more than 0"),
         ("environment_variables.=x", "write key=value"),
         ("a" * 100_000 + "=1", "not a key of a job"),

@@ -14,7 +14,7 @@ from scripts.list_messages import SOURCE, read_messages, texts_of
         "`worldsize list` shows the runs",
         "run a job and follow it to its end",
         "print the version",
-        "at_once says nothing of a single run",
+        "at_once has no meaning for a single run",
         "not a run directory (it holds no plan.json)",
     ],
     ids=["error", "hint", "verb", "option", "Python", "where"],

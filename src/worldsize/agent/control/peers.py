@@ -121,7 +121,7 @@ class HeadPeers(Peers):
         silent = self._channel.silent_nodes(silence)
         for node_rank in silent:
             self._channel.drop(node_rank)
-        what = f"its agent has not been heard of for {silence:g} s"
+        what = f"its agent has sent nothing for {silence:g} s"
         heard = [self._handle_lost_node(node_rank, what) for node_rank in silent]
         return [each for each in heard if each is not None]
 
@@ -259,7 +259,7 @@ class MemberPeers(Peers):
             return []
         self._channel.close()
         self._head_gone = True
-        return [self._head_lost_verdict(f"the head's agent has not been heard of for {silence:g} s")]
+        return [self._head_lost_verdict(f"the head's agent has sent nothing for {silence:g} s")]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         self._channel.send("idle", waiting=own[0], seconds=own[1])

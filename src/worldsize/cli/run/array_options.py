@@ -28,7 +28,7 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
         job = with_count(job, options.count)
     if options.at_once is not None:
         if not is_array_job(job) or options.at_once < 1:
-            what = "says nothing of a single run" if options.at_once else "at least one run at a time"
+            what = "has no meaning for a single run" if options.at_once else "at least one run at a time"
             raise JobError(what, "--at-once", "say --matrix or --count too")
         job = job._replace(at_once=options.at_once)
     _check_sets(job, options.sets)

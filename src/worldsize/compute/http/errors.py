@@ -13,7 +13,7 @@ from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 
 _MOST = 500
 _OPENSSL = "openssl s_client -connect {} -showcerts"
-_UNKNOWN_CA = "its certificate is of no authority known here ({words})"
+_UNKNOWN_CA = "its certificate was issued by no authority known here ({words})"
 _OTHER_HOST = "its certificate is for another name ({words})", "{setting} must use the name that it was made for"
 _CERTIFICATES = {
     9: ("its certificate is not valid yet", "is this machine's clock right?"),

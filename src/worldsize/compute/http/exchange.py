@@ -138,6 +138,6 @@ class Exchange:
                 if len(data) > _LARGEST_ANSWER:
                     raise httpx.ReadError(f"the answer is larger than {_LARGEST_ANSWER} bytes")
                 if self.now() > deadline:
-                    raise httpx.ReadTimeout("the answer does not come to its end")
+                    raise httpx.ReadTimeout("the answer does not end")
         headers = [each for each in answer.headers.multi_items() if each[0].lower() not in _TRANSFER_HEADERS]
         return httpx.Response(answer.status_code, headers=headers, content=bytes(data), request=answer.request)

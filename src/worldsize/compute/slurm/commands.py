@@ -126,7 +126,7 @@ def run_slurm(
         return answer.out
     from worldsize.compute.slurm.errors import slurm_error
 
-    text = answer.err.strip() or answer.out.strip() or f"it ended with code {answer.code} and said nothing"
+    text = answer.err.strip() or answer.out.strip() or f"it ended with code {answer.code} and printed nothing"
     raise slurm_error(argv[0], text, environ)
 
 

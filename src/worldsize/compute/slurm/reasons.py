@@ -33,7 +33,7 @@ REASONS = {
     "Priority": WaitReason("behind jobs of higher priority", "shorter and smaller jobs fit into gaps"),
     "Resources": WaitReason("for free nodes: it is next", "shorter and smaller jobs fit into gaps"),
     "Dependency": WaitReason("for other jobs to end"),
-    "DependencyNeverSatisfied": WaitReason("for a job that ended otherwise than asked", "cancel it", stuck=True),
+    "DependencyNeverSatisfied": WaitReason("for a job whose end was not the one asked for", "cancel it", stuck=True),
     "BeginTime": WaitReason("until the time that it may begin"),
     "JobHeldUser": WaitReason("because its owner holds it", "`scontrol release JOB`", stuck=True),
     "JobHeldAdmin": WaitReason("because an administrator, or Slurm after a failed start, holds it", _ADMIN, stuck=True),

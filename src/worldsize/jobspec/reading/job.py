@@ -111,7 +111,7 @@ def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Prob
 def _check_command(node: YamlNode, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     given = [name for name in ("command", "argv", "batch_script") if name in nodes]
     if len(given) > 1:
-        report.add(nodes[given[-1]], given[-1], f"stands beside {given[0]}", "keep one of them")
+        report.add(nodes[given[-1]], given[-1], f"cannot be combined with {given[0]}", "keep one of them")
     elif not given or nodes[given[0]].value is None:
         report.add(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
     elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):

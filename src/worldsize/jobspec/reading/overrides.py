@@ -16,7 +16,7 @@ def with_world(job: Job, world: str, where: str = "-w") -> Job:
     first, cross, second = world.strip().replace("X", "x").replace("×", "x").partition("x")
     if not _is_count(first) or (cross and not _is_count(second)):
         hint = "write nodes x processes per node, such as 2x4, or nodes alone"
-        raise JobError(f"{world!r:.40} is not a world", where, hint)
+        raise JobError(f"{world!r:.40} is not a world size", where, hint)
     nodes, processes = int(first), int(second) if cross else None
     if nodes < 1 or processes == 0:
         raise JobError(f"{world.strip()} has no ranks", where, "nodes and processes per node start at 1")

@@ -275,7 +275,7 @@ def _refuse_data_parallel(job: Job, framework: str, launcher: str) -> None:
     if job.batch_script is not None or framework not in ("none", "pytorch") or not launcher_facts(launcher).by_agent:
         other = "a batch script" if job.batch_script is not None else f"{framework}, started by {launcher}"
         raise PlanError(
-            f"data_parallel is for a torch script whose ranks we start, and this is {other}",
+            f"data_parallel is for a torch script whose ranks worldsize starts, and this is {other}",
             "data_parallel",
             "leave it out, or run the script itself: worldsize run -w 2x4 --data-parallel -- python train.py",
         )

@@ -59,7 +59,7 @@ def _check(measurement: Measurement) -> None:
     """Refuse what no benchmark could have measured."""
     world = measurement.world
     if world.nodes < 1 or world.ranks_per_node < 1:
-        raise ValueError(f"{world} is no world")
+        raise ValueError(f"{world} is no world size")
     numbers = (measurement.rate, measurement.seconds, measurement.held, *measurement.rates, measurement.gpus)
     if any(number is not None and number < 0 for number in numbers):
         raise ValueError(f"a figure of {world} is below 0")

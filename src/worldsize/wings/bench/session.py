@@ -140,7 +140,7 @@ class Session(NamedTuple):
         if end.interrupted is not None:
             raise Interrupted(result, end.interrupted)
         if is_mute and world != self.worlds[-1] and not _has_rate(result):
-            report("the worlds after it are not run: they would not say it either")
+            report("the worlds after it are not run: their output would lack the value, too")
             raise Interrupted(result, 1)
         return result
 

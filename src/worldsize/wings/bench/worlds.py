@@ -44,7 +44,7 @@ def _parse_world(text: str) -> World:
     words = (first, second) if cross else ("1", first)
     nodes, ranks = (parse_digits(word) if len(word) < 10 else None for word in words)
     if nodes is None or ranks is None:
-        raise UsageError(f"{text.strip()!r:.40} is not a world", "-w", _EXAMPLE)
+        raise UsageError(f"{text.strip()!r:.40} is not a world size", "-w", _EXAMPLE)
     if not 0 < nodes * ranks <= MAX_RANKS:
         raise UsageError(f"{text.strip()} has {nodes * ranks} ranks", "-w", f"at least 1, at most {MAX_RANKS}")
     return World(nodes, ranks)

@@ -77,7 +77,7 @@ def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]
 def _check_record(value: Any) -> Mapping[str, Any]:
     require_version(value, RECORD_VERSION, "record")
     if not isinstance(value.get("environment", {}), Mapping):
-        raise ValueError("its environment is none")
+        raise ValueError("its environment is no mapping")
     return cast("Mapping[str, Any]", value)
 
 

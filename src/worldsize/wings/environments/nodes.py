@@ -130,7 +130,7 @@ def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = (
         if node in codes:
             err = text(node, "err") or note
         else:
-            err = "it was lost: " + (text(node, "lost") or note or "it told no end")
+            err = "it was lost: " + (text(node, "lost") or note or "it did not report its end")
         name = names[node] if node < len(names) else str(node)
         found.append(NodeOutput(text(node, "up") or name, codes.get(node), text(node, "out"), err))
     return found

@@ -87,7 +87,7 @@ def _task_failure_cause(task: Properties, share: str) -> Failure:
 
 def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
     """The failure where the agent did not begin, by what a shell or the node's own manager says."""
-    said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was said"
+    said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was printed"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
         program, code = missing[1] or missing[2], code or 127

@@ -94,7 +94,7 @@ class _ProbedNode:
         self._asked_at = time.monotonic()
 
     def result(self) -> NodeCheck:
-        lost = self._text("lost") or ("" if self._said["up"] else "nothing was heard of it")
+        lost = self._text("lost") or ("" if self._said["up"] else "it has sent nothing")
         if lost:
             return NodeCheck(self._name, lost)
         seen = self._answered == ROUNDS and not self._wrong
@@ -111,7 +111,7 @@ class _ProbedNode:
 
     def _error(self) -> str:
         words = self._text("err").strip().splitlines()
-        return words[-1] if words else f"it ended with code {self._code} and said nothing"
+        return words[-1] if words else f"it ended with code {self._code} and printed nothing"
 
     def _text(self, kind: str) -> str:
         return self._said[kind].decode(errors="replace")

@@ -29,7 +29,9 @@ _EXAMPLES = """examples:
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    runs = parser.add_argument("runs", nargs="*", metavar="RUN", help="runs, or arrays; the latest when left out")
+    runs = parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="runs, or arrays; else the latest that was started here"
+    )
     set_completer(runs, complete_runs)
     names = parser.add_argument(
         "--name", metavar="PATTERN", action="append", default=[], help="only these names, such as 'val/*' (repeatable)"
@@ -111,7 +113,7 @@ def _plot(path: str, values: Sequence[RunValues]) -> None:
 
     left = write_picture(path, values)
     if left:
-        report(f"{left} more names have no place in the picture: choose with --name")
+        report(f"{left} more names do not fit into the picture: choose with --name")
 
 
 def _show_table(values: Sequence[RunValues], which: str) -> None:

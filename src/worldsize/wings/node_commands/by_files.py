@@ -217,7 +217,7 @@ class FileCommandStream:
         stopped_for = None if self._stopped_at is None else now - self._stopped_at
         if not is_lost(file.has_begun, begun, bool(why), file.silence.seconds, stopped_for):
             return []
-        file.lost = why or f"nothing was heard of it for {file.silence.seconds:.0f} s{self._full_disk_words()}"
+        file.lost = why or f"it has sent nothing for {file.silence.seconds:.0f} s{self._full_disk_words()}"
         return [NodeEvent(file.node, "lost", file.lost.encode())] if file.has_begun or stopped_for is None else []
 
     def _full_disk_words(self) -> str:

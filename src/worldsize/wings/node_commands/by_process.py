@@ -183,7 +183,7 @@ class ProcessCommandStream:
         self._stdin.close()
         code = self._process.wait()
         if not self._reached and not self._asked:
-            raise self._rules.on_refusal("\n".join(self._held) or f"it ended with code {code} and said nothing")
+            raise self._rules.on_refusal("\n".join(self._held) or f"it ended with code {code} and printed nothing")
 
     def _send(self, word: str) -> None:
         if not self._stdin.closed:

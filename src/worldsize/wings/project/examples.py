@@ -1,7 +1,7 @@
 """The examples that come along: their index, and copies of them.
 
-An installed worldsize has them beside this file; in a checkout they are the folder `examples` of its root. Their index
-is `README.md` there: a row of its table for each, and the commands under its heading.
+An installed worldsize has them in its package, as `examples`; in a checkout they are that folder of its root. Their
+index is `README.md` there: a row of its table for each, and the commands under its heading.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Example(NamedTuple):
 
 def examples_directory() -> str:
     """Where the examples lie. ConfigError where this installation is without them."""
-    beside = (source_file("wings", "project", "examples"), source_file("..", "..", "examples"))
+    beside = (source_file("examples"), source_file("..", "..", "examples"))
     for directory in beside:
         if os.path.isfile(os.path.join(directory, INDEX)):
             return os.path.normpath(directory)

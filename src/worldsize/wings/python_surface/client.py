@@ -147,7 +147,7 @@ def _with_array_options(
     if at_once is None:
         return job
     if not is_array_job(job) or at_once <= 0:
-        raise UsageError("at_once says nothing of a single run", "submit()", "say matrix or count too")
+        raise UsageError("at_once has no meaning for a single run", "submit()", "say matrix or count too")
     return job._replace(at_once=at_once)
 
 

@@ -32,7 +32,7 @@ _BEGINNING = 200
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run_argument(parser, meaning="a run or an array; the latest when left out")
+    add_run_argument(parser, meaning="a run or an array; else the latest that was started here")
     parser.add_argument("--to", metavar="FILE", help="the page; - for stdout; RUN.html when left out")
     parser.add_argument(
         "--log-lines", metavar="N", type=parse_count, default=_LOG_LINES, help="the last lines of each log (200)"

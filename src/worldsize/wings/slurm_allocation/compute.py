@@ -135,7 +135,7 @@ class AllocationCompute(SlurmCompute):
         if row.seen == UNANSWERED:
             return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
         if row.state not in ("RUNNING", "SUSPENDED", "COMPLETING"):
-            gone = Observation("absent", message=f"its allocation (job {job}) is no more", over=True)
+            gone = Observation("absent", message=f"its allocation (job {job}) has ended", over=True)
             return explained_end(gone, row, _last_words(handle), time.time())
         if self._step(handle) is not None:
             return Observation("running")

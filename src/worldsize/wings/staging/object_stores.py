@@ -57,7 +57,7 @@ def find_missing_support(uri: str) -> UsageError | None:
             return _missing_package(written, package, extra)
         return UsageError(f"{written}:// cannot be read: {_first_line(error)}", None, "install that package")
     except AttributeError:  # adl://, which adlfs names and has no more
-        return UsageError(f"{written}:// is read no more", None, f"write {_AZURES}")
+        return UsageError(f"{written}:// is no longer supported", None, f"write {_AZURES}")
     except ValueError:
         if written in _PACKAGES:
             return UsageError(f"{written}:// needs a container and an account", None, f"write {_AZURES}")

@@ -77,7 +77,9 @@ def make_search(job: Job) -> Search:
         raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
     for key, value in (("matrix", job.matrix), ("count", job.count)):
         if value:
-            raise PlanError(f"stands beside {key}: a search is several runs itself", "autotune", "keep one of them")
+            raise PlanError(
+                f"cannot be combined with {key}: a search is several runs itself", "autotune", "keep one of them"
+            )
     instances = job.resources.instance_count
     each = said.get("nodes", instances)
     if instances % each:

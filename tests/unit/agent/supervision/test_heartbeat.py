@@ -81,7 +81,7 @@ def test_a_beat_that_comes_late_is_one_beat() -> None:
 
 def test_nodes_that_have_fallen_silent_end_the_run() -> None:
     node = Beating()
-    node.peers.lost = [PeerVerdict(lost_node_verdict(NODE_LOST, 1, "its agent has not been heard of for 90 s", "b"))]
+    node.peers.lost = [PeerVerdict(lost_node_verdict(NODE_LOST, 1, "its agent has sent nothing for 90 s", "b"))]
     node.at(10.0)
     assert node.verdict is not None and node.verdict.why == NODE_LOST
     assert "node 1 (b)" in (node.verdict.failure.message if node.verdict.failure else "")

@@ -234,7 +234,7 @@ def test_other_problems_of_the_file_are_told_first() -> None:
     assert "comand" in str(problem("batch_script: nosuch\ncomand: x\ngrace: no"))
     error = str(problem("batch_script: job.slurm\nsetup: [a]\nmodules: [b]"))
     assert "setup: has no effect beside batch_script" in error and "modules: has no effect" in error
-    assert "stands beside command" in str(problem("batch_script: job.slurm\ncommand: x"))
+    assert "cannot be combined with command" in str(problem("batch_script: job.slurm\ncommand: x"))
 
 
 def test_too_many_runs_or_ranks() -> None:

@@ -81,7 +81,7 @@ def test_local_packages_count_by_what_is_in_them(tmp_path: Path) -> None:
 def test_requirements_that_cannot_have_a_fingerprint_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "-r b.txt\n")
     write(tmp_path / "b.txt", "-r a.txt\n")
-    with pytest.raises(UsageError, match="circle"):
+    with pytest.raises(UsageError, match="loop"):
         fingerprint(EnvironmentSpec(pip=("-r %s/a.txt" % tmp_path,)), MACHINE)
     with pytest.raises(UsageError, match="leave out -e"):
         fingerprint(EnvironmentSpec(pip=("-e /x",)), MACHINE)

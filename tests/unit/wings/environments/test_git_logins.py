@@ -147,7 +147,7 @@ def test_files_that_include_others(tmp_path: Path) -> None:
 
 def test_files_that_include_each_other(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("-r a.txt\ngit+https://a:1@h/a\n")
-    with pytest.raises(UsageError, match="circle"):
+    with pytest.raises(UsageError, match="loop"):
         GitLogins({}).strip_file(str(tmp_path / "a.txt"), str(tmp_path))
 
 

@@ -30,7 +30,7 @@ class Stream:
 @pytest.mark.parametrize(
     "events, found",
     [
-        ([], NodeOutput("0", None, "", "it was lost: it told no end")),
+        ([], NodeOutput("0", None, "", "it was lost: it did not report its end")),
         (NOTES, NodeOutput("0", None, "", "it was lost: srun: no such node")),
         ([*NOTES, NodeEvent(0, "lost", b"it fell")], NodeOutput("0", None, "", "it was lost: it fell")),
         ([*NOTES, NodeEvent(0, "end", code=7)], NodeOutput("0", 7, "", "srun: no such node")),

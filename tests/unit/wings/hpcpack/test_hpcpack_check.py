@@ -47,7 +47,7 @@ def test_a_node_that_can_train() -> None:
 @pytest.mark.parametrize(
     ("found", "gpus", "trouble"),
     [
-        (FINE._replace(lost="nothing was heard of it"), 2, (BAD, "hpcpack.nodes", "nothing was heard of it")),
+        (FINE._replace(lost="it has sent nothing"), 2, (BAD, "hpcpack.nodes", "it has sent nothing")),
         (FINE._replace(round_trip=None, unshared="it did not"), 2, (BAD, "hpcpack.share.visible", "it did not")),
         (FINE._replace(python=None, error="python9: not found"), 2, (BAD, "hpcpack.python", "python9: not found")),
         (BARE, 4, (BAD, "hpcpack.gpus", "none, and gpus_per_node is 4")),
@@ -89,10 +89,10 @@ def told(tmp_path: Path, *events: tuple[str, bytes]) -> NodeCheck:
 
 
 def test_what_a_node_said(tmp_path: Path) -> None:
-    assert told(tmp_path).lost == "nothing was heard of it"
+    assert told(tmp_path).lost == "it has sent nothing"
     assert told(tmp_path, ("up", b"cn01"), ("lost", b"killed")).lost == "killed"
     silent = told(tmp_path, ("up", b"cn01"), ("end", b""))
-    assert silent.error == "it ended with code 3 and said nothing" and silent.unshared.startswith("it did not see")
+    assert silent.error == "it ended with code 3 and printed nothing" and silent.unshared.startswith("it did not see")
     for junk in (b"[]", b"{}", b'{"gpus": 3}', b"\xff", b"null"):
         assert told(tmp_path, ("up", b"cn01"), ("out", junk), ("err", b"a\nlast words\n")).error == "last words"
 

@@ -181,7 +181,7 @@ def test_a_head_that_takes_no_connections_is_waited_for() -> None:
         (Reply(400, "The job template Gold does not exist."), SubmitRejected, "`hpcpack.template` must be"),
         (Reply(500, {"ExceptionMessage": "boom"}), SubmitRejected, "boom"),
         (Reply(409, text=b"<html><title>Conflict here</title></html>"), SubmitRejected, "Conflict here"),
-        (Reply(302, headers={"location": "/login"}), ConfigError, "sends us elsewhere"),
+        (Reply(302, headers={"location": "/login"}), ConfigError, "redirects to another address"),
         (Reply(200, text=b"<html>Welcome to the proxy</html>"), ConfigError, "no HPC Pack head node"),
         (Reply(418, text=b""), SubmitRejected, "teapot"),
     ],

@@ -204,8 +204,8 @@ def test_what_a_preview_finds_wrong_names_the_package(toys: Path, line: str, say
 @pytest.mark.exhaustive(
     unless=[
         "ToyLauncher.prepare = lambda *given: 1 / 0-126-failed in prepare: ZeroDivisionError: division by zero",
-        "ToyLauncher.processes = lambda *given: []-126-failed: processes returned [], which is not what it owes",
-        "ToyLauncher.failures = lambda *given: None-7-failed: failures returned None, which is not what it owes",
+        "ToyLauncher.processes = lambda *given: []-126-failed: processes returned [], which its protocol forbids",
+        "ToyLauncher.failures = lambda *given: None-7-failed: failures returned None, which its protocol forbids",
     ]
 )
 @pytest.mark.parametrize(
@@ -213,10 +213,22 @@ def test_what_a_preview_finds_wrong_names_the_package(toys: Path, line: str, say
     [
         ("ToyLauncher.prepare = lambda *given: 1 / 0", 126, "failed in prepare: ZeroDivisionError: division by zero"),
         ("ToyLauncher.prepare = lambda *given: None", 126, "failed: prepare returned None"),
-        ("ToyLauncher.processes = lambda *given: []", 126, "failed: processes returned [], which is not what it owes"),
+        (
+            "ToyLauncher.processes = lambda *given: []",
+            126,
+            "failed: processes returned [], which its protocol forbids",
+        ),
         ("ToyLauncher.failures = lambda *given: 1 / 0", 7, "failed in failures: ZeroDivisionError: division by zero"),
-        ("ToyLauncher.failures = lambda *given: []", 7, "failed: failures returned [], which is not what it owes"),
-        ("ToyLauncher.failures = lambda *given: None", 7, "failed: failures returned None, which is not what it owes"),
+        (
+            "ToyLauncher.failures = lambda *given: []",
+            7,
+            "failed: failures returned [], which its protocol forbids",
+        ),
+        (
+            "ToyLauncher.failures = lambda *given: None",
+            7,
+            "failed: failures returned None, which its protocol forbids",
+        ),
     ],
 )
 def test_what_it_does_wrong_on_a_node_is_the_runs_failure_in_one_sentence(

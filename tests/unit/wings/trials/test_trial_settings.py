@@ -47,8 +47,8 @@ def test_a_trial_is_the_job_without_its_search() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (JOB._replace(matrix={"a": (1,)}), "stands beside matrix"),
-        (JOB._replace(count=2), "stands beside count"),
+        (JOB._replace(matrix={"a": (1,)}), "cannot be combined with matrix"),
+        (JOB._replace(count=2), "cannot be combined with count"),
         (JOB._replace(batch_script="#!/bin/sh"), "cannot be tried out"),
         (JOB._replace(autotune={"nodes": 3}), "4 nodes cannot be shared out to trials of 3"),
     ],

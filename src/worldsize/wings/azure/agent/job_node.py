@@ -191,7 +191,7 @@ def _keep_mlflow_runs(paths: RunPaths) -> None:
         try:
             shutil.copytree(paths.mlruns, os.path.join(paths.outputs, "mlruns"), symlinks=True, dirs_exist_ok=True)
         except (OSError, shutil.Error) as error:
-            note(f"worldsize agent: what MLflow has logged is not kept whole: {error}")
+            note(f"worldsize agent: what MLflow has logged is not kept completely: {error}")
 
 
 def _meet(node: JobNode, environ: Mapping[str, str]) -> HeadExchange | None:

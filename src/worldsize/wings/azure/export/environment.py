@@ -32,7 +32,7 @@ _NOT_THERE = {
     "modules": "images have no modules",
     "path": "build it into an image",
     "ld_library_path": "build it into an image",
-    "prerequisites": "the image has what it has",
+    "prerequisites": "the image decides what is installed",
     "virtual_packages": "",
     "clobber": "",
     "distribute": "",
@@ -75,7 +75,7 @@ def export_environment(environment: str | Mapping[str, Any] | None, base: str) -
         tree["conda_file"] = given
     elif spec.file:
         if spec.conda or spec.pip or spec.python:
-            rows.append(_impossible("environment.file", "stands beside packages: write all into the file"))
+            rows.append(_impossible("environment.file", "cannot be combined with packages: write all into the file"))
         tree["conda_file"], more = _conda_file(spec.file, base)
         rows += more
     elif spec.conda or spec.pip or spec.version:

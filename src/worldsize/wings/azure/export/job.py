@@ -57,7 +57,7 @@ _REFUSED = {
     "data_parallel": "only worldsize trains a script for one process on all ranks: `worldsize convert` writes DDP out",
 }
 _LEFT_OUT = {
-    "at_once": "it says nothing of a single run",
+    "at_once": "it has no meaning for a single run",
     "conventions": "Azure sets its own variables",
     "grace": "Azure ends processes in its own way",
     "hang_timeout": "Azure does not look for idle ranks: set limits.timeout",

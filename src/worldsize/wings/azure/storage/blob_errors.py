@@ -19,7 +19,7 @@ _HINTS = {
     "InsufficientAccountPermissions": _ROLES,
     "KeyBasedAuthenticationNotPermitted": "the account takes no keys: make the workspace's datastores identity-based, "
     'and log in (`az login`) as one with the role "Storage Blob Data Contributor"',
-    "AuthorizationFailure": "the account lets certain networks in alone: submit from one of them",
+    "AuthorizationFailure": "the account admits certain networks alone: submit from one of them",
     "AuthenticationFailed": "the access that the workspace gave has ended, or this machine's clock is wrong: "
     "submit again, what was sent is kept",
 }

@@ -99,7 +99,7 @@ class WorkspaceClient:
             if _origin(link) != _origin(endpoint):
                 raise SubmitRejected(f"the list goes on at another host: {_plain_address(link)}", f"GET {path}")
             if link in before or len(before) == _MOST_PAGES:
-                raise SubmitRejected("the list has no end", f"GET {path}")
+                raise SubmitRejected("the list does not end", f"GET {path}")
             before.add(link)
             page = _value(self._send("GET", link, path, self._service()), self._service())
 

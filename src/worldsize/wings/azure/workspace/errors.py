@@ -124,7 +124,7 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
         who = f"{service.name} refuses the sign-in: {message}"
         return SignInRefused(who, service.url, hint or SIGN_IN)
     if status == 403 and signed and code == "AuthenticationFailed":
-        return ExpiredAddress(f"the signed address holds no longer: {message}", service.url, "ask for a new one")
+        return ExpiredAddress(f"the signed address has expired: {message}", service.url, "ask for a new one")
     if status == 403:
         return PermissionRefused(message, request, hint or (_NETWORK if signed or _CLOSED.search(said) else _ROLE))
     if status in _AGAIN:
@@ -133,7 +133,7 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
         error.pause = pause_of(answer.headers.get("retry-after", ""), answer.now)
         return error
     if 300 <= status < 400:
-        return ConfigError(f"it sends us elsewhere ({status}): {message}", service.url, service.mend)
+        return ConfigError(f"it redirects to another address ({status}): {message}", service.url, service.mend)
     if status == 404:
         return MissingResource(message, request, hint or _workspace_hint(code, said))
     found = _TARGET.search(targets) or _WORD.search(said)

@@ -64,7 +64,7 @@ def parse_report(value: Any) -> Report:
     if not 0 < len(report.rows) <= _MOST_ROWS:
         raise ValueError(f"it has {len(report.rows)} rows")
     if not (0 < report.ranks <= _MOST_RANKS and 0 <= report.gpus <= report.ranks and report.threads >= 0):
-        raise ValueError(f"{report.ranks} ranks, {report.gpus} GPUs and {report.threads} threads cannot be")
+        raise ValueError(f"{report.ranks} ranks, {report.gpus} GPUs and {report.threads} threads are impossible")
     for row in report.rows:
         _check_row(row)
     texts = {name: getattr(report, name)[:_MOST_TEXT] for name in ("backend", "device", "dtype")}
@@ -77,4 +77,4 @@ def _check_row(row: Row) -> None:
     times = (row.seconds, row.seconds if row.out_seconds is None else row.out_seconds)
     numbers = (row.wrong, row.out_wrong or 0, row.iterations)
     if not 0 < row.count <= row.size <= _LARGEST or min(numbers) < 0 or not all(each > _LEAST for each in times):
-        raise ValueError(f"{row.size} bytes: a figure cannot be")
+        raise ValueError(f"{row.size} bytes: a figure is impossible")

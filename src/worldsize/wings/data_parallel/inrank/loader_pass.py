@@ -117,7 +117,8 @@ class LoaderPass:
             code, line, _ = self._site
             place = f"{code.co_filename}:{line}" if code is not None else "the loader"
             training.show_notice(
-                f"a batch of {place} was cut into slices and not trained with: what is counted of it is of a slice"
+                f"a batch of {place} was cut into slices and not trained with: what the script counts in it is that of "
+                "one slice"
             )
 
     def _judge_again(self) -> None:
@@ -142,9 +143,8 @@ class LoaderPass:
         sizes = printed_sizes(frame.f_code, frame.f_lineno)
         if sizes:
             self._training.show_notice(
-                "{}: what the loop says of its batches' sizes, and by them, is of rank 0's slices: {}".format(
-                    frame.f_code.co_filename, ", ".join(sizes)
-                )
+                "{}: what the loop prints of its batches' sizes, or computes from them, is that of rank 0's slices: "
+                "{}".format(frame.f_code.co_filename, ", ".join(sizes))
             )
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:

@@ -119,12 +119,13 @@ What a run uses that has not ended stays, unless --force says otherwise.""",
     ),
     "gc": Action(
         "shelf.collect_garbage",
-        "remove what nothing has used for long, and what is half",
+        "remove what nothing has used for long, and what is incomplete",
         """examples:
   worldsize env gc --dry-run
   worldsize env gc --unused 7d
 
-Removed is what no run uses that has not ended, and nothing has used for long; and what is half and nobody builds.""",
+Removed is what no run uses that has not ended, and nothing has used for long; and what is incomplete, and nobody is
+building.""",
         (
             Option(("--unused",), {"metavar": "AGE", "default": _UNUSED, "help": f"for so long (default: {_UNUSED})"}),
             Option(("--dry-run",), {"action": "store_true", "help": "say what would go; remove nothing"}),

@@ -50,7 +50,7 @@ def require_list(path: str, depth: int) -> None:
         hint = "download it: what it says decides what is built"
         raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
     if depth > _DEEPEST:
-        raise UsageError("requirements files include each other in a circle", printable_text(path))
+        raise UsageError("requirements files include each other in a loop", printable_text(path))
 
 
 def parse_include(line: str) -> tuple[str, str] | None:

@@ -107,7 +107,7 @@ class HeadNodeClient:
                 return
             before.add(query)
             if len(before) > _MOST_PAGES:
-                raise SubmitRejected("the list has no end", "GET " + path)
+                raise SubmitRejected("the list does not end", "GET " + path)
 
     def _value(self, answer: httpx.Response) -> Any:
         if not answer.content:

@@ -55,7 +55,7 @@ def response_error(status: int, message: str, request: str, access: HeadAccess, 
     if status == 404:
         return MissingResource(message or "not found", request)
     if 300 <= status < 400:
-        what = f"it sends us elsewhere ({status}): {message}"
+        what = f"it redirects to another address ({status}): {message}"
         return ConfigError(what, access.url, "`url` must be the head node's own")
     return SubmitRejected(message or f"refused with status {status}", request, hint_for(message))
 

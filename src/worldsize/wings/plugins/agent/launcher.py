@@ -67,7 +67,7 @@ class ExternalLauncher:
         except BaseException as error:
             raise launcher_error(self._name, f"failed in {method}: {error_text(error)}") from error
         if not right:
-            raise launcher_error(self._name, f"failed: {method} returned {_text(made)}, which is not what it owes")
+            raise launcher_error(self._name, f"failed: {method} returned {_text(made)}, which its protocol forbids")
         return made
 
 

@@ -58,7 +58,7 @@ def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
 
 def card_text(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
     """The same where no HTML is shown: one line."""
-    return f"{runs!r} {runs.overall(statuses).state}"
+    return f"{type(runs).__name__}({runs.id!r}) {runs.overall(statuses).state}"
 
 
 def _headline(run_id: str, now: Status) -> str:

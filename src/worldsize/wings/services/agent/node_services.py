@@ -132,7 +132,7 @@ class Services:
         if "No module named" in text:
             return f"{what} is not installed for {self._plan.python}: pip install {each.kind.package}"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return f"{what} has ended: {lines[-1][:_LINE] if lines else 'it says nothing'} (all of it: {each.log})"
+        return f"{what} has ended: {lines[-1][:_LINE] if lines else 'its log is empty'} (all of it: {each.log})"
 
 
 def service_argv(python: str, service: Mapping[str, Any], port: int, code: str) -> tuple[str, ...]:

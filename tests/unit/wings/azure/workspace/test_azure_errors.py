@@ -61,7 +61,7 @@ def refusal(
         ),
         (404, error("UserError", "No such job."), MissingResource, "No such job.", ""),
         (409, error("Conflict", "It exists."), ExistingResource, "It exists.", ""),
-        (302, b"", ConfigError, "sends us elsewhere (302): The phrase", "`endpoint` of the compute"),
+        (302, b"", ConfigError, "redirects to another address (302): The phrase", "`endpoint` of the compute"),
         (429, error("TooManyRequests", "Slowly."), TurnedAway, "cannot answer now: Slowly. (429)", "try again"),
         (500, b"<html><title>Oh no</title></html>", LostAnswer, "cannot answer now: Oh no (500)", "try again"),
         (418, b"", SubmitRejected, "The phrase", ""),

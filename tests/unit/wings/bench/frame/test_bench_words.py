@@ -21,7 +21,7 @@ def cli(tmp_path: Path) -> InProcess:
         (("bench", "resnet51"), "'resnet51' is no benchmark"),
         (("bench", "job"), "'job' is no benchmark"),
         (("bench", "missing.yml"), "missing.yml"),
-        (("bench", "resnet50", "-w", "1y1"), "'1y1' is not a world"),
+        (("bench", "resnet50", "-w", "1y1"), "'1y1' is not a world size"),
         (("bench", "resnet50", "--sizes", "8B"), "--sizes goes with `bench allreduce`"),
         (("bench", "launch", "--metric", "loss"), "--metric goes with a job of your own"),
         (("bench", "allreduce", "-w", "1x1"), "there is nothing to reduce"),

@@ -150,7 +150,7 @@ def test_an_mpirun_that_hangs_is_told_to_end(tmp_path: Path, monkeypatch: pytest
     ended = tmp_path / "ended"
     context = mpirun(tmp_path, "trap 'touch %s; exit' TERM\nwhile :; do sleep 0.02; done\n" % ended)
 
-    assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "Open MPI said nothing"}
+    assert bandwidth.run(context, {"mpi": True}) == {"mpi_failure": "Open MPI printed nothing"}
     until = time.monotonic() + 10
     while not ended.exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -166,7 +166,7 @@ def test_no_mpirun(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "Open MPI said nothing"),
+        ("", "Open MPI printed nothing"),
         ("a\nValueError: bad\n[rank0]: more\n", "ValueError: bad"),
         ("only \x1b[31mwords\n-----\n", "only \\x1b[31mwords"),
         ("x" * 900, "x" * 300),

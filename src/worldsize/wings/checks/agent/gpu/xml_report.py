@@ -40,7 +40,7 @@ def parse_xml(text: str) -> GpuReport:
     missing = tuple(values.plain(found) for found in _NO_ANSWER.findall(text)[:_MOST_GPUS])
     missing = tuple(each for each in missing if "Permission" not in each)
     gpus = tuple(_gpu(index, section) for index, section in enumerate(sections))
-    failure = "" if gpus or missing else values.plain(text) or "nvidia-smi said nothing"
+    failure = "" if gpus or missing else values.plain(text) or "nvidia-smi printed nothing"
     driver, cuda = (values.known(head.get(name)) for name in ("driver_version", "cuda_version"))
     return GpuReport("nvidia-smi", driver, cuda, gpus, missing, failure)
 

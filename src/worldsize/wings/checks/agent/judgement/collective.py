@@ -28,11 +28,11 @@ HANGS = 15.0
 """Seconds without a word from any rank, all of which were there: on a machine where everything takes ten times as long,
 joining takes three."""
 
-_WRONG = "training would go wrong without a word: leave the node out (--exclude-bad), and tell the administrators"
+_WRONG = "training would go wrong without an error: leave the node out (--exclude-bad), and tell the administrators"
 _IMPORT = "the rows of the environment say more: is it the one that the job uses, and installed on this node?"
 _LATE = "the environment loads slowly here; nothing is known of the collective"
 _PORT = "ranks cannot join there: open the ports between the nodes, or see network.port"
-_ALONE = "it did not come so far that it could join the others: nothing is known of the collective"
+_ALONE = "it did not get far enough to join the others: nothing is known of the collective"
 _FULL = "others use these GPUs, or their memory: see gpu.memory"
 _ALL_WRONG = "one GPU, card or memory spoils the result of all: check halves of the nodes until it is found"
 _TOGETHER = {

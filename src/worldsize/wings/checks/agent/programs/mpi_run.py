@@ -71,7 +71,7 @@ def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
         return {"mpi_failure": f"{error.strerror or error}"}
     said = parse_mpi_log(output.splitlines())
     if not said.get("pml"):
-        return {"mpi_failure": _last_words(output) or "Open MPI said nothing"}
+        return {"mpi_failure": _last_words(output) or "Open MPI printed nothing"}
     settings = {name: context.environ[name] for name in _SETTINGS if name in context.environ}
     return {"mpi": {**said, "settings": settings, "origins": variable_origins(settings, context)}}
 

@@ -92,7 +92,7 @@ def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
     """Without a fabric there is no better way than TCP: what is not known does not matter there."""
     fabric = best_kind(active_ports(node.facts))
     if not answer.mpi:
-        hint = answer.mpi_failure or "Open MPI said nothing that is understood"
+        hint = answer.mpi_failure or "Open MPI printed nothing that is understood"
         return Finding("not known", UNKNOWN, hint) if fabric else None
     way, words = chosen_way(answer.mpi)
     if not way:

@@ -65,7 +65,7 @@ def is_tcp(summary: NcclSummary) -> bool:
 
 def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> Finding:
     if answer.nccl is None:
-        return Finding("not known", UNKNOWN, answer.failure or "NCCL said nothing that is understood")
+        return Finding("not known", UNKNOWN, answer.failure or "NCCL printed nothing that is understood")
     case = _Case(node, answer, answer.nccl, count)
     found = (rule(case) for rule in (_network, _host_memory, _no_gdr, _right))
     unknown = Finding("not known", UNKNOWN, answer.failure or "NCCL's lines do not say which way it took")
