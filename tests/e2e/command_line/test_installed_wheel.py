@@ -1,4 +1,4 @@
-"""What the built wheel brings beside the code: the examples, and the mark by which type checkers read its annotations."""
+"""What the built wheel brings beside the code: the examples, and the file that has type checkers read annotations."""
 
 from __future__ import annotations
 
