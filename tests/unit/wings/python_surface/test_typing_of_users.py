@@ -126,4 +126,4 @@ def test_right_uses_pass_and_wrong_ones_are_told(tmp_path: Path) -> None:
     )
     found = re.findall(r"^(\w+)\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
     expected = [("wrong", str(line), code) for line, code in enumerate(WRONG.values(), 4)]
-    assert sorted(found) == sorted(expected), done.stdout + done.stderr
+    assert sorted(set(found)) == sorted(expected), done.stdout + done.stderr
