@@ -74,7 +74,9 @@ VERBS = {
     "completion": Verb("cli.settings", "the shell's completion script"),
 }
 
-ALIASES = {"ps": "list", "ls": "list", "top": "metrics", "cp": "fetch", "ssh": "shell", "remove": "rm"}
+ALIASES = {
+    "ps": ("list",), "ls": ("list",), "top": ("metrics", "--used"), "cp": ("fetch",), "ssh": ("shell",), "remove": ("rm",)
+}  # fmt: skip
 """Words of other programs for a verb."""
 
 _WITH_COMMAND = ("run", "submit", "rehearse", "check", "bench", "exec")
@@ -225,7 +227,7 @@ def _plain_words(words: list[str]) -> list[str]:
     if words[:1] == ["help"]:
         return _plain_words([*words[1:], "--help"])
     if words and words[0] in ALIASES:
-        return [ALIASES[words[0]], *words[1:]]
+        return [*ALIASES[words[0]], *words[1:]]
     return ["--version"] if words == ["version"] else words
 
 
