@@ -75,8 +75,13 @@ VERBS = {
 }
 
 ALIASES = {
-    "ps": ("list",), "ls": ("list",), "top": ("metrics", "--used"), "cp": ("fetch",), "ssh": ("shell",), "remove": ("rm",)
-}  # fmt: skip
+    "ps": ("list",),
+    "ls": ("list",),
+    "top": ("metrics", "--used"),
+    "cp": ("fetch",),
+    "ssh": ("shell",),
+    "remove": ("rm",),
+}
 """Words of other programs for a verb."""
 
 _WITH_COMMAND = ("run", "submit", "rehearse", "check", "bench", "exec")
