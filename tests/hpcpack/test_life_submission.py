@@ -235,7 +235,7 @@ def test_an_expired_certificate(another: Client) -> None:
 def test_a_certificate_of_an_unknown_authority_and_verification_switched_off(client: Client) -> None:
     client.configure(replace={"ca_file": "# ca_file"})
     result = client("run", "-w", "1", "--", "true")
-    assert result.code == 2 and "of no authority known here" in result.err and "ca_file" in result.err
+    assert result.code == 2 and "by no authority known here" in result.err and "ca_file" in result.err
     client.configure("verify = false", replace={"ca_file": "# ca_file"})
     result = client("run", "-w", "1", "--", "true")
     assert result.code == 0 and "the head's certificate is not verified" in result.err

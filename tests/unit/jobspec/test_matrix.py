@@ -110,5 +110,5 @@ def test_a_count_has_limits(count: int) -> None:
 
 def test_a_count_beside_a_matrix_is_refused() -> None:
     assert with_count(JOB, 2).count == 2
-    with pytest.raises(JobError, match="beside a matrix"):
+    with pytest.raises(JobError, match="combined with a matrix"):
         with_count(with_matrix(JOB, ["lr=1"], declare=False), 2)

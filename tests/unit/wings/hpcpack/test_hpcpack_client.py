@@ -61,7 +61,7 @@ def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def other(asked: Asked) -> Reply:
         return Reply(body=several({"Id": 1}), headers={"x-ms-continuation-queryid": str(next(count))})
 
-    with serving(other) as server, server.head() as head, pytest.raises(SubmitRejected, match="no end"):
+    with serving(other) as server, server.head() as head, pytest.raises(SubmitRejected, match="does not end"):
         list(head.read_rows("/jobs"))
     assert len(server.asked) == 21
 
@@ -87,7 +87,7 @@ def test_an_answer_that_comes_by_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda asked: Reply(body="x" * (1 << 20))) as server, server.head(0) as head:
         ticks = itertools.count(step=60)
         monkeypatch.setattr(head._exchange, "now", lambda: float(next(ticks)))
-        with pytest.raises(SubmitAgain, match="does not come to its end"):
+        with pytest.raises(SubmitAgain, match="the answer does not end"):
             head.get("/jobs/1")
 
 

@@ -191,7 +191,10 @@ OWN = "toy of toy-launcher 1.0 (toy_launcher.launcher) "
         ("FACTS = FACTS._replace(title='{toys}')", "cannot be used: in its FACTS KeyError: 'toys'"),
         ("LAUNCHER = 5", "cannot be used: its LAUNCHER lacks is_available, prepare, processes, failures, warnings"),
         ("ToyLauncher.processes = lambda *given: 1 / 0", "failed in processes: ZeroDivisionError: division by zero"),
-        ("ToyLauncher.processes = lambda *given: ['toy']", "failed: processes returned ['toy'], which is not what"),
+        (
+            "ToyLauncher.processes = lambda *given: ['toy']",
+            "failed: processes returned ['toy'], which its protocol forbids",
+        ),
     ],
 )
 def test_what_a_preview_finds_wrong_names_the_package(toys: Path, line: str, says: str) -> None:

@@ -145,7 +145,7 @@ def test_a_list_has_pages_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [each["number"] for each in listed] == [1, 2, 3]
     assert server.authorizations() == ["Bearer token-1"] * 4
     endless = lambda asked: Reply(body={"value": [], "nextLink": server.url + "/?same"})  # noqa: E731
-    with serving(endless) as server, server.client() as workspace, pytest.raises(SubmitRejected, match="no end"):
+    with serving(endless) as server, server.client() as workspace, pytest.raises(SubmitRejected, match="does not end"):
         list(workspace.list_all("/jobs"))
 
 
