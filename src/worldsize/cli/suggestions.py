@@ -91,8 +91,12 @@ def unknown_words_error(
     """The error for words that are left over after the verb's own, such as a misspelt option, or a command without
     `--`."""
     parser, verb = _innermost_parser(parser, verb, words)
+    mine = words[words.index(verb) + 1 :] if verb in STARTING else []
     if verb in STARTING and not extra[0].startswith("-"):
-        return _missing_dashes_error(words[words.index(verb) + 1 :], verb, extra)
+        return _missing_dashes_error(mine, verb, extra)
+    script = next((word for word in mine if word.endswith(_SCRIPTS)), None)
+    if script is not None and mine.index(script) < mine.index(extra[0]):
+        return UsageError(_script_text(script), None, _command_after_dashes(mine, script, extra, verb))
     option = next((word for word in extra if word.startswith("-")), None)
     if option is None:
         return UsageError(f"{verb} does not know what to do with {_command_line(extra, '')}", None, _help_command(verb))
@@ -130,19 +134,41 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
     if words[start].endswith(_JOB_FILES):
         what = f"{verb} takes one job file; what to do with {_shortened_text(extra[0])}?"
         return UsageError(what, None, "inputs are set with --set inputs.NAME=VALUE")
-    return UsageError("a command goes after --", None, _suggested_command(words[:start], words[start:], verb))
+    first = words[start]
+    own = extra[1:] if first == extra[0] else extra
+    return UsageError("a command goes after --", None, _command_after_dashes(words, first, own, verb))
 
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     """The error for a script or a program that stands where a job file should; None where it may well be a job file."""
     if name.endswith(_SCRIPTS):
-        what = f"{_shortened_text(name)} is a script, not a job file"
+        what = _script_text(name)
     elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not shutil.which(name):
         return None
     else:
         what = "a command goes after --"
-    start = words.index(name)
-    return UsageError(what, None, _suggested_command(words[1:start], words[start:]))
+    return UsageError(what, None, _command_after_dashes(words[1:], name, (), words[0]))
+
+
+def _script_text(name: str) -> str:
+    return f"{_shortened_text(name)} is a script, not a job file"
+
+
+def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[str], verb: str) -> str:
+    """The command line that was meant by `words`, where a command begins at the word `first`. Behind it the `unknown`
+    words are the command's, and all others were read as options of worldsize, which stand before `--`."""
+    start, left = words.index(first), list(unknown)
+    moved = []
+    for word in words[start + 1 :]:
+        if left and word == left[0]:
+            left.pop(0)
+        else:
+            moved.append(word)
+    options, command = [*words[:start], *moved], [first, *unknown]
+    if first.endswith(_SCRIPTS) and os.path.normpath(first).startswith(os.pardir + os.sep) and verb != "exec":
+        options, command[0] = [*options, "--code", os.path.dirname(first)], os.path.basename(first)
+    shown = _suggested_command(options, command, verb if verb in STARTING else "run")
+    return f"{shown} (behind the command, {_command_line(moved, '')} would go to it)" if moved else shown
 
 
 def missing_file_error(name: str) -> NotFound:

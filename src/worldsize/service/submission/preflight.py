@@ -140,11 +140,27 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
     else:
         missing, looked = not os.path.exists(os.path.join(job.code, script)), job.code
     if not missing:
-        return []
+        return _outside(job, script, origins)
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
     if job.code is None:
         hint = "say `code: .` to have the job file's directory snapshotted, and run there"
     return [CheckResult("error", f"script not found: {script} (looked in {looked})", origins.of("command"), hint)]
+
+
+def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
+    """The error for a script that is there, but above or beside the code, of which alone a run has a snapshot."""
+    if os.path.isabs(script) or not job.code or not os.path.normpath(script).startswith(os.pardir + os.sep):
+        return []
+    path = os.path.normpath(os.path.join(job.code, script))
+    above = os.path.commonpath((job.code, path))
+    inside = os.path.relpath(path, above)
+    hint = f"name a directory that holds it in `code:` ({above}), and the script relative to that: {inside}"
+    if job.source == "command line":
+        said = above if origins.of("code") == "--code" else os.path.relpath(above, job.code)
+        command = shlex.join(inside if word == script else word for word in job.argv)
+        hint = f"name a directory that holds it: --code {shlex.quote(said)} -- {command}"
+    what = f"{script} lies outside of the code directory, {job.code}: a run has a snapshot of that alone"
+    return [CheckResult("error", what, origins.of("command"), hint)]
 
 
 def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:

@@ -156,12 +156,25 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
             progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
     script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
-        raise JobError(
-            f"{script} exists, but the snapshot leaves it out",
-            os.path.join(job.code or "", ".amlignore or .gitignore"),
-            "take it out of the ignore file",
-        )
+        raise left_out_error(job.code or "", script)
     return snapshot.digest
+
+
+def left_out_error(code: str, script: str) -> JobError:
+    """The error for a script that is in the code and not in its snapshot: the ignore file that may say so, or that no
+    such file does."""
+    from worldsize.snapshot.ignore_rules import AML, GIT
+
+    places, above = [], os.path.dirname(os.path.join(code, script))
+    while len(above) >= len(code):
+        places += [os.path.join(above, name) for name in (GIT, AML)]
+        above = os.path.dirname(above)
+    found = [path for path in places if os.path.exists(path)]
+    what = f"{script} exists, but the snapshot leaves it out"
+    if found:
+        return JobError(what, " or ".join(found), "take it out of the ignore file")
+    hint = "move it out of directories that are never code: environments, caches, results, and outputs and logs of a run"
+    return JobError(what, os.path.join(code, script), hint)
 
 
 def _make_output(path: str, kind: str, outputs: str) -> None:
