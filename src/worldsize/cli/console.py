@@ -48,7 +48,7 @@ def load_current_config() -> Config:
     At a terminal the person is asked about a project's file that could harm; each notice about files is shown once.
     """
     completing = "_ARGCOMPLETE" in os.environ
-    config = load_config(config_directory(), os.environ, _ask if not completing and _can_ask() else None)
+    config = load_config(config_directory(), os.environ, _ask if not completing and can_ask() else None)
     for notice in () if completing else config.notices:
         if notice not in _printed_notices:
             _printed_notices.add(notice)
@@ -56,7 +56,7 @@ def load_current_config() -> Config:
     return config
 
 
-def _can_ask() -> bool:
+def can_ask() -> bool:
     """Whether somebody would read the question and may answer: a job in the background would be stopped."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -174,16 +174,21 @@ def find_runs(text: str | None, action: str | None = None, asks: bool = True) ->
 
 def _confirm(action: str, runs: Run | RunArray, asks: bool) -> None:
     name = f" ({printable_text(runs.common.name)})" if runs.has_plan() else ""
-    if not (asks and _can_ask()):
+    if not (asks and can_ask()):
         report(f"{action} {runs.id}{name}")
         return
-    show_question(f"{action} {runs.id}{name}? [y/N] ")
+    confirm(f"{action} {runs.id}{name}?", f"{runs.id} is left as it is", f"worldsize {action} RUN does not ask")
+
+
+def confirm(question: str, refusal: str, hint: str) -> None:
+    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
+    show_question(question + " [y/N] ")
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):
-        raise UsageError(f"{runs.id} is left as it is", None, f"worldsize {action} RUN does not ask")
+        raise UsageError(refusal, None, hint)
 
 
 def duration_text(seconds: float) -> str:

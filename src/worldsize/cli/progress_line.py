@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from worldsize.cli.output import report_message, show_transient_line
+from worldsize.cli.console import can_ask, confirm
+from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import bytes_text
 from worldsize.service.request import Progress
 from worldsize.trust.secrets import mask_text
@@ -16,6 +18,15 @@ _EVERY = 0.1
 class NoticePrinter(Progress):
     def show_notice(self, text: str) -> None:
         report_message("notice: " + text)
+
+    def confirm_snapshot(self, directory: str, files: int, size: int) -> None:
+        self.clear()
+        hint = "--code DIR names the directory of the code alone, and .amlignore what is none"
+        what = f"the code is {printable_text(directory)}: {files:,} files, {bytes_text(size)}"
+        if can_ask():
+            confirm(f"{what}. Copy all of it?", "nothing was started", hint)
+        else:
+            self.notice(f"{what} ({hint})")
 
     def clear(self) -> None:
         """Take away what was shown for the moment: here, nothing."""

@@ -51,6 +51,10 @@ class Progress:
     def show_notice(self, text: str) -> None:
         """Show a notice; nothing unless a subclass does."""
 
+    def confirm_snapshot(self, directory: str, files: int, size: int) -> None:
+        """Ask whether all of a directory is meant that holds more than code: of so many files and bytes. UsageError for
+        no; nobody is asked unless a subclass does."""
+
     def step(self, what: str, done: int, total: int) -> None:
         """Note how far something is that may take long; `total` 0: not known. Called often."""
 

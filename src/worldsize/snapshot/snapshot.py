@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldsize.common.atomic_files import Descriptor, printable_text, storage_error, write_json
 from worldsize.common.digests import digest_of
@@ -50,14 +50,20 @@ def take_snapshot(
     excluded: Iterable[str] = (),
     tick: Tick = no_tick,
     includes: Sequence[str] = (),
+    confirm: Callable[[Listing], None] = lambda _: None,
 ) -> Snapshot:
-    """Take a snapshot of the code, and of the files and directories that join it: `scan`, then `materialize`."""
+    """Take a snapshot of the code, and of the files and directories that join it: `scan`, then `materialize`.
+    `confirm` is called between, and may raise."""
     if not includes:
-        return materialize(scan(code_dir, excluded, tick), paths, objects_dir, tick)
+        listing = scan(code_dir, excluded, tick)
+        confirm(listing)
+        return materialize(listing, paths, objects_dir, tick)
     from worldsize.snapshot.includes import written_archives
 
     with written_archives(includes, paths.root) as joined:
-        return materialize(scan(code_dir, excluded, tick, joined), paths, objects_dir, tick)
+        listing = scan(code_dir, excluded, tick, joined)
+        confirm(listing)
+        return materialize(listing, paths, objects_dir, tick)
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -120,7 +121,7 @@ def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         "made by": f"{data['user']} on {data['host']}, in {data['cwd']}" if data["user"] else "",
         "times": _times_text(data),
         "code": _code_text(data["code"], git),
-        "python": " ".join(filter(None, [python.get("version"), python.get("executable")])),
+        "python": _python_text(python),
         "packages": " ".join(f"{name}={version}" for name, version in _mapping(python, "packages").items()),
         "environment": str(data["environment"] or ""),
         "outputs": f"{count_text(outputs['files'], 'file')}, {bytes_text(outputs['bytes'])}"
@@ -145,6 +146,13 @@ def _times_text(data: Mapping[str, Any]) -> str:
     if data["started"] is not None and data["ended"] is not None:
         lines[-1] += f", after {duration_text(data['ended'] - data['started'])}"
     return "\n".join(lines)
+
+
+def _python_text(python: Mapping[str, Any]) -> str:
+    """The Python that started the run, and the ranks' where it is known to be another."""
+    text = " ".join(filter(None, [python.get("version"), python.get("executable")]))
+    ranks, own = str(python.get("ranks") or ""), str(python.get("executable"))
+    return f"{text}\nof the ranks: {ranks}" if os.path.dirname(ranks) not in ("", os.path.dirname(own)) else text
 
 
 def _code_text(code: Mapping[str, Any], git: Mapping[str, Any]) -> str:

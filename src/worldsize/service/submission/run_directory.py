@@ -23,6 +23,10 @@ from worldsize.service.submission.rank_packages import packages_of, rank_modules
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.snapshot.scan import Listing
+
 _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
@@ -39,7 +43,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
             start_git_diff(job.code, paths.diff, environ)
         except StorageError as error:
             progress.notice(f"git: uncommitted changes are not recorded: {error}")
-    digest = _snapshot_code(job, paths, request.config, progress)
+    digest = _snapshot_code(request, job, paths, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
@@ -74,6 +78,8 @@ def write_record(
         shared=job.share == "group",
         secrets=job.secrets,
     )
+    if request.config.computes[plan.compute].type == "local":  # or else nobody knows the nodes' programs
+        record["python"]["ranks"] = ranks_python(plan, request.environ)
     if job.virtual_gpus is not None:
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}
     if request.fetched:
@@ -85,6 +91,21 @@ def write_record(
     if request.staged:
         record["stage"] = request.staged.contents
     write_json(paths.record, mask_values(record, values))
+
+
+def ranks_python(plan: Plan, environ: Mapping[str, str]) -> str | None:
+    """The Python that ranks on this machine execute: the one that their command names, else what `python` means to
+    them. None where there is none, or lines of `setup` decide it."""
+    if plan.setup:
+        return None
+    from worldsize.agent.posix.processes import find_program
+
+    name = plan.argv[0] if os.path.basename(plan.argv[0]).startswith("python") else "python"
+    inherited = plan.environment.get("PATH") or environ.get("PATH", os.defpath)
+    try:
+        return find_program(name, {"PATH": os.pathsep.join((*plan.path, inherited))})
+    except OSError:
+        return None
 
 
 def write_launchers(plan: Plan, paths: RunPaths) -> None:
@@ -132,7 +153,13 @@ def _own_directories(config: Config) -> list[str]:
     return [path for path in named if path]
 
 
-def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress) -> str | None:
+def holds_everything(code: str, environ: Mapping[str, str]) -> bool:
+    """Whether a directory of code is a place where everything lies: the root, a home, one for temporary files."""
+    places = ("/", "/tmp", "/var/tmp", "/root", "/home", environ.get("HOME"), environ.get("TMPDIR"))  # noqa: S108
+    return os.path.realpath(code) in [os.path.realpath(place) for place in places if place]
+
+
+def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
     """Take a snapshot of the code into the run. Returns its digest, None for no code."""
     if job.code is None and not job.additional_includes:
         return None
@@ -140,10 +167,16 @@ def _snapshot_code(job: Job, paths: RunPaths, config: Config, progress: Progress
     from worldsize.store.runs import objects_dir
 
     runs_dir = os.path.dirname(paths.root)
-    excluded = [runs_dir, config.home, *_own_directories(config)]
+    excluded = [runs_dir, request.config.home, *_own_directories(request.config)]
     tick = partial(progress.step, "snapshot")
+
+    def confirm(listing: Listing) -> None:
+        if job.code is not None and holds_everything(job.code, request.environ):
+            size = sum(status.st_size for _, status in listing.files)
+            progress.confirm_snapshot(job.code, len(listing.files), size)
+
     snapshot = take_snapshot(
-        job.code, paths, objects_dir(runs_dir), excluded, tick=tick, includes=job.additional_includes
+        job.code, paths, objects_dir(runs_dir), excluded, tick=tick, includes=job.additional_includes, confirm=confirm
     )
     if job.share == "group":
         share_code(paths)
@@ -173,7 +206,9 @@ def left_out_error(code: str, script: str) -> JobError:
     what = f"{script} exists, but the snapshot leaves it out"
     if found:
         return JobError(what, " or ".join(found), "take it out of the ignore file")
-    hint = "move it out of directories that are never code: environments, caches, results, and outputs and logs of a run"
+    hint = (
+        "move it out of directories that are never code: environments, caches, results, and outputs and logs of a run"
+    )
     return JobError(what, os.path.join(code, script), hint)
 
 
