@@ -8,7 +8,7 @@ class RecordedProgress:
         self.notices: list[str] = []
         self.transfers: list[tuple[str, int, int]] = []
 
-    def notice(self, text: str) -> None:
+    def notice(self, text: str, id: str = "") -> None:
         self.notices.append(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from worldsize.cli.output import report_message, show_transient_line
 from worldsize.cli.console import can_ask, confirm
+from worldsize.cli.output import report_message, show_transient_line
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import bytes_text
 from worldsize.service.request import Progress
@@ -26,7 +26,7 @@ class NoticePrinter(Progress):
         if can_ask():
             confirm(f"{what}. Copy all of it?", "nothing was started", hint)
         else:
-            self.notice(f"{what} ({hint})")
+            self.notice(f"{what} ({hint})", "code-location")
 
     def clear(self) -> None:
         """Take away what was shown for the moment: here, nothing."""

@@ -73,6 +73,7 @@ class CheckResult(NamedTuple):
     """One preflight finding. `level` is "error" (the run would fail) or "notice".
 
     local  it is about this machine, from which the job may never be submitted: a dry run goes on
+    id     of a notice, the kind of it (state/notices.py)
     """
 
     level: str
@@ -80,6 +81,7 @@ class CheckResult(NamedTuple):
     where: str | None = None
     hint: str | None = None
     local: bool = False
+    id: str = ""
 
 
 class RunDependency(NamedTuple):

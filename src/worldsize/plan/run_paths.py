@@ -103,6 +103,7 @@ class RunPaths:
         self.errands = self.attempt_dir + "/errands"
         self.isolation = self.attempt_dir + "/isolation.json"
         self.disks = self.attempt_dir + "/disks"
+        self.rank_notices = self.attempt_dir + "/notices.jsonl"
         self.hostfile = self.attempt_dir + "/hostfile"
         self.launch_dir = self.attempt_dir + "/launch"
 

@@ -10,6 +10,7 @@ from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import ElementValues, Job
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.notices import PREPARATION, Notice, notice_at
 from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
@@ -44,9 +45,15 @@ class KeyOrigins(NamedTuple):
 class Progress:
     """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
 
-    def notice(self, text: str) -> None:
-        """Say something once, without the secrets in it."""
-        self.show_notice(mask_text(text))
+    notices: tuple[Notice, ...] = ()
+    """What was said, for the record."""
+
+    def notice(self, text: str, id: str = PREPARATION, where: str | None = None) -> None:
+        """Say something once, without the secrets in it. `id`: its kind, of state/notices.py; `where`: what it is
+        about, as a finding has it."""
+        shown = mask_text(text)
+        self.notices = (*self.notices, notice_at(id, shown, where))
+        self.show_notice(shown)
 
     def show_notice(self, text: str) -> None:
         """Show a notice; nothing unless a subclass does."""
@@ -98,6 +105,7 @@ class SubmissionRequest(NamedTuple):
     check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
             `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
     dry     nothing is submitted: what only this machine is in the way of is a notice
+    told    what was said of the job before, for the record
     """
 
     job: Job
@@ -114,6 +122,7 @@ class SubmissionRequest(NamedTuple):
     image: str | None = None
     check: Mapping[str, Any] | None = None
     dry: bool = False
+    told: tuple[Notice, ...] = ()
 
 
 class PlannedJob(NamedTuple):

@@ -29,8 +29,8 @@ class FetchedData(NamedTuple):
 class TransferProgress(Protocol):
     """What a person may want to know meanwhile."""
 
-    def notice(self, text: str) -> None:
-        """Say something once."""
+    def notice(self, text: str, id: str = "") -> None:
+        """Say something once; `id`: its kind."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
         """Note how many bytes are here; `total` 0: nobody knows of how many. Called often."""
@@ -46,7 +46,7 @@ class ContentStore:
         self._news = news
 
     def report_notice(self, text: str) -> None:
-        self._news.notice(text)
+        self._news.notice(text, "fetch")
 
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
         """Make the directory `path`, whole or not at all: one process makes it, others wait for it."""

@@ -32,7 +32,7 @@ class Told:
     def __init__(self) -> None:
         self.notices: list[str] = []
 
-    def notice(self, text: str) -> None:
+    def notice(self, text: str, id: str = "") -> None:
         self.notices.append(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:

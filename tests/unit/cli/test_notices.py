@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from worldsize.cli.runs.notices import LogWithNotices, notice_lines, read_notices
+from worldsize.cli.runs.notices import LogWithNotices, notice_lines, notices_data, read_notices
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.notices import NOTICES, Notice, append_rank_notice, notice_at
 
 
 class Events:
@@ -64,7 +66,44 @@ def test_of_several_nodes_each_text_once(events: Events) -> None:
         events.write("notice", node_rank, text="the same")
         events.write("notice", node_rank, text="of %d" % node_rank)
     events.write("notice", 1)
-    assert read_notices(events.paths, range(4)) == ["the same", "of 0", "of 1", "", "of 2"]
+    assert [notice.text for notice in read_notices(events.paths, range(4))] == ["the same", "of 0", "of 1", "", "of 2"]
+
+
+def test_those_of_the_record_the_nodes_and_the_ranks_are_one_list(events: Events) -> None:
+    record = [{"id": "script", "text": "train.py:3: x", "file": "train.py", "line": 3}, 7, {"text": 1}, {"text": "old"}]
+    with open(events.paths.record, "w") as file:
+        json.dump({"notices": record}, file)
+    events.write("notice", id="network.port", text="refused")
+    append_rank_notice(events.paths, Notice("data-parallel", "a sum", "/x/train.py", 9))
+    with open(events.paths.rank_notices, "a") as file:
+        file.write('{"id": "cut')
+    assert [tuple(each.values()) for each in notices_data(events.paths, [0])] == [
+        ("script", "train.py", 3, "train.py:3: x"),
+        ("preparation", None, None, "old"),
+        ("network.port", None, None, "refused"),
+        ("data-parallel", "/x/train.py", 9, "a sum"),
+    ]
+
+
+def test_places_of_findings_are_files_and_lines() -> None:
+    assert notice_at("script", "x", "train.py:8") == Notice("script", "x", "train.py", 8)
+    assert notice_at("script", "x", "job.yml:7: inputs.lr") == Notice("script", "x", "job.yml", 7)
+    for where in (None, "", "command", "--set inputs.lr", "outputs: x", "https://x/y"):
+        assert notice_at("script", "x", where) == Notice("script", "x")
+
+
+def test_the_documentation_has_every_kind_and_the_code_no_other() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "run-directory.md").read_text()
+    rows = page.partition("## Notices")[2].partition("\n## ")[0]
+    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", rows, re.MULTILINE)) == NOTICES
+    used = set()
+    for path in (root / "src" / "worldsize").rglob("*.py"):
+        text = path.read_text()
+        if "CheckResult(" in text or "notice" in text.lower():
+            used |= set(re.findall(r'\bid="([a-z-]+)"', text))
+            used |= set(re.findall(r'\bNotice\(\s*"([a-z-]+)"', text))
+    assert used <= set(NOTICES)
 
 
 def test_many_are_not_all_shown() -> None:

@@ -45,10 +45,10 @@ class RankServices:
 
         text = shortage_text(asked, host_name())
         if text:
-            self._tell(text)
+            self._recorder.write_event("notice", id="shared-memory", text=text)
 
     def _tell(self, text: str) -> None:
-        self._recorder.write_event("notice", text=text)
+        self._recorder.write_event("notice", id="service", text=text)
 
     def _deadline(self) -> float | None:
         return self._services.deadline() if self._services is not None else None

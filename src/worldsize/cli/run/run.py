@@ -29,6 +29,7 @@ from worldsize.service.request import SubmissionRequest
 from worldsize.service.runs.open import open_runs
 from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
+from worldsize.state.notices import Notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,11 +127,14 @@ def _run_with_options(
         job = with_array_options(job, options)
     for warning in warnings:
         report_message("warning: " + warning)
+    told = tuple(Notice("job-file", warning) for warning in warnings)
     cwd, config = current_directory(), load_current_config()
     if options.virtual_gpus is not None or options.verb == "rehearse" or job.virtual_gpus is not None:
-        job = load_module("wings.rehearsal.command", "a rehearsal").with_rehearsal(job, options, config, asked)
+        rehearsals = load_module("wings.rehearsal.command", "a rehearsal")
+        job, said = rehearsals.with_rehearsal(job, options, config, asked)
+        told += said
     request = SubmissionRequest(
-        job, config, options.compute, os.environ, cwd, key_origins(options, job, lines), sys.argv
+        job, config, options.compute, os.environ, cwd, key_origins(options, job, lines), sys.argv, told=told
     )
     if options.no_check:
         request = request._replace(check={})

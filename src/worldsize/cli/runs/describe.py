@@ -17,6 +17,7 @@ from worldsize.cli.console import (
     tags_text,
 )
 from worldsize.cli.output import report, show, show_json
+from worldsize.cli.runs.notices import notices_data
 from worldsize.cli.runs.times import time_text, with_times
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
@@ -91,6 +92,7 @@ def description(run: Run, status: Status) -> dict[str, Any]:
         "python": _mapping(record, "python"),
         "environment": _job(record).get("environment"),
         "outputs": {"files": len(files), "bytes": sum(file.bytes for file in files), "path": run.paths.outputs},
+        "notices": notices_data(run.paths, [node.node_rank for node in plan.agents] if plan else ()),
         "directory": run.directory,
     }
     return with_times(data)
@@ -127,6 +129,7 @@ def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         "outputs": f"{count_text(outputs['files'], 'file')}, {bytes_text(outputs['bytes'])}"
         if outputs["files"]
         else "",
+        "notices": "\n".join(notice["text"] for notice in data["notices"]),
         "directory": data["directory"],
     }
     return [(name, _printable(text)) for name, text in found.items() if text]

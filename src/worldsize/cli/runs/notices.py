@@ -1,12 +1,15 @@
-"""What nodes say about themselves before their ranks start: notices, which change nothing about how a run ends."""
+"""What was said of a run: before its start, by nodes, and by ranks. Notices change nothing about how a run ends."""
 
 from __future__ import annotations
 
 import os
 
 from worldsize.cli.output import report_message
+from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_events
+from worldsize.state.notices import EVENT, NODE, PREPARATION, Notice, notice_of, read_rank_notices
 from worldsize.trust.secrets import mask_text
 
 TYPE_CHECKING = False
@@ -18,16 +21,33 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[str]:
-    """The notices of these nodes, each text once."""
-    events = (event for node_rank in node_ranks for event in read_events(paths, node_rank))
-    return list(dict.fromkeys(_texts(events)))
+def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
+    """All notices of a run, each once: those of its record, of these nodes in its latest attempt, and of its ranks."""
+    recorded = read_object(paths.record).get("notices")
+    values = recorded if isinstance(recorded, list) else []
+    told = [found for value in values if (found := notice_of(value, PREPARATION))]
+    told += node_notices(paths, node_ranks)
+    told += [found for value in read_rank_notices(paths) if (found := notice_of(value, NODE))]
+    return list(dict.fromkeys(notice._replace(text=mask_text(notice.text)) for notice in told))
 
 
-def notice_lines(notices: list[str]) -> list[str]:
+def node_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
+    """The notices of these nodes, each once."""
+    return list(dict.fromkeys(each for node_rank in node_ranks for each in _of_events(read_events(paths, node_rank))))
+
+
+def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, Any]]:
+    """All notices of a run for programs: [{id, file, line, text}]."""
+    return [
+        {"id": each.id, "file": each.file, "line": each.line, "text": each.text}
+        for each in read_notices(paths, node_ranks)
+    ]
+
+
+def notice_lines(texts: list[str]) -> list[str]:
     """The first of them, each as a line."""
-    more = [f"notice: and {len(notices) - _SHOWN} more"] if len(notices) > _SHOWN else []
-    return ["notice: " + text for text in notices[:_SHOWN]] + more
+    more = [f"notice: and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return ["notice: " + text for text in texts[:_SHOWN]] + more
 
 
 class LogWithNotices:
@@ -54,10 +74,10 @@ class LogWithNotices:
         if (size := self._events_size()) == self._size:
             return False
         self._size = size
-        texts = _texts(read_events(self._paths, 0))
-        new, self._told = texts[self._told :], len(texts)
-        for text in new:
-            report_message("notice: " + text)
+        found = _of_events(read_events(self._paths, 0))
+        new, self._told = found[self._told :], len(found)
+        for notice in new:
+            report_message("notice: " + notice.text)
         return bool(new)
 
     def _events_size(self) -> int:
@@ -67,5 +87,10 @@ class LogWithNotices:
             return self._size
 
 
-def _texts(events: Iterable[dict[str, object]]) -> list[str]:
-    return [mask_text(str(event.get("text", ""))) for event in events if event.get("event") == "notice"]
+def _of_events(events: Iterable[dict[str, object]]) -> list[Notice]:
+    found = (notice_of({**event, "text": str(event.get("text", ""))}, NODE) for event in events if _is_notice(event))
+    return [notice._replace(text=mask_text(notice.text)) for notice in found if notice]
+
+
+def _is_notice(event: dict[str, object]) -> bool:
+    return event.get("event") == EVENT

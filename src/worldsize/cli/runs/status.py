@@ -23,7 +23,7 @@ from worldsize.cli.console import (
     warnings_text,
 )
 from worldsize.cli.output import lines_of, report, show, show_json, state_text
-from worldsize.cli.runs.notices import notice_lines, read_notices
+from worldsize.cli.runs.notices import node_notices, notice_lines, notices_data
 from worldsize.cli.runs.times import with_times
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
@@ -106,7 +106,7 @@ class RunView:
             data["failure"] = failure_data(run.paths, run.plan, now)
             data["efficiency"] = efficiency_data(run, now)
             data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
-            data["notices"] = self._notices()
+            data["notices"] = notices_data(run.paths, self._node_ranks())
             data.update({"page": page} if (page := page_of(run)) else {})
         return data
 
@@ -115,8 +115,9 @@ class RunView:
 
     def details(self, statuses: Sequence[Status]) -> list[str]:
         plan = self._run.plan
+        said = [notice.text for notice in node_notices(self._run.paths, self._node_ranks())]
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
-        lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(self._notices())]
+        lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(said)]
         lines += filter(None, [progress_text(self._run, statuses[0]), page_of(self._run)])
         if not plan.array:
             return lines
@@ -124,8 +125,8 @@ class RunView:
 
         return [array_element_text(self._run), *lines]
 
-    def _notices(self) -> list[str]:
-        return read_notices(self._run.paths, [node.node_rank for node in self._run.plan.agents])
+    def _node_ranks(self) -> list[int]:
+        return [node.node_rank for node in self._run.plan.agents]
 
     def efficiency(self, statuses: Sequence[Status]) -> list[str]:
         return efficiency_lines(self._run, statuses[0])

@@ -61,7 +61,7 @@ class LocalCompute:
         cores = len(os.sched_getaffinity(0))
         if plan.world_size > cores:
             what = "{} ranks share this machine's {} core{}".format(plan.world_size, cores, "" if cores == 1 else "s")
-            found.append(CheckResult("notice", what))
+            found.append(CheckResult("notice", what, id="cores-shared"))
         return found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:

@@ -57,7 +57,7 @@ def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[Chec
         what = (
             f"{runs_dir} lies on a local file system ({_file_system_type(real)}): the nodes must see it under this path"
         )
-        yield CheckResult("notice", what, "runs_dir")
+        yield CheckResult("notice", what, "runs_dir", id="run-location")
     for name, path in inputs.items():
         if is_node_local(path):
             yield CheckResult("error", f"{path} is of this machine alone: no node would see it", f"inputs.{name}.path")
@@ -70,7 +70,9 @@ def check_python(python: str) -> Iterator[CheckResult]:
         yield CheckResult("error", f"no such interpreter: {python}", "python", "mend `python` of the compute")
     elif is_node_local(python) or is_node_local(os.path.dirname(python)):
         what = f"{python} lies where each machine has files of its own: a node that does not see it starts no rank"
-        yield CheckResult("notice", what, "python", "name one that the nodes see: `python` of the compute")
+        yield CheckResult(
+            "notice", what, "python", "name one that the nodes see: `python` of the compute", id="node-python"
+        )
 
 
 def check_slurm(
@@ -83,11 +85,11 @@ def check_slurm(
             ["sbatch", "--test-only"], environ=environ, input="\n".join(["#!/bin/bash", *lines, "exit 0", ""])
         )
     except SubmitAgain as error:
-        yield CheckResult("notice", f"not checked by Slurm: {error.what}")
+        yield CheckResult("notice", f"not checked by Slurm: {error.what}", id="not-checked")
         return
     said = None if answer.code == 0 else slurm_error("sbatch", answer.err, environ)
     if isinstance(said, SubmitAgain):
-        yield CheckResult("notice", f"not checked by Slurm: {said.what}")
+        yield CheckResult("notice", f"not checked by Slurm: {said.what}", id="not-checked")
         return
     rows = _read_candidates(options, run)
     found = partition_problems(options, gpus, rows)
@@ -97,7 +99,7 @@ def check_slurm(
     away = _unavailable_nodes(rows, run) if _NO_NODES in said.what.lower() else ""
     if away:
         what = "none of the nodes that could take it is up now (%s): it would wait for them"
-        yield CheckResult("notice", what % away, "slurm")
+        yield CheckResult("notice", what % away, "slurm", id="not-checked")
     else:
         local = isinstance(said, ConfigError)
         what = said.what if local else f"Slurm would refuse it: {said.what}"
@@ -151,7 +153,7 @@ def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
             seconds = float(value.split()[0])
             if grace >= seconds:
                 what = f"Slurm's KillWait ends a cancelled run after {seconds:g} s, before its grace of {grace:g} s"
-                yield CheckResult("notice", what, "grace")
+                yield CheckResult("notice", what, "grace", id="slurm")
 
 
 def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
@@ -160,10 +162,12 @@ def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
             what = f"the option {name} holds a secret: it becomes part of the batch script, which Slurm keeps"
-            yield CheckResult("notice", what, "slurm", "leave it out there")
+            yield CheckResult("notice", what, "slurm", "leave it out there", id="secret-shown")
     if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
         what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
-        yield CheckResult("notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)")
+        yield CheckResult(
+            "notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)", id="secret-shown"
+        )
 
 
 def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -214,13 +218,13 @@ def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: Partit
         yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
     elif row.max_nodes is not None and nodes > row.max_nodes:
         what = f"{nodes} nodes are asked for, and partition {row.name} gives one job {row.max_nodes}"
-        yield CheckResult(level, what, "resources.instance_count", f"ask for fewer{unless}")
+        yield CheckResult(level, what, "resources.instance_count", f"ask for fewer{unless}", id="slurm")
     if gpus and gpus > row.gpus_per_node:
         what = f"{gpus} GPUs per node are asked for, and nodes of partition {row.name} have {row.gpus_per_node}"
         yield CheckResult("error", what, "slurm.gpus_per_node", "`worldsize nodes` shows what there is")
     if limit is not None and row.max_time is not None and limit > row.max_time:
         what = f"a time limit of {span(limit)} is longer than partition {row.name} allows ({span(row.max_time)})"
-        yield CheckResult(level, what, "slurm.time", f"shorten it{unless}")
+        yield CheckResult(level, what, "slurm.time", f"shorten it{unless}", id="slurm")
 
 
 def _least_node_count(nodes: str) -> int:

@@ -77,7 +77,7 @@ def find_job_environment(
         return None, [CheckResult("error", what, at, error.hint)]
     if found is None:
         return None, []
-    said = [CheckResult("notice", notice, at) for notice in found.notices]
+    said = [CheckResult("notice", notice, at, id="environment") for notice in found.notices]
     why = unusable_reason(found, facts)
     if why:
         hint = "build it where they see it under the same path: envs_dir of the compute"

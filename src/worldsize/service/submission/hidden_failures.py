@@ -37,10 +37,12 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     found = []
     if "|" in hidden and "pipefail" not in job.command:
         what = f"a failure of `{hidden['|']}` before the | ends with 0"
-        found.append(CheckResult("notice", what, origins.of("command"), "begin it with set -o pipefail;"))
+        found.append(
+            CheckResult("notice", what, origins.of("command"), "begin it with set -o pipefail;", id="hidden-failure")
+        )
     if "&" in hidden and not re.search(r"\bwait\b", job.command):
         what = f"`{hidden['&']}` is ended as soon as the command's last program has ended"
-        found.append(CheckResult("notice", what, origins.of("command"), "end it with wait"))
+        found.append(CheckResult("notice", what, origins.of("command"), "end it with wait", id="hidden-failure"))
     return found
 
 

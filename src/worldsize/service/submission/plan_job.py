@@ -219,7 +219,11 @@ def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
         place = start_place(planned.compute)
         hint = "in a job of their own each can have nodes to itself: leave the allocation's shell"
         told = CheckResult(
-            "notice", f"{place} all {number} runs start at once", "at_once", hint if place == ALLOCATION else None
+            "notice",
+            f"{place} all {number} runs start at once",
+            "at_once",
+            hint if place == ALLOCATION else None,
+            id="array-at-once",
         )
         notices, at_once = (*notices, told), None
     plan = plan._replace(array=ArrayElement(0, number, "", at_once))

@@ -85,7 +85,7 @@ def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[
     if origins.lines and not origins.is_set(key):
         return []
     level = "error" if origins.is_set(key) else "notice"
-    return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint)]
+    return [CheckResult(level, what, origins.of(f"inputs.{name}.path"), hint, id="input-mode")]
 
 
 def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[CheckResult]:
@@ -101,7 +101,9 @@ def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[Che
     if bytes_of(value.max_size) is None:
         yield CheckResult("error", f"is no size: {value.max_size:.40}", at, EXAMPLE)
     elif not is_remote(value.path or ""):
-        yield CheckResult("notice", "is of what is fetched, and the input is read in place", at, "leave it out")
+        yield CheckResult(
+            "notice", "is of what is fetched, and the input is read in place", at, "leave it out", id="input-mode"
+        )
 
 
 def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigins) -> Iterator[CheckResult]:
@@ -109,10 +111,12 @@ def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigin
     if value.mode not in (*COPYING_MODES, *MOUNTING_MODES):
         return
     if job.batch_script is not None:
-        yield CheckResult("notice", "a batch script's ranks read it in place: its own srun starts them", at)
+        yield CheckResult(
+            "notice", "a batch script's ranks read it in place: its own srun starts them", at, id="input-mode"
+        )
     elif value.mode in MOUNTING_MODES and not is_remote(path) and os.path.exists(path):
         reader = find_provider("node_disk")
         why = reader.try_read_only([path]) if reader else ""
         if why:
             what = f"not read-only on this machine, nor where a node is like it: {why}"
-            yield CheckResult("notice", what, at)
+            yield CheckResult("notice", what, at, id="input-mode")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from worldsize.common.atomic_files import link_or_copy, read_file, write_bytes, write_json
@@ -20,6 +20,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.submission.preflight import script_of_command
 from worldsize.service.submission.rank_packages import packages_of, rank_modules, write_packages
+from worldsize.state.notices import Notice
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
 
@@ -42,7 +43,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
         try:
             start_git_diff(job.code, paths.diff, environ)
         except StorageError as error:
-            progress.notice(f"git: uncommitted changes are not recorded: {error}")
+            progress.notice(f"git: uncommitted changes are not recorded: {error}", "git")
     digest = _snapshot_code(request, job, paths, progress)
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
@@ -57,9 +58,16 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
 
 
 def write_record(
-    request: SubmissionRequest, job: Job, paths: RunPaths, digest: str | None, plan: Plan, also: Collection[str] = ()
+    request: SubmissionRequest,
+    job: Job,
+    paths: RunPaths,
+    digest: str | None,
+    plan: Plan,
+    also: Collection[str] = (),
+    notices: Iterable[Notice] = (),
 ) -> None:
-    """Write the run's record, with secrets masked. `also`: texts that are secrets, besides those of the plan."""
+    """Write the run's record, with secrets masked. `also`: texts that are secrets, besides those of the plan.
+    `notices`: what was said while the run was prepared."""
     from worldsize.jobspec.dump import job_tree
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.snapshot.run_record import make_record
@@ -82,6 +90,8 @@ def write_record(
         record["python"]["ranks"] = ranks_python(plan, request.environ)
     if job.virtual_gpus is not None:
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}
+    told = [*(Notice("configuration", text) for text in request.config.notices), *request.told, *notices]
+    record["notices"] = [notice._asdict() for notice in told]
     if request.fetched:
         record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
     if job.environment is not None:
@@ -141,7 +151,9 @@ def _share_with_group(paths: RunPaths, progress: Progress) -> None:
             _allow(path, _ENTER)
     closed = closed_parent(paths)
     if closed:
-        progress.notice(f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)")
+        progress.notice(
+            f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)", "group-access"
+        )
 
 
 def _own_directories(config: Config) -> list[str]:
@@ -155,7 +167,7 @@ def _own_directories(config: Config) -> list[str]:
 
 def holds_everything(code: str, environ: Mapping[str, str]) -> bool:
     """Whether a directory of code is a place where everything lies: the root, a home, one for temporary files."""
-    places = ("/", "/tmp", "/var/tmp", "/root", "/home", environ.get("HOME"), environ.get("TMPDIR"))  # noqa: S108
+    places = ("/", "/tmp", "/var/tmp", "/root", "/home", environ.get("HOME"), environ.get("TMPDIR"))
     return os.path.realpath(code) in [os.path.realpath(place) for place in places if place]
 
 
@@ -181,12 +193,12 @@ def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progre
     if job.share == "group":
         share_code(paths)
     for warning in snapshot.warnings:
-        progress.notice("snapshot: " + warning)
+        progress.notice("snapshot: " + warning, "code-left-out")
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
         for name in script_submission().link_left_out_paths(job, paths):
-            progress.notice(f"snapshot: leaves out {name}: the script finds it where it is")
+            progress.notice(f"snapshot: leaves out {name}: the script finds it where it is", "code-left-out")
     script = script_of_command(job)
     if script and not os.path.isabs(script) and not os.path.exists(os.path.join(paths.code, script)):
         raise left_out_error(job.code or "", script)

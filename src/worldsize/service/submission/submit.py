@@ -32,6 +32,7 @@ from worldsize.service.submission.run_directory import (
     write_record,
     write_run_directory,
 )
+from worldsize.state.notices import PREFLIGHT
 from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.result import result
 from worldsize.state.run_state import RUN_CANCELLED_CODE
@@ -53,11 +54,21 @@ def start(
     it, FAILED. `submitting` is called when all is complete, right before the compute gets it: from then on what asks
     for its end is `cancel` of the run or the array, and not an exception.
     """
+    before, progress.notices = progress.notices, ()  # a run that builds an environment has a record of its own
+    try:
+        return _start(request, progress, submitting)
+    finally:
+        progress.notices = (*before, *progress.notices)
+
+
+def _start(request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None]) -> RunPaths:
     refuse_array_rehearsal(request.job)
     created = time.time()
     planned = plan_job(request, created)
-    for text in (*map(format_notice, planned.notices), *_shared_outputs(planned)):
-        progress.notice(text)
+    for found in planned.notices:
+        progress.notice(format_notice(found), found.id or PREFLIGHT, found.where)
+    for text in _shared_outputs(planned):
+        progress.notice(text, "output-shared")
     if request.after:
         from worldsize.service.submission.dependencies import check_dependencies
 
@@ -151,7 +162,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
         from worldsize.service.environments.lookup import record_environment
 
         record_environment(planned.environment, paths, hidden)
-    write_record(request, job, paths, digest, plan, secrets)
+    write_record(request, job, paths, digest, plan, secrets, progress.notices)
     if not planned.is_array:
         _write_plan(rendered)
         return [rendered]

@@ -37,6 +37,7 @@ def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
             "notice",
             f"only Azure ML honours {output.path}: it is written to outputs/{name} of the run",
             origins.of(f"outputs.{name}.path"),
+            id="azure-only",
         )
         for name, output in job.outputs.items()
         if output.path and is_remote(output.path)
@@ -46,7 +47,10 @@ def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
     keys = service_only_keys(job)
     hint = "run with --dry-run to see what each key means here" if origins.lines else None
     return (
-        [*found, CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}", hint=hint)]
+        [
+            *found,
+            CheckResult("notice", f"kept, but only Azure ML honours: {', '.join(keys)}", hint=hint, id="azure-only"),
+        ]
         if keys
         else found
     )
@@ -59,7 +63,15 @@ def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) 
         return []
     name = said.removeprefix("azureml:")
     hint = f'to run elsewhere: "{name}" = "COMPUTE" in [azure.computes] of worldsize.toml, or --compute'
-    return [CheckResult("notice", f"{said} means the default compute here, {meant.name}", origins.of("compute"), hint)]
+    return [
+        CheckResult(
+            "notice",
+            f"{said} means the default compute here, {meant.name}",
+            origins.of("compute"),
+            hint,
+            id="azure-compute",
+        )
+    ]
 
 
 def service_only_keys(job: Job) -> list[str]:

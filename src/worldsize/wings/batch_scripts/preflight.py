@@ -45,7 +45,7 @@ def check(job: Job, plan: Plan) -> list[CheckResult]:
     script = effective_script(job)
     size = parse_allocation_request(script, script_origin(job))
     found = [
-        CheckResult("notice", finding.what, _line_origin(job, finding.line), finding.hint)
+        CheckResult("notice", finding.what, _line_origin(job, finding.line), finding.hint, id="batch-script")
         for finding in check_script(script, size, job.share_gpus)
     ]
     found += _missing_programs(job, script_launches(script, size), script.text)
@@ -67,18 +67,20 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
     names = list(dict.fromkeys(option.name for option in script.options))
     for name in names:
         if name in _OWN_NOTICES:
-            yield CheckResult("notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)))
+            yield CheckResult(
+                "notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)), id="batch-option"
+            )
     if script.value("export") in ("NONE", "NIL"):
         what = f"--export={script.value('export')}: the script sees this shell's variables all the same"
-        yield CheckResult("notice", what, _line_origin(job, script.line("export")))
+        yield CheckResult("notice", what, _line_origin(job, script.line("export")), id="batch-option")
     for option in script.foreign:
         what = f"--{option.name} is no option of sbatch's own: without effect on virtual nodes"
-        yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name))
+        yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name), id="batch-option")
     others = {*_HONOURED, *_OWN_NOTICES, "export", *(option.name for option in script.foreign)}
     idle = [name for name in names if name not in others]
     if idle:
         what = "without effect on virtual nodes: {}".format(", ".join("--" + name for name in idle))
-        yield CheckResult("notice", what, script_origin(job))
+        yield CheckResult("notice", what, script_origin(job), id="batch-option")
 
 
 def _line_origin(job: Job, line: int | None) -> str:
@@ -100,7 +102,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
         if not os.path.exists(os.path.join(job.code, name)):
             what = f"script not found: {name} (looked in {job.code})"
             hint = "run it from the directory that it is submitted in, or name that with --code"
-            yield CheckResult("notice", what, _line_origin(job, launch.line), hint)
+            yield CheckResult("notice", what, _line_origin(job, launch.line), hint, id="batch-script")
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
@@ -119,4 +121,4 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
             if known and not os.path.exists(os.path.join(job.code or "", path)):
                 what = f"no such file on this machine: {seen.words[1]}"
                 hint = "`set -e` ends the script there" if strict else "the script goes on"
-                yield CheckResult("notice", what, _line_origin(job, seen.line), hint)
+                yield CheckResult("notice", what, _line_origin(job, seen.line), hint, id="batch-script")

@@ -33,7 +33,7 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
     """What a person should know before ranks start, or why they are not; of downloads `download_notices` tells."""
     return [
-        CheckResult("error" if found.refused else "notice", found.what, _place(found), found.hint or None)
+        CheckResult("error" if found.refused else "notice", found.what, _place(found), found.hint or None, id="script")
         for found in _findings(plan, job, facts, settings)
         if found.verdict in (BAD, WARNING) and found.id != _DOWNLOADS
     ]
@@ -44,7 +44,9 @@ def download_notices(job: Job) -> list[CheckResult]:
     "command"."""
     request = _of_job(job, True)
     return [
-        CheckResult("notice", found.what, f"{found.file}:{found.line}" if found.file else "command", found.hint)
+        CheckResult(
+            "notice", found.what, f"{found.file}:{found.line}" if found.file else "command", found.hint, id="downloads"
+        )
         for found in downloads(request)
     ]
 

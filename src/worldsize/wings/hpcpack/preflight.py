@@ -35,7 +35,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
         with open_head() as head:
             unverified = take_certificate_notice(head.access)
             if unverified is not None:
-                yield CheckResult("notice", unverified, KEY, CERTIFICATE_HINT)
+                yield CheckResult("notice", unverified, KEY, CERTIFICATE_HINT, id="certificate")
             yield from check_nodes(nodes(head, metrics=False), said, plan)
             if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
                 known = head.get("/jobs/templates")
@@ -44,7 +44,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
                 yield from _check_names([said["template"]], names, "hpcpack.template", what, "there are")
     except SubmitAgain as error:
         hint = f"it is tried again for {PATIENCE:g} s when the run is submitted"
-        yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint)
+        yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint, id="not-checked")
     except WorldsizeError as error:
         what = error.what if isinstance(error, ConfigError) else f"HPC Pack: {error.what}"
         yield CheckResult("error", what, error.where, error.hint)
@@ -101,12 +101,12 @@ def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckRe
         yield CheckResult("error", what, where, "ask for fewer, or another node_group: " + _NODES_HINT)
     elif len(usable) < size:
         what += f"{len(usable)} of those that it may run on take tasks now: it would wait"
-        yield CheckResult("notice", what, where, "`worldsize nodes --all` says why")
+        yield CheckResult("notice", what, where, "`worldsize nodes --all` says why", id="nodes-busy")
     others = [node.name for node in usable if _LINUX not in {name.lower() for name in node.groups}]
     if others and len(others) < len(usable):
         verb = "is" if len(others) == 1 else "are"
         what = f"it may come to run on {', '.join(others[:5])}, which {verb} no Linux node"
-        yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes")
+        yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes", id="nodes-busy")
 
 
 def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) -> list[CheckResult]:
@@ -180,4 +180,4 @@ def _check_features(directory: str) -> Iterator[CheckResult]:
         yield CheckResult("error", f"the share cannot be written: {error.strerror}", directory, hint)
         return
     for what, help_text in found.lacks():
-        yield CheckResult("notice", what, directory, help_text)
+        yield CheckResult("notice", what, directory, help_text, id="share")

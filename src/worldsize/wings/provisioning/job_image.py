@@ -136,7 +136,7 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
         what = f"the image {mask_text(image)} is not used: the compute has no containers"
-        return CheckResult("notice", what, key)
+        return CheckResult("notice", what, key, id="image")
     if job.batch_script is not None:
         what = "a batch script's own srun starts its ranks: it can name the image itself"
         return CheckResult("error", what, key, "srun apptainer exec …, or srun --container-image …")
@@ -165,7 +165,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
         return request
     program = which("enroot" if runtime.kind == PYXIS else runtime.program, path=request.environ.get("PATH"))
     if program is None:
-        progress.notice(f"environment.image: the nodes fetch {image} themselves: nothing here can")
+        progress.notice(f"environment.image: the nodes fetch {image} themselves: nothing here can", "image")
         return request
     store = ContentStore(data_directory(request.config, dry.plan.compute), progress)
     try:

@@ -143,7 +143,7 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
         made = pack(found, path, lambda done, total: news.transfer(what, done, total))
         _write_note(made)
         for each in made.notices:
-            news.notice("environment: " + each)
+            news.notice("environment: " + each, "environment")
         return made
     finally:
         os.unlink(path + ".lock")

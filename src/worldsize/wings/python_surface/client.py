@@ -103,7 +103,7 @@ def submit(
     cwd = current_directory("submit()")
     config, progress = load_config(cwd, environ), _LoggedProgress()
     for notice in config.notices:
-        progress.notice(notice)
+        progress.notice(notice, "configuration")
     request = SubmissionRequest(
         ready, config, compute, environ, cwd, argv=sys.argv, after=_dependencies(after, config.home, environ)
     )

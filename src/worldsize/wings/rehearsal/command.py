@@ -9,13 +9,16 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
 from worldsize.service.submission.submit import refuse_array_rehearsal
+from worldsize.state.notices import Notice
 from worldsize.wings.rehearsal.job import to_rehearsal
 
 MOST = 1024
 
 
-def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> Job:
-    """What `--virtual-gpus` and the verb `rehearse` make of the job; `asked`: before `-w`. JobError, UsageError."""
+def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> tuple[Job, tuple[Notice, ...]]:
+    """Return what `--virtual-gpus` and the verb `rehearse` make of the job, and what was said of it; `asked`: before
+    `-w`. JobError, UsageError."""
+    told: tuple[Notice, ...] = ()
     if options.virtual_gpus is not None:
         if not 1 <= options.virtual_gpus <= MOST:
             raise UsageError(f"{options.virtual_gpus} GPUs of each node: 1 to {MOST}", "--virtual-gpus")
@@ -25,5 +28,6 @@ def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked:
         options.compute = None
         for text in said:
             report_message("notice: " + text)
+        told = tuple(Notice("rehearsal", text) for text in said)
     refuse_array_rehearsal(job)
-    return job
+    return job, told

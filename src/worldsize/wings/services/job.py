@@ -38,7 +38,7 @@ def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
             what = "starts beside the first rank alone, not on all nodes"
         else:
             continue
-        found.append(CheckResult("notice", what, origins.of(f"services.{name}")))
+        found.append(CheckResult("notice", what, origins.of(f"services.{name}"), id="service"))
     return found
 
 

@@ -57,7 +57,7 @@ class AllocationCompute(SlurmCompute):
             return [CheckResult("error", what % values, "resources.instance_count", hint)]
         missing = list(preflight.check_programs(self._environ))
         said = f"it runs inside the allocation that this shell belongs to: job {self._environ['SLURM_JOB_ID']}"
-        return missing or [*self.check_locations(job), CheckResult("notice", said)]
+        return missing or [*self.check_locations(job), CheckResult("notice", said, id="not-checked")]
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         return [self._start(submission) for submission in submissions]

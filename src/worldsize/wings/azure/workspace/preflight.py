@@ -80,6 +80,7 @@ def _fabric(job: Job) -> list[CheckResult]:
             f"{name}={value} switches off InfiniBand, which {job.resources.instance_type} has",
             f"environment_variables.{name}",
             "leave it out, unless NCCL's log shows that it is what helps",
+            id="environment",
         )
         for name, values in _SWITCHES.items()
         for value in [job.environment_variables.get(name, "")]

@@ -35,9 +35,14 @@ def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]
             hint = "leave the key out, or remove `agent = false` from the compute"
             found.append(CheckResult("error", row.text, row.key, hint))
         elif row.verdict == LEFT_OUT and not {key, row.key} & {*said}:
-            found.append(CheckResult("notice", f"is left out: {row.text}", row.key))
+            found.append(CheckResult("notice", f"is left out: {row.text}", row.key, id="azure-key-left-out"))
     found += [
-        CheckResult("notice", "is sent as it is: only worldsize's agent is known to resolve expressions there", where)
+        CheckResult(
+            "notice",
+            "is sent as it is: only worldsize's agent is known to resolve expressions there",
+            where,
+            id="azure-key-left-out",
+        )
         for name, value in job.environment_variables.items()
         if "${{" in value and (where := f"environment_variables.{name}") not in said
     ]

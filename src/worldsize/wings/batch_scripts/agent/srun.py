@@ -14,6 +14,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import masked_variables, read_masked_plan
+from worldsize.state.notices import Notice, append_rank_notice
 from worldsize.trust.secrets import mask_argv, mask_values
 from worldsize.wings.batch_scripts.agent.srun_options import (
     SrunError,
@@ -53,11 +54,11 @@ def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
     board = StepRegistry(paths)
     for name, text in asked.remarks.items():
         if board.claim_notice(name):
-            print_as_srun("worldsize: " + text)
+            _say(paths, text)
     hosts = tuple(allocation.hosts[node] for node in size.nodes)
     programs = read_programs(asked)
     started = time.time()
-    number, tasks = _allocate_step(plan, asked, size, allocation, board)
+    number, tasks = _allocate_step(paths, plan, asked, size, allocation, board)
     step = Step(number, asked, size, hosts, tasks, umask)
     secrets = [os.environ[name] for name in (*plan.secrets, *masked_variables(plan)) if os.environ.get(name)]
     record = {
@@ -90,8 +91,13 @@ def _size(asked: SrunOptions, allocation: Allocation) -> StepSize:
     return size
 
 
+def _say(paths: RunPaths, text: str) -> None:
+    print_as_srun("worldsize: " + text)
+    append_rank_notice(paths, Notice("batch-option", "srun: " + text))
+
+
 def _allocate_step(
-    plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
+    paths: RunPaths, plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
 ) -> tuple[int, tuple[StepTask, ...]]:
     """Allocate the step. Return its number, and its tasks, on ranks whose logs nobody else writes. Waits, as srun does,
     for CPUs that other steps of the script hold."""
@@ -99,8 +105,8 @@ def _allocate_step(
     per_task = parse_digits(asked.options.get("cpus-per-task")) or 1
     need = {node: tasks * per_task for node, tasks in zip(size.nodes, size.tasks)}
     if max(need.values()) > allocation.cpus and board.claim_notice("cpus"):
-        what = "worldsize: %d CPUs on a node of which the script asks for %d: clusters that share nodes refuse this"
-        print_as_srun(what % (max(need.values()), allocation.cpus))
+        what = "%d CPUs on a node of which the script asks for %d: clusters that share nodes refuse this"
+        _say(paths, what % (max(need.values()), allocation.cpus))
     told = False
     while True:
         with board.lock():

@@ -179,6 +179,12 @@ def notices_of(rows: Sequence[CheckRow]) -> list[str]:
     return lines if len(lines) <= _MOST_NOTICES else lines[:_MOST_NOTICES] + more
 
 
+def row_of_notice(text: str) -> str:
+    """The id of the row that a notice of `notices_of` ends with; "" where it ends with none."""
+    name = text.rpartition(" [")[2]
+    return name[:-1] if text.endswith("]") and "." in name and " " not in name else ""
+
+
 def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
     """A row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
     where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"

@@ -21,7 +21,9 @@ from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.plan.plan import Plan
+from worldsize.state.notices import NODE
 from worldsize.state.records import Failure
+from worldsize.wings.checks.agent.coordinator import row_of_notice
 from worldsize.wings.checks.agent.node_context import FULL
 from worldsize.wings.checks.agent.node_program import NodeTask, start_program
 from worldsize.wings.checks.agent.time_limits import AGENT_MARGIN, overall_limit
@@ -156,7 +158,7 @@ class Preparation:
     def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
         """Leave plan and environment as they are; write what a person should know as events."""
         for text in self._notices:
-            recorder.write_event("notice", text=text)
+            recorder.write_event("notice", id=row_of_notice(text) or NODE, text=text)
         return self._launch.plan, self._launch.environ
 
     def stop(self) -> list[int]:

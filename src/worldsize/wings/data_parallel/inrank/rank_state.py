@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 from typing import Any, Callable, Mapping, NamedTuple
@@ -67,6 +68,25 @@ class Training:
             if self.rank == 0:
                 sys.stderr.write(f"worldsize: data parallel: {text}\n")
                 sys.stderr.flush()
+                self._record_notice(text)
+
+    def _record_notice(self, text: str) -> None:
+        """Write a notice down for who looks at the run, with the line of the script; nothing where it cannot be."""
+        if not self.run_dir:
+            return
+        frame = user_frame()
+        place = {"file": frame.f_code.co_filename, "line": frame.f_lineno} if frame is not None else {}
+        line = json.dumps({"id": "data-parallel", "text": "data parallel: " + text, **place}) + "\n"
+        path = os.path.join(self.run_dir, "attempt-" + self.attempt, "notices.jsonl")
+        try:
+            mode = os.stat(os.path.dirname(path)).st_mode & 0o666
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+            try:
+                os.write(file, line.encode())
+            finally:
+                os.close(file)
+        except OSError:
+            pass
 
 
 def refusal(what: str, hint: str) -> ScriptRefused:

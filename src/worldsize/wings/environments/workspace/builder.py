@@ -70,7 +70,7 @@ class Build:
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
-    def notice(self, text: str) -> None:
+    def notice(self, text: str, id: str = "") -> None:
         """Report a step, as a store of downloads calls it."""
         self.report_step(text)
 

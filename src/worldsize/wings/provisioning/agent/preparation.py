@@ -68,8 +68,8 @@ class Preparation:
         self._thread.join()
         assert self._held is not None
         recorder.write_event("prepared", seconds=time.time() - self._began)
-        for text in self._collect_notices(self._paths):
-            recorder.write_event("notice", text=text)
+        for kind, text in self._collect_notices(self._paths):
+            recorder.write_event("notice", id=kind, text=text)
         place = self._unpacking.path if self._unpacking is not None else None
         return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
 
@@ -111,15 +111,19 @@ class Preparation:
             self._what = f"input {copy.name}"
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
-    def _collect_notices(self, paths: RunPaths) -> list[str]:
+    def _collect_notices(self, paths: RunPaths) -> list[tuple[str, str]]:
+        """Each with its kind."""
         found = []
         if self._local.read_only:
             from worldsize.wings.provisioning.agent.read_only import make_read_only
 
-            found += ["not read-only: " + text for text in make_read_only(self._local.read_only, paths.root)]
+            found += [
+                ("read-only", "not read-only: " + text) for text in make_read_only(self._local.read_only, paths.root)
+            ]
         kept = self._unpacking.kept if self._unpacking else ()
         if kept:
-            found.append(f"{len(kept)} files of the environment still name its old place: {', '.join(kept[:5])}")
+            text = f"{len(kept)} files of the environment still name its old place: {', '.join(kept[:5])}"
+            found.append(("environment-place", text))
         return found
 
     def _activated_environment(self, place: str | None) -> Mapping[str, str]:

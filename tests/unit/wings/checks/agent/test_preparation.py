@@ -63,7 +63,7 @@ class Recorder:
     def __init__(self) -> None:
         self.notices: list[str] = []
 
-    def write_event(self, kind: str, text: str) -> None:
+    def write_event(self, kind: str, text: str, id: str) -> None:
         assert kind == "notice"
         self.notices.append(text)
 
