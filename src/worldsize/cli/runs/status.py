@@ -1,4 +1,4 @@
-"""status, wait, cancel: runs that exist."""
+"""status: one run's state, as text and as data."""
 
 from __future__ import annotations
 
@@ -14,21 +14,18 @@ from worldsize.cli.console import (
     count_text,
     duration_text,
     find_runs,
-    load_current_config,
-    parse_seconds,
     rehearsal_text,
-    request_cancel,
     size_text,
     tags_text,
     warnings_text,
 )
-from worldsize.cli.output import lines_of, report, show, show_json, state_text
+from worldsize.cli.output import lines_of, show, show_json, state_text
 from worldsize.cli.runs.notices import node_notices, notice_lines, notices_data
 from worldsize.cli.runs.times import with_times
 from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_lines, warning_lines
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
-from worldsize.errors import NotFound, UsageError, WorldsizeError
+from worldsize.errors import NotFound, WorldsizeError
 from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
@@ -39,43 +36,23 @@ if TYPE_CHECKING:
     from worldsize.cli.runs.array_status import ArrayView
     from worldsize.service.runs.array import RunArray
 
-TIMED_OUT = 124
-
 _EXPLAINED_WITHIN = 5.0
-_ACCOUNTING_LAG = 1.0
 _DATA_KEYS = (
     "threads", "binding", "progress", "failure", "usage", "efficiency", "waiting", "message", "warnings", "notices",
     "page", "directory", "elements",
 )  # fmt: skip
 """The order in which programs get them."""
 
-_EXAMPLES = {
-    "status": """examples:
+_EXAMPLES = """examples:
   worldsize status                            the latest run
-  worldsize status 417k -o json""",
-    "wait": """examples:
-  worldsize wait && echo trained              the exit code is the run's
-  worldsize wait 417k --timeout 3600          124 when the time is over; the run goes on""",
-    "cancel": """examples:
-  worldsize cancel 417k                       TERM, its grace, KILL
-  worldsize cancel 417k --now                 KILL at once
-  worldsize cancel                            the latest that was started here; asks
-  worldsize cancel -y                         the same, and does not ask""",
-}
+  worldsize status 417k -o json"""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES[verb]
+    parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    if verb == "wait":
-        parser.add_argument(
-            "--timeout", metavar="SECONDS", type=parse_seconds, help="give up after so long, with code 124"
-        )
-    if verb == "cancel":
-        parser.add_argument("--now", action="store_true", help="without grace")
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask whether it is the right run")
     add_output_option(parser)
-    parser.set_defaults(act={"status": show_status, "wait": wait, "cancel": cancel}[verb])
+    parser.set_defaults(act=show_status)
 
 
 class RunView:
@@ -146,7 +123,7 @@ class RunView:
         return [reason + shown + warnings_text(now), *more]
 
     def remains_text(self, found: int) -> str:
-        return _ended_text(found)
+        return ended_text(found)
 
 
 def threads_of(run: Run) -> int | None:
@@ -236,60 +213,8 @@ def _took_text(now: Status) -> str:
     return f", ran for {duration_text((now.ended or time.time()) - now.started)}"
 
 
-def wait(options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.follow import state_reporter
-
-    runs = find_runs(options.run)
-    statuses = runs.follow(timeout=options.timeout, tell=state_reporter(runs))
-    now = runs.overall(statuses)
-    if options.output == "json":
-        show_json(status_data(runs, statuses, _ACCOUNTING_LAG))
-    else:
-        first, *more = view_of(runs).outcome(statuses)
-        report(f"{runs.id} is {now.state}{first}", *more)
-    if not now.final:
-        return TIMED_OUT
-    return now.exit_code or 0
-
-
-def cancel(options: argparse.Namespace) -> int:
-    if options.run is None and not options.yes and not sys.stdin.isatty():
-        raise UsageError("nothing says which run", "cancel", "a run's id, or -y for the latest that was started here")
-    try:
-        runs = find_runs(options.run, "cancel", asks=not options.yes)
-    except NotFound:
-        if _end_deleted(options.run):
-            return 0
-        raise
-    before = runs.look()
-    if before.final:
-        report(f"{runs.id} is {before.state} already{view_of(runs).remains_text(runs.end_remains())}")
-        _show_cancelled(runs, options)
-        return 0
-    request_cancel(runs.id, lambda: runs.ask_to_end(options.now))
-    _show_cancelled(runs, options)
-    return 0
-
-
-def _show_cancelled(runs: Run | RunArray, options: argparse.Namespace) -> None:
-    if options.output == "json":
-        show_json(status_data(runs, runs.statuses()))
-
-
-def _end_deleted(run_id: str | None) -> bool:
-    """End what is left of a run of which nothing but its id is known any more; whether there was anything."""
-    from worldsize.store.find import run_paths
-    from worldsize.store.runs import is_run_id
-
-    if run_id is None or not is_run_id(run_id):
-        return False
-    found = Run(run_paths(load_current_config().home, run_id), os.environ).end_deleted()
-    if found:
-        report(f"the directory of {run_id} was deleted{_ended_text(found)}")
-    return found > 0
-
-
-def _ended_text(found: int) -> str:
+def ended_text(found: int) -> str:
+    """What stands behind a run's state where so many processes of it were left, and are ended."""
     if found == 0:
         return ""
     return "; ended {} left of it".format("1 process that was" if found == 1 else f"{found} processes that were")
