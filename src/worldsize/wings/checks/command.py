@@ -86,7 +86,7 @@ def check(options: argparse.Namespace) -> int:
     if options.dry_run:
         from worldsize.cli.run.dry_run import dry_run
 
-        return dry_run(check_request(request, planned, ids))
+        return dry_run(check_request(request, planned, ids), options.output == "json")
     for notice in planned.notices:
         report_message("notice: " + format_notice(notice))
     try:
