@@ -69,7 +69,7 @@ VERBS = {
     "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
     "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
     "examples": Verb("wings.project.examples_command", "the examples that come along: list them, copy one"),
-    "schema": Verb("wings.project.command", "the job file's JSON schema, for editors"),
+    "schema": Verb("wings.project.command", "the JSON schema of job files, or of what a verb prints"),
     "config": Verb("cli.settings", "the configuration, and where each value comes from"),
     "completion": Verb("cli.settings", "the shell's completion script"),
 }

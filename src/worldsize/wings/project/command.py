@@ -1,4 +1,5 @@
-"""init: a job file and worldsize.toml for what is here; schema: the job file's, for editors."""
+"""init: a job file and worldsize.toml for what is here; schema: the job file's, for editors, and that of what a verb
+prints, for programs."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
-from worldsize.cli.console import current_directory
+from worldsize.cli.console import current_directory, set_completer
 from worldsize.cli.output import report, show_json, show_question
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.service.providers import find_provider
@@ -35,7 +37,9 @@ _MOST = 1_000_000
 _EXAMPLES = {
     "schema": """examples:
   worldsize schema > worldsize.schema.json      then, as the first line of a job file:
-                                                # yaml-language-server: $schema=worldsize.schema.json""",
+                                                # yaml-language-server: $schema=worldsize.schema.json
+  worldsize schema status                       what `worldsize status -o json` prints: each key, its unit, when it is
+  worldsize schema env list                     null; what may be relied on is required""",
     "init": """examples:
   worldsize init                  asks a few things; writes job.yml and worldsize.toml here
   worldsize init examples/mine --yes
@@ -46,6 +50,8 @@ _EXAMPLES = {
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "schema":
+        what = parser.add_argument("what", nargs="*", metavar="VERB", help="the schema of what VERB -o json prints")
+        set_completer(what, complete_words)
         parser.set_defaults(act=show_schema)
         return
     parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="the project (default: here)")
@@ -54,11 +60,32 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=init)
 
 
+def complete_words(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The words that come next in the name of a verb that has a schema."""
+    from worldsize.wings.project.verb_schemas import described_verbs
+
+    given = list(parsed_args.what or ())
+    names = [verb.split() for verb in described_verbs()]
+    return sorted({name[len(given)] for name in names if len(name) > len(given) and name[: len(given)] == given})
+
+
 def show_schema(options: argparse.Namespace) -> int:
     from worldsize.wings.project.schema import job_schema
 
-    show_json(job_schema())
+    show_json(_schema_of_verb(options.what) if options.what else job_schema())
     return 0
+
+
+def _schema_of_verb(words: list[str]) -> dict[str, Any]:
+    """UsageError for what is no verb, or prints no JSON."""
+    from worldsize.cli.main import ALIASES
+    from worldsize.wings.project.verb_schemas import described_verbs, verb_schema
+
+    verb, known = " ".join([ALIASES.get(words[0], words[0]), *words[1:]]), described_verbs()
+    if verb in known:
+        return verb_schema(verb)
+    below = [name for name in known if name.startswith(verb + " ")]
+    raise UsageError(f"{verb!r:.60} prints no JSON", "schema", f"one of: {', '.join(below or known)}")
 
 
 def init(options: argparse.Namespace) -> int:

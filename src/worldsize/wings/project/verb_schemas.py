@@ -1,0 +1,54 @@
+"""The JSON schemas of what verbs print with `-o json`, which are data: the files of `output_schemas/`. Each has schemas
+by verbs (`verbs`), and parts that several of all files share (`$defs`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from worldsize.registry import source_file
+from worldsize.wings.project.schema import SCHEMA_ID
+
+_PART = "#/$defs/"
+
+
+def described_verbs() -> list[str]:
+    """The verbs that have a schema, sorted, those with an action as two words: "env list"."""
+    return sorted(_read("verbs"))
+
+
+def verb_schema(verb: str) -> dict[str, Any]:
+    """The schema (draft 2020-12) of what the verb prints with `-o json`. It is open: later releases may add keys.
+    KeyError for a verb without one."""
+    schema, parts = _read("verbs")[verb], _read("$defs")
+    title = {"$schema": SCHEMA_ID, "title": f"worldsize {verb} -o json"}
+    needed = sorted(set(_part_names(schema, parts)))
+    return {**title, **schema, **({"$defs": {name: parts[name] for name in needed}} if needed else {})}
+
+
+def find_verb(words: Sequence[str]) -> str | None:
+    """The verb with a schema that a command line, without `worldsize`, begins with; None for one without."""
+    known = _read("verbs")
+    return next((verb for verb in (" ".join(words[:2]), " ".join(words[:1])) if verb in known), None)
+
+
+def _read(key: str) -> dict[str, Any]:
+    """What all files have at the key."""
+    folder = source_file("wings", "project", "output_schemas")
+    found: dict[str, Any] = {}
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            found.update(json.load(file).get(key, {}))
+    return found
+
+
+def _part_names(schema: Any, parts: dict[str, Any]) -> Iterator[str]:
+    """The names of the parts that a schema refers to, and of those that they refer to."""
+    for value in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _part_names(value, parts)
+    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        name = schema["$ref"].removeprefix(_PART)
+        yield name
+        yield from _part_names(parts[name], parts)

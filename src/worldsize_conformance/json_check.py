@@ -1,0 +1,68 @@
+"""What a verb prints with `-o json` is what its schema says, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from worldsize.cli.main import ALIASES
+from worldsize.registry import find_module
+
+_MOST_LINES = 100
+_FORMS = (["-o", "json"], ["--output", "json"])
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether a command line has `-o json` among worldsize's own words."""
+    own = list(words[: words.index("--")] if "--" in words else words)
+    return any(own[place : place + 2] in _FORMS for place in range(len(own)))
+
+
+def check_output(words: Sequence[str], out: str) -> None:
+    """AssertionError where the output of a command line is not as its schema says, or has a key that it does not name;
+    of many lines the first are looked at. Nothing is checked without the package jsonschema, or without schemas."""
+    schemas = find_module("wings.project.verb_schemas")
+    if schemas is None or not out.strip():
+        return
+    verb = schemas.find_verb([ALIASES.get(words[0], words[0]), *words[1:]])
+    assert verb is not None, "-o json of a verb without a schema: %s" % " ".join(words)
+    for text in out.splitlines()[:_MOST_LINES] if verb == "logs" else [out]:
+        what = problem(verb, json.loads(text))
+        assert not what, "%s: %s" % (" ".join(words), what)
+
+
+def problem(verb: str, value: Any) -> str:
+    """Where and how a value is not what the verb's schema says; "" where it is."""
+    validator = _validator(verb)
+    if validator is None:
+        return ""
+    error = import_module("jsonschema.exceptions").best_match(validator.iter_errors(value))
+    return "" if error is None else "%s: %s" % (error.json_path, error.message[:1000])
+
+
+@functools.cache
+def _validator(verb: str) -> Any:
+    """None where no jsonschema is installed that knows the draft."""
+    schemas = find_module("wings.project.verb_schemas")
+    try:
+        make = import_module("jsonschema").Draft202012Validator
+    except (ImportError, AttributeError):
+        return None
+    return make(closed(schemas.verb_schema(verb))) if schemas is not None else None
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without room for more: an object has the keys that are named, unless it says otherwise."""
+    found = {key: _closed_part(key, value) for key, value in schema.items()}
+    return {"additionalProperties": False, **found} if "properties" in schema else found
+
+
+def _closed_part(key: str, value: Any) -> Any:
+    if key in ("properties", "$defs"):
+        return {name: closed(each) for name, each in value.items()}
+    if key in ("items", "additionalProperties") and isinstance(value, dict):
+        return closed(value)
+    return [closed(each) for each in value] if key == "anyOf" else value
