@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, NamedTuple
 
+from worldsize_conformance.json_check import asks_for_json, check_output
+
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -60,7 +62,8 @@ class Result(NamedTuple):
 
 
 class Cli:
-    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs.
+    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs. With `-o json` what it
+    prints has to be as `worldsize schema run` says.
 
     With `ordinary`, permissions hold for it even where the tests run as root. With `lends`, a home that is not there
     yet has an agent.pyz when the first run begins, and is not there again when that was refused.
@@ -95,7 +98,10 @@ class Cli:
                 raise
         if is_new:
             self._take_back()
-        return Result(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+        result = Result(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+        if asks_for_json(words):
+            check_output(words, result.out)
+        return result
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
         """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
