@@ -105,7 +105,7 @@ class Cli:
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
         """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
-        starts = words[:1] and words[0] in ("run", "submit", "rehearse", "bench") and "--dry-run" not in words
+        starts = words[:1] and words[0] in ("run", "submit", "debug", "rehearse", "bench") and "--dry-run" not in words
         own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
         if self.lends and starts and own and not os.path.lexists(self.home):
             with contextlib.suppress(OSError):  # where no home can be made, the run says so

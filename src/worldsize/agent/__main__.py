@@ -22,6 +22,7 @@ from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_h
 from worldsize.agent.keeper import run_under_keeper
 from worldsize.agent.launchers.base import choose_launcher
 from worldsize.agent.outcome.node_record import note, write_follower_record, write_unstarted_record
+from worldsize.agent.posix.processes import close_terminal_at_exec
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
 from worldsize.agent.supervision.supervisor import Supervisor
@@ -47,6 +48,8 @@ def main(argv: list[str]) -> int:
         plan, paths = _plan(options.run_dir, options.attempt)
         if options.conduct:
             os.umask(plan.umask)
+            if plan.terminal:
+                close_terminal_at_exec()
             from worldsize.agent.local.conductor import Conductor
 
             return Conductor(with_secrets(plan, paths), paths, os.environ).run()

@@ -39,6 +39,7 @@ VERBS = {
     "run": Verb("cli.run.run", "run a job and follow it to its end"),
     "submit": Verb("cli.run.run", "start a job and print its run id"),
     "rehearse": Verb("cli.run.run", "run a cluster's job here, with virtual GPUs"),
+    "debug": Verb("cli.run.debug", "a job as one rank here, with this terminal: pdb, stdin"),
     "rerun": Verb("cli.run.run", "run a former run's job and code again"),
     "check": Verb("wings.checks.command", "check a job's nodes and script before it runs"),
     "bench": Verb("wings.bench.command", "a job, or ResNet-50, at several world sizes: curve, table, page"),
@@ -84,7 +85,7 @@ ALIASES = {
 }
 """Words of other programs for a verb."""
 
-_WITH_COMMAND = ("run", "submit", "rehearse", "check", "bench", "exec")
+_WITH_COMMAND = ("run", "submit", "rehearse", "debug", "check", "bench", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
   worldsize run -w 2x4 -- python train.py --lr 0.1     2 nodes × 4 ranks on this machine, no file needed

@@ -12,7 +12,7 @@ from worldsize.common.atomic_files import printable_text
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.reading.nearest import nearest_word
 
-STARTING = ("run", "submit", "exec")
+STARTING = ("run", "submit", "exec", "debug")
 _JOB_VERBS = ("run", "submit", "rerun", "rehearse", "check", "bench")
 _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")

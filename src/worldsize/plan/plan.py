@@ -107,6 +107,7 @@ class Plan(NamedTuple):
     metrics     agents sample what the ranks use, and MLflow in the ranks keeps what it logs in the run
     labels      what people sort runs by: `experiment_name`, `description`, `tags`, those that the job says
     services    by name, what the first node starts beside its ranks for people to look at: TensorBoard, JupyterLab
+    terminal    its only rank has the terminal, or the streams, of whoever submits, in place of a log
     shm_bytes   how much shared memory the job wants on each node; None: it does not say
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
@@ -161,6 +162,7 @@ class Plan(NamedTuple):
     labels: Mapping[str, Any] = {}
     services: Mapping[str, Mapping[str, Any]] = {}
     shm_bytes: int | None = None
+    terminal: bool = False
     hidden: tuple[str, ...] = ()
 
     @property

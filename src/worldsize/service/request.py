@@ -104,6 +104,7 @@ class SubmissionRequest(NamedTuple):
     image   its container image as one file, once it was fetched
     check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
             `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
+    terminal  its only rank gets the terminal, or the streams, of this process
     dry     nothing is submitted: what only this machine is in the way of is a notice
     told    what was said of the job before, for the record
     """
@@ -121,6 +122,7 @@ class SubmissionRequest(NamedTuple):
     packed: EnvironmentPack | None = None
     image: str | None = None
     check: Mapping[str, Any] | None = None
+    terminal: bool = False
     dry: bool = False
     told: tuple[Notice, ...] = ()
 

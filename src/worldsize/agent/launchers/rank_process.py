@@ -26,6 +26,7 @@ class Process(NamedTuple):
     log: str
     cpus: tuple[int, ...]
     held: tuple[int, ...] = ()
+    terminal: bool = False
 
 
 class EndedProcess(NamedTuple):
@@ -51,14 +52,16 @@ class NodeLaunch(NamedTuple):
         """Each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many threads as
         the plan says, else as it has CPUs, else an equal share of the node's."""
         plan, paths = self.plan, self.paths
-        held = (signal.SIGINT,) if plan.shielded else ()
+        held: tuple[int, ...] = (signal.SIGINT,) if plan.shielded else ()
+        if plan.terminal:
+            held = (signal.SIGTSTP,)  # no shell would notice that it stops, and nobody could continue it
         for index, rank in enumerate(self.node.ranks):
             cpus = self.shares[index] if self.shares else ()
             context = RankContext(plan, self.world, self.node, rank, paths.root, paths.rank_error(rank.rank))
             values = rank_environment(context, self.environ, plan.threads or len(cpus) or _even_share(self.node))
             hook = [paths.inrank, values["PYTHONPATH"]] if values.get("PYTHONPATH") else [paths.inrank]
             values["PYTHONPATH"] = os.pathsep.join(hook)
-            yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held)
+            yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held, plan.terminal)
 
     def node_process(self) -> Process:
         """One process for all of the node's ranks: as the first rank's would be, with a log of the launcher's own."""

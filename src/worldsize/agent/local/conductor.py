@@ -61,9 +61,10 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
     return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
-def spawn_conductor(paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """The same for a process with several threads: a fork would copy their locks, held."""
-    return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ)
+def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:
+    """The same for a process with several threads: a fork would copy their locks, held. With `terminal` the run's only
+    rank gets this process's streams."""
+    return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ, terminal)
 
 
 def conductor_log(paths: RunPaths) -> str:

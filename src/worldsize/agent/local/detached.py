@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from worldsize.agent.posix.signals import hold_signals, ignore_notices
-from worldsize.common.named_tuple import NoReturn
+from worldsize.agent.posix.processes import TERMINAL
+from worldsize.agent.posix.signals import STOP, STOP_NOW, hold_signals, ignore_notices
+from worldsize.common.named_tuple import Any, NoReturn
 from worldsize.trust.procfs import set_process_title
 
 
@@ -36,19 +37,26 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     return pid
 
 
-def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str]) -> int:
-    """Start a program of this Python that outlives this process and keeps nothing of it open; return its pid."""
+def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str], terminal: bool = False) -> int:
+    """Start a program of this Python that outlives this process and keeps nothing of it open; return its pid.
+
+    With `terminal` it stays in this session, in a process group of its own, and finds this process's three streams as
+    `TERMINAL`.
+    """
+    kept = [(os.POSIX_SPAWN_DUP2, number, file) for number, file in enumerate(TERMINAL)] if terminal else []
+    place: dict[str, Any] = {"setpgroup": 0} if terminal else {"setsid": True}
     return os.posix_spawn(
         sys.executable,
         [sys.executable, *argv],
         environ,
         file_actions=[
+            *kept,
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
-        setsid=True,
-        setsigmask=[],
+        setsigmask=[*STOP, STOP_NOW],  # one that is sent at once waits for the SignalPipe
+        **place,
     )
 
 

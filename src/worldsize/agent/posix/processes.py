@@ -26,6 +26,9 @@ RESET_SIGNALS = (
 )  # fmt: skip
 """Signals that Python or the agent ignores or catches: a rank finds these as a login shell would leave them."""
 
+TERMINAL = (3, 4, 5)
+"""Where the conductor and the agent of a plan with a `terminal` have the streams that its rank gets as 0, 1 and 2."""
+
 HELPER_OF = "WORLDSIZE_HELPER_OF"
 """The variable of a helper's environment that holds the pid of the agent which started it."""
 
@@ -72,6 +75,7 @@ def spawn(
     held: Iterable[int] = (),
     umask: int | None = None,
     stdin: int | None = None,
+    terminal: bool = False,
 ) -> int:
     """Start `program` in a session of its own, its stdout and stderr straight into `log`, its stdin the open file
     `stdin` or nothing; return its pid.
@@ -80,26 +84,51 @@ def spawn(
     arrive. The signals `held` do not reach it. `umask` is the program's, not the log's; None: this process's own. Where
     it is given, no other thread of this process may make files meanwhile. Raises OSError when the program or the log
     cannot be opened.
+
+    With `terminal` its streams are `TERMINAL`, there is no log, and it leads a process group in this process's session:
+    a terminal can make that the one in the foreground.
     """
+    if terminal:
+        actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(TERMINAL)]
+        return _spawn(program, argv, environment, actions, held, umask, setpgroup=0)
     out = move_above_standard(open_log(log))
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    streams = [
+        (os.POSIX_SPAWN_DUP2, out, 1),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+        nothing if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
+    ]
     try:
-        with Umask(umask):
-            return os.posix_spawn(
-                program,
-                tuple(argv),
-                environment,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, out, 1),
-                    (os.POSIX_SPAWN_DUP2, 1, 2),
-                    nothing if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
-                ],
-                setsid=True,
-                setsigmask=held,
-                setsigdef=RESET_SIGNALS,
-            )
+        return _spawn(program, argv, environment, streams, held, umask, setsid=True)
     finally:
         os.close(out)
+
+
+def _spawn(
+    program: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    actions: Sequence[tuple[Any, ...]],
+    held: Iterable[int],
+    umask: int | None,
+    **place: Any,
+) -> int:
+    with Umask(umask):
+        return os.posix_spawn(
+            program,
+            tuple(argv),
+            environment,
+            file_actions=actions,
+            setsigmask=held,
+            setsigdef=RESET_SIGNALS,
+            **place,
+        )
+
+
+def close_terminal_at_exec() -> None:
+    """Have no program that this process starts inherit `TERMINAL`, unless it is given it."""
+    for file in TERMINAL:
+        os.set_inheritable(file, False)
 
 
 def spawn_helper(

@@ -85,7 +85,15 @@ class RankProcesses:
         try:
             program = processes.find_program(process.argv[0], process.environment)
             with processes.CpuBinding(process.cpus):
-                pid = processes.spawn(program, process.argv, process.environment, process.log, process.held, umask)
+                pid = processes.spawn(
+                    program,
+                    process.argv,
+                    process.environment,
+                    process.log,
+                    process.held,
+                    umask,
+                    terminal=process.terminal,
+                )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)

@@ -145,7 +145,7 @@ def _run_with_options(
 
         return dry_run(request, options.output == "json")
     if options.verb == "submit":
-        paths = _start(request)
+        paths = start_run(request)
         if job.virtual_gpus is not None:
             plan = Run(paths, request.environ).plan
             report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
@@ -182,7 +182,7 @@ def _print_submitted(runs: Run | RunArray, options: argparse.Namespace) -> None:
         raise
 
 
-def _start(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
+def start_run(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
     """Start the run, showing notices; and at a terminal, a line about how far it is."""
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
@@ -199,7 +199,7 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     def submitting(paths: RunPaths) -> None:
         signals.run = open_runs(paths, request.environ)
 
-    runs = open_runs(_start(request, submitting), request.environ)
+    runs = open_runs(start_run(request, submitting), request.environ)
     report(f"{runs.noun} {runs.id}: {size_text(runs)}{rehearsal_text(runs.common)}")
     if options.detach:
         _print_submitted(runs, options)

@@ -153,11 +153,12 @@ class LocalCompute:
     def _start(self, submission: Submission) -> Handle:
         from worldsize.agent.local.conductor import fork_conductor, spawn_conductor
 
-        if _thread_count() == 1:
+        terminal = submission.plan.terminal
+        if not terminal and _thread_count() == 1:
             pid = fork_conductor(submission.plan, submission.paths, self._environ)
         else:
             withheld = withheld_variables(submission.plan.secrets, self._environ)
-            pid = spawn_conductor(submission.paths, without_variables(self._environ, withheld))
+            pid = spawn_conductor(submission.paths, without_variables(self._environ, withheld), terminal)
         leftovers.remember_child(pid)
         return processes.local_handle(pid, submission.plan.run_id, submission.paths.root)
 

@@ -83,6 +83,10 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         loaded = paths_of_environment(plan, path, environment, found)
     plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
     plan = with_check(plan, request, job, facts)
+    if request.terminal:
+        from worldsize.service.submission.debugging import with_terminal
+
+        plan = with_terminal(plan)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)
