@@ -8,4 +8,6 @@ align       the alignment below it
 numbers     lines that differ only in numbers
 selection   --rank, --node, --grep
 merged_log  LogFollower: the merged log, as it is printed
+times       LogTimes: when a rank's lines were written
+timed_log   TimedLogFollower: the log with the time of each line
 """

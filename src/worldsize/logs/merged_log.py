@@ -28,10 +28,19 @@ _RESET = "\x1b[0m"
 _AT_ONCE = 8 << 20
 
 
-def open_logs(paths: RunPaths, ranks: Sequence[int], tail: int | None) -> dict[int, RankLog]:
-    """The ranks' logs, from their last `tail` lines on; None: from their beginning."""
+def open_logs(
+    paths: RunPaths, ranks: Sequence[int], tail: int | None, since: float | None = None
+) -> dict[int, RankLog]:
+    """The ranks' logs, from their last `tail` lines on, and from what they wrote `since` a time; None: from their
+    beginning."""
     found = ((rank, paths.rank_log(rank)) for rank in ranks)
-    return {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
+    logs = {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
+    if since is not None:
+        from worldsize.logs.times import LogTimes
+
+        for rank, log in logs.items():
+            log.offset = max(log.offset, LogTimes(log.path, paths.rank_times(rank)).offset_at(since))
+    return logs
 
 
 def read_size(logs: int) -> int:
@@ -97,6 +106,7 @@ class LogFollower:
     grep   only lines in which it is found; looked for before folding, in each piece of a line longer than 64 KiB
     now    the clock, in seconds; never goes backwards
     tail   begin with the last so many lines of each rank
+    since  begin with what they wrote since then, in Unix seconds
     live   False: the run has ended; only `finish` is to be called, and its output depends on the files alone
     show   shows what comes out, groups of ranks and their lines, in place of a `Printer`
 
@@ -115,6 +125,7 @@ class LogFollower:
         now: Callable[[], float],
         *,
         tail: int | None = None,
+        since: float | None = None,
         live: bool = True,
         show: Callable[[list[Group]], None] | None = None,
     ) -> None:
@@ -128,7 +139,7 @@ class LogFollower:
         self._show = show or Printer(names, len(ranks), write).show
         self._grep = grep
         self._now = now if live else lambda: 0.0
-        self._logs = open_logs(paths, ranks, tail)
+        self._logs = open_logs(paths, ranks, tail, since)
 
     def poll(self) -> bool:
         """Reads what is new, a bounded amount, and shows what is due. Returns whether there was something new."""
@@ -182,10 +193,15 @@ class RawLogFollower:
     """Passes on the ranks' bytes as they are, without prefixes; of several ranks by whole lines."""
 
     def __init__(
-        self, paths: RunPaths, ranks: Sequence[int], write: Callable[[bytes], object], tail: int | None = None
+        self,
+        paths: RunPaths,
+        ranks: Sequence[int],
+        write: Callable[[bytes], object],
+        tail: int | None = None,
+        since: float | None = None,
     ):
         self._write = write
-        self._logs = list(open_logs(paths, ranks, tail).values())
+        self._logs = list(open_logs(paths, ranks, tail, since).values())
         self._kept = [b""] * len(self._logs)
 
     def poll(self) -> bool:

@@ -41,6 +41,7 @@
     facts/node-0000.json  what a node is made of, and what its ranks find installed
     hostfile              the nodes as other launchers want them listed
     launch/               what such a launcher starts first: it becomes the rank
+    logs/rank-00000.times when the rank's log had how many bytes: a line of both numbers
     events/node-0000.jsonl  logs/rank-00000.log  logs/agent-0000.log  exit/node-0000.json  errors/rank-00000.json
 ```
 
@@ -130,6 +131,10 @@ class RunPaths:
 
     def rank_log(self, rank: int) -> str:
         return os.path.join(self.logs_dir, f"rank-{rank:05d}.log")
+
+    def rank_times(self, rank: int) -> str:
+        """When the rank's log had how many bytes, as its agent has seen."""
+        return os.path.join(self.logs_dir, f"rank-{rank:05d}.times")
 
     def rank_error(self, rank: int) -> str:
         return os.path.join(self.errors_dir, f"rank-{rank:05d}.json")

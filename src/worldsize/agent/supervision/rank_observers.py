@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.agent.outcome.node_record import NodeRecorder, note
 from worldsize.agent.posix import processes
 from worldsize.agent.supervision.deadlines import Part
+from worldsize.agent.supervision.log_times import LogTimes
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.rank_services import RankServices
 from worldsize.common.named_tuple import Any
@@ -32,14 +33,15 @@ class RankObservers:
 
     def __init__(self, ranks: RankProcesses, recorder: NodeRecorder) -> None:
         self._sampling, self._facts = RankSampling(ranks), NodeFactsHelper(ranks)
-        self._services = RankServices(ranks, recorder)
-        self.parts = (self._sampling.part, self._facts.part, self._services.part)
+        self._services, self._log_times = RankServices(ranks, recorder), LogTimes()
+        self.parts = (self._sampling.part, self._facts.part, self._services.part, self._log_times.part)
 
     def plan(
         self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int, local: bool
     ) -> None:
         """Have them begin later. `agents`: how many of the run's agents share this machine; `local`: all of them do,
         and the first one tells for all what the nodes are made of. To be called when the ranks have been started."""
+        self._log_times.plan_first(plan, paths, node)
         if plan.metrics:
             self._sampling.plan_first(plan, paths, node, environ, agents)
         if plan.services or plan.shm_bytes:
@@ -50,6 +52,7 @@ class RankObservers:
 
     def finish(self) -> None:
         """Have the last sample written, and end what belongs to them. To be called once, when the ranks have ended."""
+        self._log_times.finish()
         self._services.finish()
         self._sampling.finish()
         self._facts.finish()

@@ -27,8 +27,10 @@ class JsonPrinter:
         self._marks = marks
         self._begun: dict[int, str] = {}
 
-    def show(self, groups: Sequence[Group]) -> None:
-        """Show the lines, one object each: a long line that comes in pieces is one object all the same."""
+    def show(self, groups: Sequence[Group], time: str | None = None) -> None:
+        """Show the lines, one object each: a long line that comes in pieces is one object all the same. `time`: when
+        they were written, where that is to stand in them."""
+        said = {} if time is None else {"time": time}
         rows = []
         for (rank,), pieces in groups:
             for piece in pieces:
@@ -36,7 +38,7 @@ class JsonPrinter:
                 if line.endswith(MORE):
                     self._begun[rank] = line.removesuffix(MORE)
                 elif self._grep is None or self._grep.search(line):
-                    row = {"rank": rank, "node": self._node_of[rank], "line": line, **self._marks}
+                    row = {"rank": rank, "node": self._node_of[rank], **said, "line": line, **self._marks}
                     rows.append(json.dumps(row, ensure_ascii=False) + "\n")
         if rows:
             self._write("".join(rows))

@@ -29,10 +29,12 @@ _EXAMPLES = """examples:
   worldsize logs --grep 'loss' --fold numbers
   worldsize logs --rank 3 --raw > rank3.txt
   worldsize logs --element 3,5-7          these elements of an array, each line with the element in front
+  worldsize logs --timestamps --since 10m what was written in the last ten minutes, with the time of each line
   worldsize logs -o json                  {"rank", "node", "line"} for each line
 
 Lines of one rank are always in its order; across ranks in order of arrival while the run is live (-f), and by rank
-afterwards: the files carry no time stamps. With -f the exit code is the run's; Ctrl-C leaves the run alone."""
+afterwards, or by their times with --timestamps, which are exact to a second. With -f the exit code is the run's;
+Ctrl-C leaves the run alone."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes")
     parser.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
     parser.add_argument("--tail", metavar="N", type=parse_count, help="begin with the last N lines of each rank")
+    parser.add_argument("--since", metavar="TIME", help="begin with what was written since: 10m, 2026-11-20T14:30")
+    parser.add_argument(
+        "--timestamps", action="store_true", help="the time of each line before it; lines are not folded"
+    )
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
     )
@@ -118,23 +124,46 @@ def _open_reader(run: Run, paths: RunPaths, options: argparse.Namespace, write: 
 
     _check(options)
     nodes = run.plan.nodes
+    since = _since(options.since)
     ranks = select_ranks(nodes, options.rank, options.node)
     grep = compile_grep(options.grep) if options.grep else None
+    if since is not None or options.timestamps:
+        from worldsize.cli.runs.timed_logs import require_times
+
+        require_times(run, ranks, "--timestamps" if options.timestamps else "--since", time.time())
     if options.raw:
-        return RawLogFollower(paths, ranks, show_bytes, options.tail)
+        return RawLogFollower(paths, ranks, show_bytes, options.tail, since)
+    tail, live, now = options.tail, options.follow and not run.look().final, time.monotonic
+    printer = None
     if options.output == "json":
         from worldsize.cli.runs.json_logs import JsonPrinter
 
         marks = {"virtual_gpus": run.plan.rehearsal.gpus} if run.plan.rehearsal else {}
-        show = JsonPrinter(nodes, grep, write, marks).show
-        return LogFollower(paths, nodes, ranks, "off", None, write, time.monotonic, tail=options.tail, show=show)
-    live = options.follow and not run.look().final
-    return LogFollower(paths, nodes, ranks, options.fold, grep, write, time.monotonic, tail=options.tail, live=live)
+        printer = JsonPrinter(nodes, grep, write, marks)
+        grep = None
+    if options.timestamps:
+        from worldsize.cli.runs.timed_logs import TimePrinter
+        from worldsize.logs.timed_log import TimedLogFollower
+
+        show = TimePrinter(nodes, len(ranks), write, printer).show
+        return TimedLogFollower(paths, ranks, grep, show, now if live else lambda: 0.0, tail=tail, since=since)
+    if printer is not None:
+        return LogFollower(paths, nodes, ranks, "off", None, write, now, tail=tail, since=since, show=printer.show)
+    return LogFollower(paths, nodes, ranks, options.fold, grep, write, now, tail=tail, since=since, live=live)
+
+
+def _since(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from worldsize.cli.runs.run_filter import parse_since
+
+    return parse_since(text, time.time())
 
 
 def _check(options: argparse.Namespace) -> None:
     """Check the options. UsageError for one that would be without effect."""
-    for one, other in (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold")):
+    apart = (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold"))
+    for one, other in (*apart, ("raw", "timestamps"), ("timestamps", "fold")):
         if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}
             what = f"{names.get(one, '--' + one)} and {names.get(other, '--' + other)} do not go together"

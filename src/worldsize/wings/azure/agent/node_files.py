@@ -37,7 +37,12 @@ class NodeFiles:
         own = [paths.events(node_rank), paths.exit_record(node_rank), paths.samples(node_rank)]
         own += [paths.node_facts(node_rank), paths.tensorboard_files(node_rank)]
         for rank in self._rank_logs.values():
-            own += [paths.rank_error(rank), paths.rank_error(rank) + ".torchelastic", paths.logged_values(rank)]
+            own += [
+                paths.rank_times(rank),
+                paths.rank_error(rank),
+                paths.rank_error(rank) + ".torchelastic",
+                paths.logged_values(rank),
+            ]
         self._names = {_below_attempt(paths, path) for path in own}.union(self._rank_logs)
         self._is_head = node_rank == _HEAD
         if self._is_head:

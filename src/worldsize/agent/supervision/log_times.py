@@ -1,0 +1,104 @@
+"""When lines of the ranks' logs were written: beside each log a file with the bytes that it had at which time.
+
+The ranks write their logs themselves, so that nobody stands between them and their files; what an agent can see is how
+far a log has grown. A thread looks: a file server that keeps it waiting keeps the agent's loop from nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+
+from worldsize.agent.supervision.deadlines import Part
+from worldsize.common.atomic_files import Descriptor, open_log
+from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.run_paths import RunPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from threading import Event, Thread
+
+EVERY = 1.0
+"""Seconds from one look to the next, to which the times are exact."""
+
+_FAREWELL = 0.5
+"""Seconds that the agent waits for the last look: a file server that hangs gets no more."""
+
+
+class LogTimesWriter:
+    """Writes `BYTES SECONDS` for each log that has grown since the last time: at that time, in Unix seconds, it had so
+    many bytes. A log that stands still takes no room."""
+
+    def __init__(self, paths: RunPaths, ranks: Iterable[int]) -> None:
+        self._files = [(paths.rank_log(rank), paths.rank_times(rank)) for rank in ranks]
+        self._sizes = [0] * len(self._files)
+
+    def write(self, now: float) -> None:
+        """Write the entries of `now`. OSError where the disk is full, or the run is removed."""
+        for i, (log, times) in enumerate(self._files):
+            try:
+                size = os.stat(log).st_size
+            except FileNotFoundError:
+                continue
+            if size != self._sizes[i]:
+                with Descriptor(open_log(times)) as file:
+                    os.write(file, b"%d %.3f\n" % (size, now))
+                self._sizes[i] = size
+
+
+class LogTimes:
+    """The times of one node's logs. Nothing of it raises. `part`: what is due by the clock."""
+
+    def __init__(self) -> None:
+        self.part = Part(lambda: self._start_at, self._start)
+        self._start_at: float | None = None
+        self._writer: LogTimesWriter | None = None
+        self._thread: Thread | None = None
+        self._ending: Event | None = None
+
+    def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan) -> None:
+        """Have it begin later: a run that is over before has one look, at its end. To be called when the ranks have
+        been started."""
+        nodes = (node,) if plan.batch is None else plan.nodes
+        self._writer = LogTimesWriter(paths, [rank.rank for each in nodes for rank in each.ranks])
+        self._start_at = time.monotonic() + EVERY
+
+    def finish(self) -> None:
+        """Have the last entries written. To be called once, when the ranks have ended."""
+        self._start_at = None
+        if self._thread is not None and self._ending is not None:
+            self._ending.set()
+            self._thread.join(_FAREWELL)
+        elif self._writer is not None:
+            self._write()
+
+    def _start(self, now: float) -> None:
+        if self._start_at is None or now < self._start_at:
+            return
+        self._start_at = None
+        from threading import Event, Thread  # many runs are over by now
+
+        self._ending = ending = Event()
+        thread = Thread(target=lambda: self._run(ending), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is to be had
+            return
+        self._thread = thread
+
+    def _run(self, ending: Event) -> None:
+        """What the thread does. Signals are the main thread's."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._write()
+        while not ending.wait(EVERY):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.write(time.time())
+        except OSError:
+            pass  # the disk is full, or the run was removed: others say so

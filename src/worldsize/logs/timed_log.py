@@ -1,0 +1,82 @@
+"""The log of a run with the time of each line: several ranks' in the order of their times."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.logs.merged_log import open_logs, read_size
+from worldsize.logs.text import MORE
+from worldsize.logs.times import LogTimes
+from worldsize.plan.run_paths import RunPaths
+
+
+class TimedLines(NamedTuple):
+    """Lines that a rank wrote up to `time`, in Unix seconds, and after the time of those before."""
+
+    time: float
+    rank: int
+    lines: list[str]
+
+
+class TimedLogFollower:
+    """Reads the logs of the chosen ranks, and shows their lines with times, unfolded. What it shows at a time is in the
+    order of times; `show` gets it piece by piece. The rest is as with `LogFollower`."""
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        ranks: Sequence[int],
+        grep: re.Pattern[str] | None,
+        show: Callable[[TimedLines], None],
+        now: Callable[[], float],
+        *,
+        tail: int | None = None,
+        since: float | None = None,
+    ) -> None:
+        self._logs = open_logs(paths, ranks, tail, since)
+        self._times = {rank: LogTimes(paths.rank_log(rank), paths.rank_times(rank)) for rank in ranks}
+        self._grep = grep
+        self._show = show
+        self._now = now
+
+    def poll(self) -> bool:
+        """Shows what is new. Returns whether there was something."""
+        return self._show_all([self._new_lines(rank) for rank in self._logs])
+
+    def finish(self) -> None:
+        """Shows everything up to the last byte of every file. Nothing is to be called after it."""
+        self._show_all([self._last_lines(rank) for rank in self._logs])
+
+    def _show_all(self, ranks: list[Iterator[TimedLines]]) -> bool:
+        some = False
+        for found in heapq.merge(*ranks, key=lambda lines: (lines.time, lines.rank)):
+            some = True
+            lines = self._wanted(found.lines)
+            if lines:
+                self._show(found._replace(lines=lines))
+        return some
+
+    def _new_lines(self, rank: int) -> Iterator[TimedLines]:
+        log, times, limit = self._logs[rank], self._times[rank], read_size(len(self._logs))
+        while True:
+            before = log.offset
+            size, moment = times.entry_after(before)
+            lines = log.read(self._now(), limit if size is None else min(limit, size - before))
+            if lines:
+                yield TimedLines(moment, rank, lines)
+            if log.offset == before:
+                return
+
+    def _last_lines(self, rank: int) -> Iterator[TimedLines]:
+        yield from self._new_lines(rank)
+        if lines := self._logs[rank].close():
+            yield TimedLines(self._times[rank].entry_after(max(0, self._logs[rank].offset - 1))[1], rank, lines)
+
+    def _wanted(self, lines: list[str]) -> list[str]:
+        if self._grep is None:
+            return lines
+        find = self._grep.search
+        return [line for line in [line.removesuffix(MORE) for line in lines] if find(line)]
