@@ -57,6 +57,7 @@ VERBS = {
     "fetch": Verb("cli.runs.outputs", "copy what a run has written"),
     "metrics": Verb("wings.metrics.command", "what a run has logged and used: table, CSV, picture"),
     "report": Verb("wings.report.command", "one HTML page of a run, to keep and to send"),
+    "bugreport": Verb("wings.bug_report.command", "one archive about a run, without its secrets, to send"),
     "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("wings.node_commands.exec", "a command on every node of a run"),
     "shell": Verb("wings.node_commands.shell", "a shell on one of a run's nodes"),
@@ -288,9 +289,10 @@ def _run_main() -> int:
     except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may hold words of others)
         from traceback import format_exc
 
-        from worldsize.cli.output import report_message
+        from worldsize.cli.output import report, report_message
 
         report_message(format_exc().rstrip("\n"))
+        report("worldsize: this is a defect of worldsize", "  → worldsize bugreport RUN makes an archive for a report")
         return 1
 
 
