@@ -140,6 +140,7 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
     for name in verbs:
         verb = VERBS[name]
         one = table.add_parser(name, help=verb.help, allow_abbrev=False, formatter_class=Formatter)
+        one.add_argument("-v", "--verbose", action="store_true", help="tell each decision and each program, on stderr")
         one.description = verb.help[0].upper() + verb.help[1:] + "."
         module = load_module(verb.module, f"`worldsize {name}`") if only == name else None
         if only is None:
@@ -167,6 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argcomplete.autocomplete(build_parser(list(VERBS)))
     words, command = split_words(sys.argv[1:] if argv is None else argv)
     try:
+        words = _begin_notes_if_asked(words)
         return _dispatch(words, command)
     except WorldsizeError as error:
         return _fail(error, error.exit_code)
@@ -227,6 +229,22 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
         raise UsageError(f"{verb} takes no command after --", None, f"worldsize {verb} --help")
     code: int = options.act(options)
     return code
+
+
+def _begin_notes_if_asked(words: list[str]) -> list[str]:
+    """Tell decisions and programs from now on, where `-v` or WORLDSIZE_DEBUG asks for that; the words without it."""
+    asked = "-v" in words or "--verbose" in words
+    if not asked and os.environ.get("WORLDSIZE_DEBUG", "0") in ("", "0"):
+        return words
+    import time
+
+    from worldsize.cli.output import report
+    from worldsize.common.debug_notes import begin_notes, note_decision
+    from worldsize.version import VERSION
+
+    begin_notes(report, time.monotonic())
+    note_decision(f"worldsize {VERSION}, Python {sys.version.split()[0]} ({sys.executable}), process {os.getpid()}")
+    return [word for word in words if word not in ("-v", "--verbose")] or words
 
 
 def _plain_words(words: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from worldsize.common.debug_notes import note_decision
 from worldsize.compute.http.errors import LostAnswer, Service, Unanswered, connection_error
 from worldsize.errors import ConfigError, SubmitAgain
 
@@ -90,8 +91,12 @@ class Exchange:
             self._http = self._open_http(httpx.Timeout(self._timeouts[1], connect=self._timeouts[0]))
         http = self._http
         self.sent += 1
+        began = self.now()
         try:
-            return self.wait_for(lambda: self._read_response(http.stream(method, url, **given)))
+            answer = self.wait_for(lambda: self._read_response(http.stream(method, url, **given)))
+            place = url.partition("?")[0]
+            note_decision(f"{method} {place}: {answer.status_code} after {self.now() - began:.3f} s")
+            return answer
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise connection_error(error, False, service) from None
         except httpx.RequestError as error:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 
+from worldsize.common.debug_notes import note_decision
 from worldsize.state.records import RunState, Status
 
 TYPE_CHECKING = False
@@ -68,7 +69,9 @@ class Follower:
             time.sleep(min(max((now - heard) * _QUIET_SHARE, shortest), _LONGEST_PAUSE))
             if now - looked > (_LOOK_EVERY if self._runs.is_near_end() else due) or self._has_result():
                 before, looked, statuses = statuses, now, self._look()
-                changed = changed if _states(statuses) == _states(before) else now
+                if _states(statuses) != _states(before):
+                    changed = now
+                    note_decision(f"state: {', '.join(_states(statuses))}")
                 due = self._runs.pause(statuses, now - changed, self._took)
                 self._report_message(before, statuses)
         if all(status.final for status in statuses) and self._runs.is_own and not os.path.isdir(self._runs.directory):

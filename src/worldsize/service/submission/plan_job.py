@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 
+from worldsize.common.debug_notes import note_decision
 from worldsize.common.named_tuple import Any
 from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
@@ -92,6 +94,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     job = job._replace(compute=name)
     notices = tuple(findings)
     planned = PlannedJob(job, plan, paths, compute, facts, notices, data, environment, loaded, (), elements)
+    size = f"{len(plan.nodes)} nodes, {plan.world_size} ranks, launcher {plan.launcher}"
+    note_decision(f"plan: {size}; first on PATH: {':'.join(plan.path) or 'nothing'}; {shlex.join(plan.argv)}")
     if is_array_job(request.job):
         planned = _as_array(planned, search.at_once if search else request.job.at_once)
     if search:
@@ -247,6 +251,7 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
     """The compute's name, the job as it understands it, the compute, and what it tells of itself."""
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
+    note_decision(f"compute: {name}, of type {settings.type}")
     job = _with_grace(job, settings.grace)
     compute = open_compute(request.config, name, request.environ)
     if job.virtual_gpus is not None and "local" not in compute.capabilities:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from worldsize.common.atomic_files import storage_error, write_json, write_once, write_text
+from worldsize.common.debug_notes import note_decision
 from worldsize.compute.base import Compute, Handle, Submission
 from worldsize.errors import JobError, SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job, is_array_job
@@ -87,6 +88,7 @@ def _create_and_submit(
     former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     try:
         paths = create_run(home, runs_dir, array=planned.is_array)
+        note_decision(f"run directory: {paths.root}")
         mark_preparing(paths)
         note_start(home, request.cwd, paths.run_id)
         submissions = _fill_or_discard(request, planned, paths, progress, submitting, former_mask)
@@ -205,6 +207,7 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
     except SubmitAgain:
         discard_run(home, paths)
         raise
+    note_decision(f"submitted: {handles[0]}")
     file = paths.handle if submissions[0].plan.array is None else handles_file(paths.root)
     try:
         _write_handles(file, handles, submissions)

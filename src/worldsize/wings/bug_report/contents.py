@@ -93,7 +93,7 @@ def read_redacted(root: str, name: str, most: int, redact: Redact) -> str:
     text = data[-most:].decode("utf-8", "replace")
     if len(data) > most:
         whole = text.partition("\n")[2]  # a part of a secret has no shape
-        return f"(the last {most} bytes)\n" + redact(whole)
+        return f"(the last {most} bytes)\n{redact(whole)}"
     if name.endswith(".json") and text:
         value = _parse(text)
         return (

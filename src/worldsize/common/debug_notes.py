@@ -1,0 +1,81 @@
+"""What worldsize decides, and which programs it starts, told as it happens to whoever asks for that (`-v`).
+
+Off unless `begin_notes` is called, and then a note costs nothing. Notes are this process's own: what is forked from it
+is silent. Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from worldsize.common.named_tuple import Any
+
+_began = 0.0
+_process = 0
+_write: Callable[[str], None] | None = None
+
+
+def note_decision(text: str) -> None:
+    """Tell, without the secrets in it, what was decided or has happened."""
+    if _write is None or os.getpid() != _process:
+        return
+    from worldsize.trust.secrets import mask_text
+
+    _write(f"[{time.monotonic() - _began:8.3f} s] {mask_text(text)}")
+
+
+def is_noting() -> bool:
+    """Whether anybody is told: for what would take time to say."""
+    return _write is not None
+
+
+def begin_notes(write: Callable[[str], None], began: float) -> None:
+    """Tell everything by `write` from now on, with the seconds since `began` on the monotonic clock; also each program
+    that is started from this process, and by `subprocess` its exit code and seconds."""
+    global _began, _process, _write
+    _began, _process, _write = began, os.getpid(), write
+    sys.addaudithook(_note_program)
+    import subprocess
+
+    class NotedPopen(subprocess.Popen):  # type: ignore[type-arg]
+        """A program whose end is told, whoever waits for it."""
+
+        def __init__(self, args: Any, *more: Any, **given: Any) -> None:
+            self._started = time.monotonic()
+            self._words = _command_text(args)
+            self._code: int | None = None
+            super().__init__(args, *more, **given)
+
+        @property
+        def returncode(self) -> int | None:  # type: ignore[override]
+            return self._code
+
+        @returncode.setter
+        def returncode(self, code: int | None) -> None:
+            if code is not None and self._code is None:
+                note_decision(f"code {code} after {time.monotonic() - self._started:.3f} s: {self._words}")
+            self._code = code
+
+    subprocess.Popen = NotedPopen  # type: ignore[misc]
+
+
+def _note_program(event: str, values: tuple[Any, ...]) -> None:
+    """An audit hook of Python's: it is called for everything that opens a file or starts a program."""
+    if event == "subprocess.Popen" and os.getpid() == _process:
+        note_decision(f"starts {_command_text(values[1])}")
+    elif event == "os.posix_spawn" and os.getpid() == _process:
+        note_decision(f"starts {_command_text(values[1])}, and does not wait for it")
+
+
+def _command_text(words: Any) -> str:
+    """The command line with its secrets masked, as a shell takes it."""
+    import shlex
+
+    from worldsize.trust.secrets import mask_argv
+
+    if isinstance(words, (str, bytes, os.PathLike)):
+        words = [words]
+    return " ".join(map(shlex.quote, mask_argv([os.fsdecode(word) for word in words])))
