@@ -50,7 +50,7 @@ def begin_notes(write: Callable[[str], None], began: float) -> None:
             super().__init__(args, *more, **given)
 
         @property
-        def returncode(self) -> int | None:  # type: ignore[override]
+        def returncode(self) -> int | None:
             return self._code
 
         @returncode.setter

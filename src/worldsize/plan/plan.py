@@ -109,6 +109,7 @@ class Plan(NamedTuple):
     services    by name, what the first node starts beside its ranks for people to look at: TensorBoard, JupyterLab
     terminal    its only rank has the terminal, or the streams, of whoever submits, in place of a log
     shm_bytes   how much shared memory the job wants on each node; None: it does not say
+    debugger    the rank that waits for a debugger; None: none does
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -163,6 +164,7 @@ class Plan(NamedTuple):
     services: Mapping[str, Mapping[str, Any]] = {}
     shm_bytes: int | None = None
     terminal: bool = False
+    debugger: int | None = None
     hidden: tuple[str, ...] = ()
 
     @property

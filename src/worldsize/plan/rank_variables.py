@@ -163,6 +163,8 @@ VARIABLES: tuple[Variable, ...] = (
              lambda c: f"{c.run_dir}/attempt-{c.plan.attempt}/hostfile" if has_hostfile(c.plan) else None),
     Variable("WORLDSIZE_DATA_PARALLEL", "worldsize", "run", "with `data_parallel`: split or scale",
              lambda c: c.plan.data_parallel),
+    Variable("WORLDSIZE_DEBUGGER", "worldsize", "own", "with `--debugpy`: that the rank waits for a debugger",
+             lambda c: 1 if c.plan.debugger == c.rank.rank else None),
     Variable("MASTER_ADDR", "torch", "run", "the head's address", lambda c: c.world.address),
     Variable("MASTER_PORT", "torch", "run", "a free port on the head, found at start", lambda c: c.world.port),
     _number_row("WORLD_SIZE", "torch", "world", "ranks in all"),

@@ -34,6 +34,7 @@
     control.sock          where virtual nodes join the head, until all have
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
+    debugger-00000.json   where a debugger can attach to the rank that waits for one
     metrics/rank-00000.jsonl  what a rank has logged with worldsize.log
     metrics/mlflow-ID-0   when a rank opened this MLflow run in the attempt, in Unix seconds
     metrics/files-0000.jsonl  which files of TensorBoard the ranks of a node write, as its agent has seen
@@ -135,6 +136,10 @@ class RunPaths:
     def rank_times(self, rank: int) -> str:
         """When the rank's log had how many bytes, as its agent has seen."""
         return os.path.join(self.logs_dir, f"rank-{rank:05d}.times")
+
+    def debugger(self, rank: int) -> str:
+        """Where a debugger can attach to the rank."""
+        return os.path.join(self.attempt_dir, f"debugger-{rank:05d}.json")
 
     def rank_error(self, rank: int) -> str:
         return os.path.join(self.errors_dir, f"rank-{rank:05d}.json")

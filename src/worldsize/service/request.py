@@ -105,6 +105,7 @@ class SubmissionRequest(NamedTuple):
     check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
             `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
     terminal  its only rank gets the terminal, or the streams, of this process
+    debugger  the rank that is to wait for a debugger
     dry     nothing is submitted: what only this machine is in the way of is a notice
     told    what was said of the job before, for the record
     """
@@ -123,6 +124,7 @@ class SubmissionRequest(NamedTuple):
     image: str | None = None
     check: Mapping[str, Any] | None = None
     terminal: bool = False
+    debugger: int | None = None
     dry: bool = False
     told: tuple[Notice, ...] = ()
 

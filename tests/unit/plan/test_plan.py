@@ -73,6 +73,7 @@ def plans(draw) -> Plan:
         services=draw(st.sampled_from([{}, {"board": {"type": "tensor_board", "port": 6006}}])),
         shm_bytes=draw(st.none() | st.integers(1, 1 << 40)),
         terminal=draw(st.booleans()),
+        debugger=draw(st.none() | st.integers(0, 9)),
         metrics=draw(st.booleans()),
         rendezvous_timeout=draw(seconds),
         silence=draw(seconds),

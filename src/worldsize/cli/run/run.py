@@ -138,6 +138,8 @@ def _run_with_options(
     )
     if options.no_check:
         request = request._replace(check={})
+    if getattr(options, "debugpy", None) is not None:
+        request = request._replace(debugger=options.debugpy)
     if options.after or options.after_any:
         request = _with_dependencies(request, options)
     if options.dry_run:

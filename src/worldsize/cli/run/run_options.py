@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from worldsize.cli.console import add_output_option, complete_computes, complete_runs, parse_age, set_completer
+from worldsize.cli.console import (
+    add_output_option,
+    complete_computes,
+    complete_runs,
+    parse_age,
+    parse_count,
+    set_completer,
+)
 from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
@@ -65,6 +72,13 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("--no-check", action="store_true", help="check neither the nodes nor the script beforehand")
     parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
     add_output_option(parser)
+    if verb == "run":
+        parser.add_argument(
+            "--debugpy",
+            metavar="RANK",
+            type=parse_count,
+            help="this rank waits for a debugger; run says where it attaches",
+        )
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
         parser.add_argument(

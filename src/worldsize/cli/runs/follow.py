@@ -239,8 +239,10 @@ class RunProgress(AttemptReader):
         ranks: list[int] | None = [] if quiet else [0] if run.plan.data_parallel else None
         nodes, now = run.plan.nodes, time.monotonic
 
-        def reader(paths: RunPaths) -> LogWithNotices:
-            return LogWithNotices(paths, LogFollower(paths, nodes, ranks, fold, None, show, now))
+        def reader(paths: RunPaths) -> LogReader:
+            log = LogWithNotices(paths, LogFollower(paths, nodes, ranks, fold, None, show, now))
+            attach = find_module("wings.debugger.attach") if run.plan.debugger is not None else None
+            return attach.LogWithDebugger(run, paths, log) if attach else log
 
         super().__init__(run, reader)
         self.hint = f"worldsize logs -f {run.id}"

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from worldsize.errors import PlanError
+from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
+from worldsize.service.submission.rank_packages import DEBUGGER
+
+_REACHED = (LOCAL, "slurm")
+"""Types of computes whose nodes a person can log in to, or is on."""
 
 
 def with_terminal(plan: Plan) -> Plan:
@@ -17,3 +22,20 @@ def with_terminal(plan: Plan) -> Plan:
         hint = "--debugpy RANK of run attaches a debugger to one rank of any job"
         raise PlanError(f"only a rank that the agent starts can have the terminal, and this is {started}", None, hint)
     return plan._replace(terminal=True, timeout=None, hang_timeout=0.0)
+
+
+def with_debugger(plan: Plan, rank: int, kind: str) -> Plan:
+    """`plan` with a rank that waits for a debugger; the others may wait for it. `kind`: the type of its compute.
+    PlanError where there is no such rank, or no way to it."""
+    where = "--debugpy"
+    if rank >= plan.world_size:
+        raise PlanError(f"there is no rank {rank}", where, f"ranks are 0 to {plan.world_size - 1}")
+    if kind not in _REACHED:
+        what = f"a compute of type {kind} has no way from here to a port of its nodes"
+        raise PlanError(what, where, "debug the job on this machine: worldsize debug, or --compute local")
+    if plan.rehearsal is not None:
+        raise PlanError("the nodes of a rehearsal have a network of their own", where, "leave one of them out")
+    if plan.batch is not None:
+        what = "a batch script starts its ranks itself"
+        raise PlanError(what, where, "run the command of its srun: worldsize run --debugpy 0 -- COMMAND")
+    return plan._replace(debugger=rank, inrank=(*plan.inrank, DEBUGGER), hang_timeout=0.0)

@@ -85,10 +85,13 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         loaded = paths_of_environment(plan, path, environment, found)
     plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
     plan = with_check(plan, request, job, facts)
-    if request.terminal:
-        from worldsize.service.submission.debugging import with_terminal
+    if request.terminal or request.debugger is not None:
+        from worldsize.service.submission.debugging import with_debugger, with_terminal
 
-        plan = with_terminal(plan)
+        if is_array_job(request.job):
+            raise PlanError("one run is debugged at a time", "--debugpy", "leave out matrix, count and autotune")
+        kind = request.config.computes[name].type
+        plan = with_terminal(plan) if request.debugger is None else with_debugger(plan, request.debugger, kind)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)

@@ -20,7 +20,10 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
 from worldsize.trust.directories import make_directories
 
-_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel"}
+DEBUGGER = "debugger"
+"""The package that has a rank wait for a debugger."""
+
+_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel", DEBUGGER: "debugger"}
 """By a package's name in a plan: the wing that holds it, which is also what to call it."""
 
 HOOK = "inrank/sitecustomize.py"
@@ -45,10 +48,11 @@ PROGRAMS = "inrank/bin"
 """Where a run has worldsize's programs for its ranks."""
 
 
-def packages_of(job: Job) -> tuple[str, ...]:
-    """The packages that the job asks for, in the order in which torch is changed. ConfigError for one that this
+def packages_of(job: Job, debugger: int | None = None) -> tuple[str, ...]:
+    """The packages that the job asks for, in the order in which torch is changed, and the one for the rank that is to
+    wait for a debugger. ConfigError for one that this
     installation is without."""
-    asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
+    asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel, DEBUGGER: debugger}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
         if not os.path.isfile(os.path.join(_folder(name), "__init__.py")):

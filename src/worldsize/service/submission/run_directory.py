@@ -48,7 +48,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
-    write_packages(packages_of(job), paths, cache)
+    write_packages(packages_of(job, request.debugger), paths, cache)
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -250,7 +250,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         **_launcher_files(plan),
         "job.yml": masked_job_text(job, plan).encode(),
         "plan.json": split_secrets(plan)[0].to_json().encode(),
-        **{name: read_file(source) for name, source in rank_modules(packages_of(job)).items()},
+        **{name: read_file(source) for name, source in rank_modules(packages_of(job, plan.debugger)).items()},
         "agent.pyz": read_file(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
     }
 

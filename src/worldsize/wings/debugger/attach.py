@@ -1,0 +1,76 @@
+"""`run --debugpy RANK`: which jobs it is for, and where a debugger attaches."""
+
+from __future__ import annotations
+
+import json
+
+from worldsize.cli.output import report
+from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.cli.runs.follow import LogReader
+
+
+class LogWithDebugger:
+    """A log, and beside it, on stderr, where a debugger can attach to the rank that waits for one."""
+
+    def __init__(self, run: Run, paths: RunPaths, log: LogReader) -> None:
+        self._paths = paths
+        self._log = log
+        self._rank = run.plan.debugger
+        self._told: dict[str, Any] = {}
+
+    def poll(self) -> bool:
+        """Show what is new; whether there was something."""
+        told = self._tell()
+        return self._log.poll() or told
+
+    def finish(self) -> None:
+        """Show the rest."""
+        self._log.finish()
+
+    def _tell(self) -> bool:
+        if self._rank is None:
+            return False
+        found = read_object(self._paths.debugger(self._rank))
+        if not found or found == self._told:
+            return False
+        self._told = found
+        report(*attach_lines(found, self._paths, _code_directory(self._paths)))
+        return True
+
+
+def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> list[str]:
+    """What a person needs to attach to the rank that has written `found`. `code`: the directory that the run's code was
+    copied from."""
+    rank, node, host, port = (found.get(name) for name in ("rank", "node", "host", "port"))
+    return [
+        f"rank {rank} on {node} waits for a debugger at {host}:{port}",
+        f"  anybody who has an account on {node} can attach, and then execute anything as you",
+        f"  from another machine: ssh -N -L {port}:{host}:{port} {node}",
+        "  launch.json of VS Code, below configurations:",
+        *("  " + line for line in json.dumps(configuration(found, paths, code), indent=2).split("\n")),
+    ]
+
+
+def configuration(found: dict[str, Any], paths: RunPaths, code: str | None) -> dict[str, Any]:
+    """The entry of `configurations` in launch.json: the run executes a copy of the code."""
+    mapped = [{"localRoot": code, "remoteRoot": paths.code}] if code else []
+    return {
+        "name": f"worldsize {paths.run_id}, rank {found.get('rank')}",
+        "type": "debugpy",
+        "request": "attach",
+        "connect": {"host": found.get("host"), "port": found.get("port")},
+        "pathMappings": mapped,
+        "justMyCode": False,
+    }
+
+
+def _code_directory(paths: RunPaths) -> str | None:
+    code = read_object(paths.record).get("code")
+    directory = code.get("directory") if isinstance(code, dict) else None
+    return directory if isinstance(directory, str) else None

@@ -1,0 +1,74 @@
+"""The rank that `run --debugpy` names waits for a debugger: each Python that its command starts, before its script.
+
+In a run this is `worldsize_inrank.debugger`, called by sitecustomize (`import_hook`). debugpy is the job's own. What
+that Python starts itself does not wait: the variable is taken away first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_LOOPBACK = "127.0.0.1"
+_HELPER_OF = "WORLDSIZE_HELPER_OF"
+"""By this variable the agent knows debugpy's own process, which outlives the rank for a moment, from what a rank has
+left behind (`agent.posix.processes`)."""
+
+
+def at_start() -> None:
+    """Wait for a debugger where this process is the rank's."""
+    if "WORLDSIZE_LAUNCH" in os.environ or not os.environ.pop("WORLDSIZE_DEBUGGER", ""):
+        return
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # Python's own frozen modules are not debugged
+    try:
+        import debugpy  # noqa: T100
+    except ImportError:
+        _end(
+            f"worldsize: --debugpy: the job's Python ({sys.executable}) has no debugpy",
+            "pip install debugpy",
+        )
+    os.environ[_HELPER_OF] = _agent()
+    try:
+        host, port = debugpy.listen((_LOOPBACK, 0))  # noqa: T100
+        _announce(host, port)
+    except Exception as error:  # noqa: BLE001  debugpy raises RuntimeError and OSError, and others of its own
+        _end(f"worldsize: --debugpy: debugpy does not listen: {error}", "run without --debugpy")
+    del os.environ[_HELPER_OF]
+    debugpy.wait_for_client()  # noqa: T100
+
+
+def on_torch(torch: ModuleType) -> None:
+    """Nothing is changed in torch."""
+
+
+def _agent() -> str:
+    """The process that has started this rank; "" where nobody can tell."""
+    try:
+        with open(f"/proc/{os.getsid(0)}/stat") as file:
+            return file.read().rpartition(") ")[2].split()[1]
+    except (OSError, IndexError):
+        return ""
+
+
+def _announce(host: str, port: int) -> None:
+    """Write for whoever follows the run where the debugger is to attach. OSError."""
+    rank = os.environ["WORLDSIZE_RANK"]
+    said = {"rank": int(rank), "node": os.uname().nodename, "host": host, "port": port, "pid": os.getpid()}
+    directory = os.path.join(os.environ["WORLDSIZE_RUN_DIR"], "attempt-" + os.environ["WORLDSIZE_ATTEMPT"])
+    path = os.path.join(directory, f"debugger-{int(rank):05d}.json")
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(said, file)
+    os.replace(temporary, path)
+
+
+def _end(what: str, hint: str) -> None:
+    """End the rank: an exception here would be printed, and the script executed all the same."""
+    sys.stderr.write(f"{what}\n  → {hint}\n")
+    sys.stderr.flush()
+    os._exit(2)
