@@ -49,16 +49,12 @@ def load_current_config() -> Config:
     At a terminal the person is asked about a project's file that could harm; each notice about files is shown once.
     """
     completing = "_ARGCOMPLETE" in os.environ
-<<<<<<< HEAD
     config = load_config(config_directory(), os.environ, _ask if not completing and can_ask() else None)
-=======
-    config = load_config(config_directory(), os.environ, _ask if not completing and _can_ask() else None)
     if is_noting():
         origins = ", ".join(sorted(set(config.origins.values()))) or "defaults alone"
         note_decision(
             f"configuration: {origins}; runs are in {config.home}; the default compute is {config.default_compute}"
         )
->>>>>>> 773cf166 (-v and WORLDSIZE_DEBUG: decisions and external commands, on stderr)
     for notice in () if completing else config.notices:
         if notice not in _printed_notices:
             _printed_notices.add(notice)

@@ -81,7 +81,7 @@ def _schema_of_verb(words: list[str]) -> dict[str, Any]:
     from worldsize.cli.main import ALIASES
     from worldsize.wings.project.verb_schemas import described_verbs, verb_schema
 
-    verb, known = " ".join([ALIASES.get(words[0], words[0]), *words[1:]]), described_verbs()
+    verb, known = " ".join([ALIASES.get(words[0], words)[0], *words[1:]]), described_verbs()
     if verb in known:
         return verb_schema(verb)
     below = [name for name in known if name.startswith(verb + " ")]
