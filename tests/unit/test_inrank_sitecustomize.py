@@ -129,3 +129,16 @@ def test_the_old_pythons_that_are_here(tmp_path: Path) -> None:
         argv = [python, "-c", "import sys; sys.stdout.write('ran')"]
         found = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, timeout=60)
         assert (found.stdout.replace("\n", " "), found.stderr) == ("mine ran", ""), python
+
+
+@pytest.mark.heavy
+def test_old_pythons_say_once_that_they_load_nothing_more(tmp_path: Path) -> None:
+    environ = {**places(tmp_path), "WORLDSIZE_INRANK": "data_parallel"}
+    for version in ("2.7", "3.6", "3.7"):
+        for python in installed(version):
+            for rank, said in (("0", 1), ("1", 0)):
+                argv = [python, "-c", "import sys; sys.stdout.write('ran')"]
+                variables = {**environ, "WORLDSIZE_RANK": rank}
+                found = subprocess.run(argv, env=variables, capture_output=True, text=True, check=True, timeout=60)
+                words = "worldsize: Python %s is too old for data parallel in ranks: 3.8 or newer is needed\n" % version
+                assert found.stdout.endswith("ran") and found.stderr == words * said, python

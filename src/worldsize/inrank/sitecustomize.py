@@ -287,11 +287,21 @@ def _start():
         atexit.register(_leave_gloo)
     if os.environ.get("MLFLOW_TRACKING_URI", "").endswith("/mlruns"):
         sys.meta_path.append(_MLflowFinder())
-    if os.environ.get("WORLDSIZE_INRANK"):
-        __import__("worldsize_inrank.import_hook").import_hook.load(os.environ["WORLDSIZE_INRANK"])
+
+
+def _load_packages(names):
+    # type: (str) -> None
+    """Load what the run wants in its ranks; a Python that is too old for it says so, of all ranks the first."""
+    if sys.version_info >= (3, 8):  # noqa: UP036  whatever Python a rank's program starts
+        __import__("worldsize_inrank.import_hook").import_hook.load(names)
+    elif os.environ.get("WORLDSIZE_RANK", "0") == "0":
+        words = "worldsize: Python %d.%d is too old for %s in ranks: 3.8 or newer is needed\n"
+        sys.stderr.write(words % (sys.version_info[0], sys.version_info[1], names.replace("_", " ")))
 
 
 _former_excepthook = sys.excepthook
 if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
     _start()
+if os.environ.get("WORLDSIZE_INRANK"):
+    _load_packages(os.environ["WORLDSIZE_INRANK"])
 _run_next_sitecustomize()

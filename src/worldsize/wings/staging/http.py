@@ -17,6 +17,9 @@ from worldsize.trust.secrets import mask_tokens_in_paths
 from worldsize.version import VERSION
 
 _T = TypeVar("_T")
+_EAI_NODATA = -5
+"""Of the C library, which Python has no name for everywhere: the host has a name and no address."""
+
 Tick = Callable[[int, int], None]
 """Is called with the bytes that are here and those of the whole, 0 where the server did not say."""
 
@@ -209,11 +212,22 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
             raise _RetryableError(f"{error.code} {error.reason}") from None
         raise UsageError(f"{error.code} {error.reason}", display_url(url), _HINTS.get(error.code)) from None
     except URLError as error:
+        refuse_unknown_host(error.reason, url)
         raise _RetryableError(_error_text(error.reason)) from None
     except (HTTPException, TimeoutError, ConnectionError) as error:
         raise _RetryableError(_error_text(error)) from None
     except ValueError as error:
         raise UsageError(f"is no address: {error}", display_url(url)) from None
+
+
+def refuse_unknown_host(error: object, url: str) -> None:
+    """UsageError where `error` says that no host has the name in an address: trying again mends nothing."""
+    import socket
+
+    if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, _EAI_NODATA):
+        host = urlsplit(url).hostname or ""
+        hint = "mend the address; behind a proxy, HTTPS_PROXY or HTTP_PROXY names it"
+        raise UsageError(f"no host is called {host} (DNS: {error.strerror})", display_url(url), hint)
 
 
 def _redirect_handler(downgrade: bool) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from worldsize.errors import UsageError, WorldsizeError
 from worldsize.extras import missing_package_error
 from worldsize.jobspec.reading.nearest import nearest_word
 from worldsize.trust.directories import make_directories
-from worldsize.wings.staging.http import Tick, display_url
+from worldsize.wings.staging.http import Tick, display_url, refuse_unknown_host
 
 _WASB = re.compile(r"wasbs?://([^@/]+)@([^./]+)\.blob\.([^/]+)(/.*)?$")
 _MARKS = ("etag", "ETag", "e_tag", "md5", "content_md5", "generation", "last_modified", "LastModified", "mtime")
@@ -87,8 +88,11 @@ class RemoteFiles:
         lacks = find_missing_support(uri)
         if lacks:
             raise UsageError(lacks.what, display_url(uri), lacks.hint)
+        import logging
+
         from fsspec import url_to_fs
 
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # what it warns of is said in one sentence
         try:
             self._fs, self._path = url_to_fs(_to_adlfs_address(uri), skip_instance_cache=True)
         except _caught_errors(ValueError) as error:
@@ -134,11 +138,31 @@ class RemoteFiles:
             tick(done, total)
 
     def _fetch_error(self, error: BaseException) -> WorldsizeError:
+        """What went wrong, in words. What libraries call a matter of credentials may be a name that nobody knows."""
+        address = service_address(self._uri, os.environ)
+        if address:
+            try:
+                socket.getaddrinfo(urlsplit(address).hostname, None)
+            except OSError as unknown:
+                try:
+                    refuse_unknown_host(unknown, address)
+                except UsageError as found:
+                    return UsageError(found.what, display_url(self._uri), found.hint)
         if isinstance(error, PermissionError):
             return UsageError(
                 f"permission denied: {_first_line(error)}", display_url(self._uri), "are its variables set?"
             )
         return WorldsizeError(f"cannot be fetched: {_first_line(error)}", display_url(self._uri))
+
+
+def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
+    """The address of the service that is asked for a URI, where its name or a variable tells."""
+    parts = urlsplit(_to_adlfs_address(uri))
+    if parts.scheme in ("abfs", "abfss") and parts.username and "." in (parts.hostname or ""):
+        return f"https://{parts.hostname}"
+    if parts.scheme == "s3":
+        return environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    return None
 
 
 def _to_adlfs_address(uri: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from worldsize.cli.console import duration_text, load_current_config
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.table import table
+from worldsize.jobspec.environment import EnvironmentSpec
+from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.cli.build import look_up
 
 
@@ -55,19 +57,41 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def show_environment(options: argparse.Namespace) -> int:
-    prefix, description = _find_prefix(options)
+    prefix, description, spec = _find_prefix(options)
     found = _changed_files(prefix) if options.verify else []
+    planned = planned_description(spec) if description is None and spec is not None else {}
     if options.output == "json":
         value: dict[str, Any] = {"prefix": prefix, "ready": description is not None, **(description or {})}
+        value.update({"planned": planned} if planned else {})
         show_json({**value, "changed": found} if options.verify else value)
     else:
         _show_description(prefix, description)
+        show(*(f"{key:<12} {line}" for key, lines in planned.items() for line in lines))
         for each in found:
             report(f"{each['file']} of {each['package']} was {each['what']}")
     return 1 if found or (options.verify and description is None) else 0
 
 
-def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None]:
+def planned_description(spec: EnvironmentSpec) -> dict[str, list[str]]:
+    """What an environment that is not built would be made of, by the keys of a job; without what it leaves open."""
+    parts: dict[str, Any] = {
+        "name": spec.name,
+        "python": spec.python,
+        "image": spec.image,
+        "file": spec.file,
+        "modules": spec.modules,
+        "channels": spec.channels,
+        "conda": spec.conda,
+        "pip": spec.pip,
+        "steps": [*(f"fetch {step.url}" for step in spec.fetch), *(step.title for step in spec.steps)],
+        "prerequisites": spec.prerequisites,
+    }
+    lists = {key: [value] if isinstance(value, str) else list(value or ()) for key, value in parts.items()}
+    return {key: [mask_text(each) for each in lines] for key, lines in lists.items() if lines}
+
+
+def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None, EnvironmentSpec | None]:
+    """Where it is, or would be; what is known of it, None before it is built; and of what it would be built then."""
     from worldsize.errors import NotFound
     from worldsize.wings.environments.shelf import find_entry
     from worldsize.wings.environments.workspace.prefixes import read_description
@@ -75,7 +99,7 @@ def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any
     config = load_current_config()
     try:
         path = find_entry(config, options.name, options.compute).path
-        return path, read_description(path)
+        return path, read_description(path), None
     except NotFound:
         compute = config.compute(options.compute, "--compute").name
         environment = look_up(options.name, config, compute)
@@ -84,8 +108,8 @@ def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any
     found = environment.existing
     if environment.recipe is None:
         version = "{}.{}".format(*found.version) if found.version else None
-        return found.prefix, {"kind": found.kind, "python": version}
-    return found.prefix, read_description(found.prefix)
+        return found.prefix, {"kind": found.kind, "python": version}, None
+    return found.prefix, read_description(found.prefix), environment.spec
 
 
 def _changed_files(prefix: str | None) -> list[dict[str, Any]]:

@@ -143,6 +143,11 @@ def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str,
         return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
     if kind == "unreachable":
         hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
+        if "dns error" in said or "failed to lookup address" in said:
+            host = re.search(r"://(?:[^/@\s]*@)?([\w.-]+)", said)
+            what = f"no host is called {host[1]}" if host else "its host's name is not known"
+            hint = "mend the channel's address, or name a mirror: channel_alias in worldsize.toml"
+            return BuildError(f"conda: a channel cannot be read: {what} (DNS)", None, hint)
         return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
     return BuildError(
         "conda {}{}".format(exit_text(ended.code), ": " + said if said else ""), None, failure_hint(work, ended)
