@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 
-from worldsize.cli.output import lines_of, report, report_message, show_question
+from worldsize.cli.output import lines_of, report, report_message
+from worldsize.cli.questions import can_ask, confirm
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.debug_notes import is_noting, note_decision
 from worldsize.common.named_tuple import Any
@@ -60,16 +60,6 @@ def load_current_config() -> Config:
             _printed_notices.add(notice)
             report_message("notice: " + notice)
     return config
-
-
-def can_ask() -> bool:
-    """Whether somebody would read the question and may answer: a job in the background would be stopped."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-    except OSError:
-        return False
 
 
 _printed_notices: set[str] = set()
@@ -184,17 +174,6 @@ def _confirm(action: str, runs: Run | RunArray, asks: bool) -> None:
         report(f"{action} {runs.id}{name}")
         return
     confirm(f"{action} {runs.id}{name}?", f"{runs.id} is left as it is", f"worldsize {action} RUN does not ask")
-
-
-def confirm(question: str, refusal: str, hint: str) -> None:
-    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
-    show_question(question + " [y/N] ")
-    try:
-        answer = sys.stdin.readline()
-    except (OSError, UnicodeDecodeError):
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
-        raise UsageError(refusal, None, hint)
 
 
 def duration_text(seconds: float) -> str:

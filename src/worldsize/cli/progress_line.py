@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from worldsize.cli.console import can_ask, confirm
 from worldsize.cli.output import report_message, show_transient_line
+from worldsize.cli.questions import can_ask, confirm
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import bytes_text
 from worldsize.service.request import Progress

@@ -1,0 +1,30 @@
+"""Questions at the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from worldsize.cli.output import show_question
+from worldsize.errors import UsageError
+
+
+def can_ask() -> bool:
+    """Whether somebody would read the question and may answer: a job in the background would be stopped."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def confirm(question: str, refusal: str, hint: str) -> None:
+    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
+    show_question(question + " [y/N] ")
+    try:
+        answer = sys.stdin.readline()
+    except (OSError, UnicodeDecodeError):
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise UsageError(refusal, None, hint)
