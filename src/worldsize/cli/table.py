@@ -27,19 +27,21 @@ def table(
     width     the most columns of a line; without it the terminal's, where stdout is one
     """
     cells = [[cell if cell.isprintable() else _escaped(cell) for cell in row] for row in [headers, *rows]]
-    columns = dict(zip(headers, zip(*cells, strict=True), strict=True))
-    widths = {header: max(map(len, column)) for header, column in columns.items()}
+    columns = [*zip(*cells, strict=True)]
+    widths = {number: max(map(len, column)) for number, column in enumerate(columns)}
     most = _terminal_width() if width is None else width
     if most is not None:
-        widths = _fitted(widths, [headers[0], *whole], optional, most)
-    lines = zip(*([_cell(cell, width) for cell in columns[header]] for header, width in widths.items()), strict=True)
+        kept = {number for number, header in enumerate(headers) if number == 0 or header in whole}
+        left = [headers.index(header) for header in optional if header in headers]
+        widths = _fitted(widths, kept, left, most)
+    lines = zip(*([_cell(cell, width) for cell in columns[number]] for number, width in widths.items()), strict=True)
     return [_GAP.join(line).rstrip() for line in lines]
 
 
-def _fitted(widths: Mapping[str, int], whole: Collection[str], optional: Sequence[str], most: int) -> dict[str, int]:
+def _fitted(widths: Mapping[int, int], whole: Collection[int], optional: Sequence[int], most: int) -> dict[int, int]:
     """The widths of the columns that are shown, together with their gaps no wider than `most`, where that can be."""
     least = {name: width if name in whole else min(width, _SHORTEST) for name, width in widths.items()}
-    left = [name for name in optional if name in least]
+    left = list(optional)
     while left and _line_width(least.values()) > most:
         del least[left.pop(0)]
     cut = sorted((name for name in least if name not in whole), key=lambda name: widths[name])

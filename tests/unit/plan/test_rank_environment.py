@@ -170,6 +170,7 @@ def test_the_table_names_each_variable_once_and_says_what_it_means():
     assert len(names) == len(set(names))
     of_frameworks = {variable.name for variable in VARIABLES if variable.convention not in ("worldsize", *CONVENTIONS)}
     of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL", "SLURM_GPUS_ON_NODE"}
+    of_frameworks.add("WORLDSIZE_DEBUGGER")
     of_rehearsals = {"WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD"}
     always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY)
     assert set(names) - of_frameworks - of_rehearsals == always

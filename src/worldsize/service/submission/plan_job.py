@@ -86,7 +86,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
     plan = with_check(plan, request, job, facts)
     if request.terminal or request.debugger is not None:
-        from worldsize.service.submission.debugging import with_debugger, with_terminal
+        from worldsize.service.debugging import with_debugger, with_terminal
 
         if is_array_job(request.job):
             raise PlanError("one run is debugged at a time", "--debugpy", "leave out matrix, count and autotune")

@@ -155,11 +155,6 @@ def test_options_of_the_command_line_have_their_say(cli: Cli) -> None:
     assert found["inputs.data.path"] == ("kept", "")
 
 
-def test_json_is_of_a_dry_run(cli: Cli) -> None:
-    result = cli("run", "job.yml", "-o", "json")
-    assert result.code == 2 and "--dry-run" in result.err
-
-
 def test_a_secret_in_the_configuration_or_the_job_is_in_no_row(cli: Cli) -> None:
     mapped(cli)
     path = Path(cli.environ["HOME"], ".config", "worldsize", "worldsize.toml")

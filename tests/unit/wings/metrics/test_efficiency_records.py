@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from worldsize.cli.runs import status as status_verb
+from worldsize.cli.runs import wait as wait_verb
 from worldsize.cli.runs.follow import RunProgress
 from worldsize.common.atomic_files import write_json, write_text
 from worldsize.plan.plan import Plan, node_major_layout
@@ -179,7 +180,7 @@ def test_below_the_end_of_a_run_that_somebody_follows(make: Make) -> None:
 
 
 def shown(run: Run, verb: str, output: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    act = {"status": status_verb.show_status, "wait": status_verb.wait}[verb]
+    act = {"status": status_verb.show_status, "wait": wait_verb.wait}[verb]
     act(argparse.Namespace(run=run.id, output=output, timeout=5.0))
     said = capsys.readouterr()
     return said.out, said.err

@@ -13,6 +13,7 @@ from recorded_reports import MADE, ReadPage, record_run, write
 
 from worldsize.plan.run_paths import RunPaths
 from worldsize.store.runs import create_run
+from worldsize.store.started_from import note_start
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def cli(tmp_path: Path) -> Iterator[InProcess]:
 def ended_run(cli: InProcess) -> RunPaths:
     paths = record_run(cli.home)
     write_result(paths, "SUCCEEDED")
+    note_start(cli.home, cli.project, paths.run_id)
     return paths
 
 

@@ -233,7 +233,7 @@ def test_signatures_are_not_told_and_redirects_not_followed() -> None:
         with serving([reply]) as server, server.client(0) as workspace, pytest.raises(kind) as caught:
             workspace.get_url(server.url + "/c/log?sig=hunter2")
         assert "hunter2" not in str(caught.value) + repr(caught.value)
-    with serving([away]) as server, server.client(0) as workspace, pytest.raises(ConfigError, match="elsewhere"):
+    with serving([away]) as server, server.client(0) as workspace, pytest.raises(ConfigError, match="redirects"):
         workspace.get("/jobs/x")
 
 
