@@ -6,7 +6,9 @@ from worldsize.errors import PlanError
 from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
-from worldsize.service.submission.rank_packages import DEBUGGER
+
+DEBUGGER = "debugger"
+"""The package of `inrank/` that has a rank wait for a debugger."""
 
 _REACHED = (LOCAL, "slurm")
 """Types of computes whose nodes a person can log in to, or is on."""

@@ -18,10 +18,8 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import MLFLOW_URI
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
+from worldsize.service.debugging import DEBUGGER
 from worldsize.trust.directories import make_directories
-
-DEBUGGER = "debugger"
-"""The package that has a rank wait for a debugger."""
 
 _WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel", DEBUGGER: "debugger"}
 """By a package's name in a plan: the wing that holds it, which is also what to call it."""
