@@ -27,7 +27,7 @@ def check_output(words: Sequence[str], out: str) -> None:
     schemas = find_module("wings.project.verb_schemas")
     if schemas is None or not out.strip():
         return
-    verb = schemas.find_verb([ALIASES.get(words[0], words[0]), *words[1:]])
+    verb = schemas.find_verb([*ALIASES.get(words[0], words[:1]), *words[1:]])
     assert verb is not None, "-o json of a verb without a schema: %s" % " ".join(words)
     for text in out.splitlines()[:_MOST_LINES] if verb == "logs" else [out]:
         what = problem(verb, json.loads(text))
