@@ -290,7 +290,7 @@ def test_runs_can_be_looked_at_from_a_directory_that_is_gone(cli: Cli) -> None:
         command = ["sh", "-c", script, sys.executable, *words]
         return subprocess.run(command, cwd=cli.project, env=cli.environ, capture_output=True, text=True, check=False)
 
-    for words in (["list"], ["status"], ["wait"], ["logs", run], ["diff", run], ["config", "show"], ["cancel"]):
+    for words in (["list"], ["status"], ["wait"], ["logs", run], ["diff", run], ["config", "show"], ["cancel", "-y"]):
         result = from_nowhere(*words)
         assert result.returncode == 0, (words, result)
     assert run in from_nowhere("list").stdout
