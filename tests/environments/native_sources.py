@@ -23,6 +23,7 @@ operations = os.environ.get("HOROVOD_GPU_OPERATIONS") or os.environ.get("HOROVOD
 setup(
     name="horovod",
     version="%s",
+    install_requires=["cloudpickle>=1"],
     packages=["horovod"],
     ext_modules=[
         Extension(

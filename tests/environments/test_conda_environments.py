@@ -65,6 +65,8 @@ def test_conda_then_pip_in_one_prefix_with_all_that_activation_does(cli: Cli, ch
     }  # fmt: skip
     assert Path(prefix, "etc", "native.conf").read_text() == "root = %s/share\n" % prefix
     assert cli("env", "show", "mine", "--verify").code == 0
+    again = cli.ok("run", "job.yml")
+    assert sorted(again.lines) == sorted(printed) and "building" not in again.err, "it is built once"
 
 
 def test_pip_that_changes_a_file_of_condas_fails_the_build_with_the_names(
@@ -137,7 +139,7 @@ def test_what_the_nodes_have_decides_and_not_this_machine(cli: Cli, channel: Pat
         '[compute.gpu]\ntype = "local"\nvirtual_packages = ["__glibc=99.1", "__cuda=12.4"]\n'
         '[compute.old]\ntype = "local"\nvirtual_packages = ["__glibc=2.17"]\n',
     )
-    cli.write("environment.yml", conda_file(channel, "accel", "modern"))
+    cli.write("environment.yml", conda_file(channel, "accel==1.0", "modern"))
     found = {}
     for compute in ("gpu", "old"):
         prefix = cli.ok("env", "build", "environment.yml", "--compute", compute).out.strip()
@@ -147,6 +149,20 @@ def test_what_the_nodes_have_decides_and_not_this_machine(cli: Cli, channel: Pat
     cli.write("environment.yml", conda_file(channel, "accel=1.0=cuda*"))
     result = cli("env", "build", "environment.yml", "--compute", "old")
     assert result.code == 1 and "__cuda" in result.err and "__glibc=2.17" in result.err
+
+
+def test_a_name_and_a_python_are_all_that_conda_create_and_activate_were_told(cli: Cli, channel: Path) -> None:
+    """`conda create --name mynewenv python=…` and `conda activate mynewenv`, as the job's own lines."""
+    python = "%d.%d.%d" % sys.version_info[:3]
+    cli.write(
+        "job.yml",
+        "command: python -c 'import platform, sys; print(platform.python_version(), sys.prefix)'\n"
+        "environment: {name: mynewenv, channels: ['file://%s'], conda: [python=%s]}\n" % (channel, python),
+    )
+    printed = cli.ok("run", "job.yml").out
+    prefix = cli.json("env", "list")[0]["prefix"]
+    assert os.path.basename(prefix).startswith("mynewenv-")
+    assert printed == "0:0: %s %s\n" % (python, prefix)
 
 
 def test_an_inline_conda_file_of_azures_and_our_own_keys(cli: Cli, channel: Path) -> None:

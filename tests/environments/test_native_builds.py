@@ -254,11 +254,12 @@ def test_steps_on_a_node_of_the_compute(cli: Cli, with_setuptools: Links, tmp_pa
     links = with_setuptools
     archive, checksum = nccl(tmp_path)
     horovod(links)
-    links.wheel("cloudpickle", "3.0")
+    for number in ("2.0", "3.0"):
+        links.wheel("cloudpickle", number)
     values = {"nccl": str(archive), "sum": checksum, "home": cli.root, "version": "0.28.1"}
     cli.write("worldsize.toml", '[compute.gpus]\ntype = "local"\n')
     recipe = RECIPE.replace(", --no-deps", "") + "  build_on: compute\n"
-    job(cli, links, "  - setuptools\n" + recipe, **values, operations="HOROVOD_GPU_OPERATIONS")
+    job(cli, links, "  - setuptools\n  - cloudpickle==2.0\n" + recipe, **values, operations="HOROVOD_GPU_OPERATIONS")
     cli.write("job.yml", cli.read_project("job.yml") + "compute: gpus\n")
     result = cli.ok("run", "job.yml")
     assert result.out == "0:0: 2 3 NCCL mpi\n"
@@ -267,7 +268,9 @@ def test_steps_on_a_node_of_the_compute(cli: Cli, with_setuptools: Links, tmp_pa
         ("build", "gpus", "SUCCEEDED")
     ]
     entry = cli.json("env", "list")[0]
-    assert cli.json("env", "show", entry["name"])["steps"][0]["compiled"] == ["horovod==0.28.1"]
+    shown = cli.json("env", "show", entry["name"])
+    assert shown["steps"][0]["compiled"] == ["horovod==0.28.1"]
+    assert {row["name"]: row["version"] for row in shown["pip"]}["cloudpickle"] == "2.0", "what is there stays"
 
 
 def test_steps_that_fail_on_a_node_are_told_where_they_were_ordered(cli: Cli, links: Links) -> None:

@@ -405,9 +405,9 @@ def test_what_is_wrong_is_said_before_anything_is_made(cli: Cli, environment: st
 
 
 def test_azures_names_without_a_mapping_take_the_current_python(cli: Cli) -> None:
-    cli.write("job.yml", "command: echo hi\nenvironment: azureml:curated:3\n")
+    cli.write("job.yml", "command: python -c 'import sys; print(sys.prefix)'\nenvironment: azureml:curated:3\n")
     result = cli.ok("run", "job.yml")
-    assert result.out == "0:0: hi\n"
+    assert result.out == "0:0: %s\n" % sys.prefix
     assert "notice: job.yml:2: environment: azureml:curated:3 is Azure's" in result.err
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from driver import Cli
-from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained, trap
 
 pytestmark = [pytest.mark.timeout(300), needs(".venv-deepspeed")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-deepspeed")
@@ -34,8 +34,10 @@ def test_ranks_share_out_the_optimizer(place: Cli, world: str) -> None:
 @pytest.mark.exhaustive
 def test_a_command_for_its_launcher_runs_as_it_is_the_way_azure_has_it(place: Cli) -> None:
     """`type: pytorch` and `deepspeed train.py …`, on two nodes without ssh between them."""
+    called = trap(place, "ssh", "pdsh")
     words = ("--set", "distribution.type=pytorch", "--set", LAUNCHER)
     assert learnt(trained(place, example("deepspeed-zero2"), *words))
+    assert not os.path.exists(called)
     assert {"deepspeed-0000.log", "deepspeed-0001.log"} <= set(launcher_logs(place))
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from driver import Cli
-from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, ranks, trained, trap
 
 pytestmark = [pytest.mark.timeout(300), needs(".venv-horovod")]
 ENVIRONMENT = os.path.join(ROOT, ".venv-horovod")
@@ -19,7 +19,10 @@ TENSORFLOW = ("--set", "inputs.framework=tensorflow")
 @pytest.mark.exhaustive(unless=["local-2x1-torch"])
 @pytest.mark.parametrize("words", [(), TENSORFLOW], ids=["torch", "tensorflow"])
 def test_gradients_are_averaged_over_the_nodes(place: Cli, world: str, words: tuple[str, ...]) -> None:
+    called = trap(place, "ssh", "horovodrun")
     logs = trained(place, example("horovod-digits"), "-w", world, *words)
+    assert not os.path.exists(called)
+    assert not [name for name in os.listdir(place.path(place.latest(), "attempt-0", "logs")) if "mpirun" in name]
     assert accuracy(logs) > 0.85 and "\nranks=%d\n" % ranks(world) in logs[0]
     assert place.status(place.latest())["warnings"] == [], "the rendezvous server is no rank's"
 

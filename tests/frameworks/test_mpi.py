@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driver import Cli, wait_for
-from training import PATIENCE, ROOT, accuracy, example, needs, trained
+from training import PATIENCE, ROOT, accuracy, example, needs, trained, trap
 
 pytestmark = pytest.mark.timeout(300)
 with_mpi4py = needs(".venv-mpi")
@@ -58,9 +58,11 @@ def reduced(logs: list[str]) -> str:
 
 @with_mpi4py
 def test_mpi_adds_up_over_the_nodes(place: Cli) -> None:
-    """With the Open MPI 5 of the job's own environment."""
+    """With the Open MPI 5 of the job's own environment, and without ssh."""
+    called = trap(place, "ssh", "rsh")
     logs = trained(place, example("mpi-allreduce"), "--set", "inputs.megabytes=0.1")
     assert reduced(logs).startswith("Open MPI v5.") and launcher(place) == "mpirun"
+    assert not os.path.exists(called)
 
 
 @with_mpi4py

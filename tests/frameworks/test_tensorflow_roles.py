@@ -84,6 +84,10 @@ def test_the_chiefs_end_is_the_runs_and_a_success(every_place: Cli) -> None:
     assert (result.code, cli.status()["state"]) == (0, "SUCCEEDED"), result
     tasks = {tuple(each["task"]): each for each in said(cli, 5)}
     assert sorted(tasks) == [("chief", 0), ("evaluator", 0), ("ps", 0), ("worker", 0), ("worker", 1)]
+    for task, each in tasks.items():
+        assert each["config"].keys() == {"cluster", "task", "environment"} and each["config"]["environment"] == "cloud"
+        assert each["config"]["task"] == {"type": task[0], "index": task[1]}
+        assert each["config"]["cluster"] == tasks["chief", 0]["config"]["cluster"]
     cluster = tasks["chief", 0]["config"]["cluster"]
     assert {role: len(addresses) for role, addresses in cluster.items()} == {"chief": 1, "worker": 2, "ps": 1}
     every = [address for addresses in cluster.values() for address in addresses]

@@ -43,3 +43,16 @@ def accuracy(logs: list[str]) -> float:
     found = re.findall(r"^accuracy=(\d\.\d+)$", "".join(logs), re.MULTILINE)
     assert len(found) == 1, logs
     return float(found[0])
+
+
+def trap(cli: Cli, *programs: str) -> str:
+    """Put programs of these names first on PATH, which fail; the file that is there once one of them was called."""
+    folder, called = (os.path.join(cli.root, name) for name in ("trap", "called"))
+    os.mkdir(folder)
+    for name in programs:
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\necho %s >>%s\nexit 1\n" % (name, called))
+        os.chmod(path, 0o755)
+    cli.environ["PATH"] = folder + os.pathsep + cli.environ["PATH"]
+    return called

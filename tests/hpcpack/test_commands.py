@@ -11,11 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from driver import Cli, all_up, heard, wait_for
 from terminal import Terminal
+from tests.environments.wheels import Links
 
 from hpcpack.life import PATIENCE
 from hpcpack.simulator import Simulator
@@ -110,6 +113,23 @@ def test_every_usable_node_of_the_group(client: Client, hpcpack: Simulator) -> N
     assert result.err == "1 node is left out: `worldsize nodes --all` says why\n"
     client.configure(hpcpack.group("two", "cn02", "cn04"))
     assert sorted(client.ok("exec", "--all", "--", "hostname").lines) == ["0: cn02", "1: cn04"]
+
+
+@pytest.mark.exhaustive
+def test_a_package_is_installed_on_every_node(client: Client) -> None:
+    """As the guide's `pip3 install`, of a package that is made here, into a directory of each node's."""
+    links = Links(Path(client.root, "wheels"))
+    links.wheel("demo", "1.0")
+    client.configure(client.simulator.group("two", "cn02", "cn04"))
+    share = client.simulator.share, "/app"
+    wheels, target = str(links.directory).replace(*share), os.path.join(client.root, "site").replace(*share)
+    install = "python3 -m pip install --quiet --no-index --find-links %s --target %s-$(hostname) demo" % (
+        wheels,
+        target,
+    )
+    client.ok("exec", "--all", "--", "sh", "-c", install)
+    for node in ("cn02", "cn04"):
+        assert os.path.exists(os.path.join(client.root, "site-" + node, "demo.py"))
 
 
 def test_it_waits_in_the_queue_says_so_and_ctrl_c_takes_it_out(client: Client, hpcpack: Simulator) -> None:
@@ -233,6 +253,8 @@ def test_check_proves_the_share_and_says_what_nodes_have(client: Client) -> None
     for seen in rows:
         assert list(seen) == names and {row["verdict"] for row in seen.values()} == {"ok"}
     _, shares, pythons, gpus = rows
+    torch = {row["node"]: row["value"].partition("+")[0] for row in found["rows"] if row["id"] == "hpcpack.torch"}
+    assert torch == dict.fromkeys(names, version("torch").partition("+")[0] if find_spec("torch") else "none")
     for name in names:
         assert re.fullmatch(r"there and back in \d+\.\d\d s", shares[name]["value"])
         assert pythons[name]["value"].count(".") == 2 and gpus[name]["value"] == "none"

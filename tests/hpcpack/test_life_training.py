@@ -71,21 +71,31 @@ def test_torchrun_meets_where_the_job_says(client: Client, endpoint: str | None)
 
 @pytest.mark.exhaustive
 def test_the_guides_own_line_runs_from_the_share(client: Client) -> None:
-    """One process on each of two nodes that are named, each the guide's torchrun line with a path below /app. Port and
-    id are others, for docs/hpcpack.md runs the guide's own."""
+    """A task on each of two nodes that the job names, each with the guide's torchrun line, which meets on the second of
+    them. Port and id are others, for docs/hpcpack.md runs the guide's own."""
     source = os.path.join(client.simulator.share, "toy-%s" % os.path.basename(client.root))
     shutil.copytree(os.path.join(EXAMPLES, "toy-ddp", "src"), source)
+    assert {"neural_network.py", "operations.py", "run_ddp.py"} == {
+        name for name in os.listdir(source) if name.endswith(".py")
+    }
     there = "/app/" + os.path.basename(source)
-    client.configure('nodes = ["cn03", "cn04"]')
     line = (
         "python3 -m torch.distributed.run --nnodes=2 --nproc_per_node=2 --rdzv_id=101 --rdzv_backend=c10d "
-        "--rdzv_endpoint=cn03:29419 %s/run_ddp.py --epochs 2 --save-every 1 --resume ./outputs" % there
+        "--rdzv_endpoint=cn04:29419 %s/run_ddp.py --epochs 2 --save-every 1 --resume ./outputs" % there
     )
-    client.job(line, "2x1")
-    result = client("run", "job.yml", timeout=LONG)
+    client.write("job.yml", "command: %s\nhpcpack: {nodes: [cn03, cn04]}\n" % line)
+    result = client("run", "job.yml", "-w", "2", timeout=LONG)
     assert result.code == 0, result
     assert "epoch 2/2 loss=" in result.out and "final loss=" in result.out
-    assert client.simulator.task(client.number(client.latest()), 1)["AllocatedNodes"] == "cn03"
+    number = client.number(client.latest())
+    job = client.simulator.job(number)
+    assert [job[name] for name in ("UnitType", "MinNodes", "MaxNodes")] == ["Node", "2", "2"]
+    assert len(client.simulator.ask("GET", "/jobs/%d/tasks" % number)) == 2
+    tasks = [client.simulator.task(number, task) for task in (1, 2)]
+    assert [task["AllocatedNodes"] for task in tasks] == ["cn03", "cn04"]
+    lines = [task["CommandLine"] for task in tasks]
+    assert lines[0].replace("--node-rank 0", "--node-rank 1") == lines[1] and "agent" in lines[0]
+    assert client.status(client.latest())["ranks"] == 2, "one process on each node, without a distribution"
     assert os.path.exists(client.path(client.latest(), "outputs", "checkpoint.pt"))
 
 

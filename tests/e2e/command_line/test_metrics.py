@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import os
 from pathlib import Path
 
-from driver import Cli
+from driver import Cli, wait_for
 
 TRAIN = """\
 import os
@@ -18,6 +19,16 @@ for step in range(20):
     worldsize.log(step=step, loss=lr * (20 - step) + rank)
 if rank == 0:
     worldsize.log({"val/accuracy": lr, "nothing": "a text"}, step=20)
+"""
+GOES_ON = """\
+import os
+import time
+import worldsize
+
+worldsize.log(step=7, loss=0.25)
+open("outputs/logged", "w").close()
+while not os.path.exists("outputs/go"):
+    time.sleep(0.02)
 """
 SWEEP = """\
 code: .
@@ -45,6 +56,15 @@ def test_values_of_real_ranks(cli: Cli, tmp_path: Path) -> None:
     if importlib.util.find_spec("matplotlib"):
         cli.ok("metrics", run, "--rank", "all", "--plot", str(tmp_path / "loss.svg"))
         assert b"rank 3" in (tmp_path / "loss.svg").read_bytes()
+
+
+def test_status_has_the_values_logged_last_while_the_run_goes_on(cli: Cli) -> None:
+    cli.write("train.py", GOES_ON)
+    run = cli.submit("-w", "2x1", "--", "python", "train.py")
+    wait_for(lambda: os.path.exists(cli.path(run, "outputs", "logged")) and cli.status(run)["state"] == "RUNNING")
+    assert wait_for(lambda: "step 7, loss 0.25, " in cli.ok("status", run).out)
+    open(cli.path(run, "outputs", "go"), "w").close()
+    assert cli("wait", run).code == 0
 
 
 def test_elements_of_an_array_have_a_row_each(cli: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ def test_a_job_at_three_worlds_ends_with_table_picture_and_page(cli: Cli) -> Non
     assert worlds_of(result) == [(1, 1), (1, 2), (2, 2)]
     assert all(each["rate"] > 0 and each["seconds"] > 0 for each in result["measurements"])
     assert "speed-up" in said.out and "efficiency" in said.out and "Hardware" in said.out and "Software" in said.out
+    assert re.search(r"^(Use \dx\d: |Nothing can be recommended: )", said.out, re.MULTILINE), said.out
+    for each in result["measurements"]:
+        assert re.search(r"^ *%dx%d .*\d" % tuple(each["world"].values()), said.out, re.MULTILINE), said.out
     assert dict(result["software"])["framework"].startswith("torch ")
     again = cli("bench", job, "-w", "1x1,1x2,2x2", "--set", "inputs.epochs=1", "--to", "found", "-o", "json")
     assert again.code == 0

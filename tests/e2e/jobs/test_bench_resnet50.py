@@ -50,6 +50,19 @@ def test_ranks_of_each_world_train_and_what_they_measure_is_the_result(cli: Cli)
 
 
 @pytest.mark.exhaustive
+def test_one_two_four_and_eight_ranks_are_told_beside_each_other(cli: Cli) -> None:
+    words = ("--width", "4", "--data", "synthetic", "--set", "threads=1", "--to", "found")
+    said = cli("bench", "resnet50", "-w", "1x1,1x2,1x4,1x8", *TINY, *words, timeout=280)
+    assert said.code == 0, said
+    result = json.loads(Path(cli.project, "found", "result.json").read_text())
+    measurements = result["measurements"]
+    assert [tuple(each["world"].values()) for each in measurements] == [(1, 1), (1, 2), (1, 4), (1, 8)]
+    assert all(each["rate"] > 0 and each["details"]["data"] == "synthetic" for each in measurements)
+    for word in ("images/s", "speed-up", "efficiency", "1x8"):
+        assert word in said.out, said.out
+
+
+@pytest.mark.exhaustive
 def test_images_are_decoded_from_a_folder_and_from_generated_files(cli: Cli, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     for number in range(6):

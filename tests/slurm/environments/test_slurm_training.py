@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from driver import SOURCE
@@ -38,6 +40,39 @@ def test_the_digits_are_learnt_and_the_log_comes_live(login: Login) -> None:
     assert live and accuracy is not None and float(accuracy[1]) > 0.9, text
     status = login.ended(login.latest())
     assert (status["state"], status["ranks"], len(login.hosts(status["id"]))) == ("SUCCEEDED", 2, 2)
+
+
+@pytest.mark.exhaustive
+def test_hello_prints_what_the_tutorial_prints_on_nodes_and_gpus_that_slurm_allocated(login: Login) -> None:
+    result = login("run", copied(login, "hello"), "-w", "2x4", "--set", "slurm.gpus_per_node=4", timeout=200)
+    assert result.code == 0, result
+    run = login.latest()
+    logs = [login.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(8)]
+    first, *others = login.hosts(run)
+    address = re.match(r"WORLD_SIZE=8 MASTER_PORT=\d+ MASTER_ADDR=(\S+)\n", logs[0])
+    assert address and len({first, *others}) == 2
+    addresses = login.cluster.command("srun", "-N1", "-w", first, "hostname", "-I").split()
+    assert address[1] in (first, *addresses), "the first node"
+    assert logs[0].count("Group initialized? True\n") == 1
+    for rank, log in enumerate(logs):
+        host = (first, *others)[rank // 4]
+        assert "Hello from rank %d of 8 on %s where there are 4 allocated GPUs per node.\n" % (rank, host) in log
+        assert "host: %s, rank: %d, local_rank: %d\n" % (host, rank, rank % 4) in log
+
+
+def test_eight_ranks_of_a_node_are_one_agents_and_in_the_conda_environment(login: Login) -> None:
+    """One that is there, by the path below the project: what `conda activate` would do is done on the node."""
+    prefix = Path(login.project, "envs", "torch-env")
+    for part in ("conda-meta", "bin", "etc/conda/activate.d"):
+        (prefix / part).mkdir(parents=True)
+    (prefix / "bin" / "python").symlink_to(sys.executable)
+    (prefix / "etc" / "conda" / "activate.d" / "mark.sh").write_text("export MARK=activated\n")
+    command = "echo $SLURM_PROCID $SLURM_LOCALID $PPID $(command -v python) $MARK $CONDA_PREFIX"
+    run = login.run(login.job(command, "1x8", environment=str(prefix)))
+    said = [login.read(run, "attempt-0", "logs", "rank-%05d.log" % rank).split() for rank in range(8)]
+    assert [each[:2] for each in said] == [[str(rank)] * 2 for rank in range(8)]
+    assert len({each[2] for each in said}) == 1, "one agent started all"
+    assert {tuple(each[3:]) for each in said} == {(str(prefix / "bin" / "python"), "activated", str(prefix))}
 
 
 @pytest.mark.exhaustive

@@ -173,6 +173,20 @@ def test_a_size_without_rdma_warns_where_there_are_several_nodes(tmp_path: Path)
     assert (alone.verdict, alone.value[26:]) == (OK, "4 × A100 80 GB, 880 GiB, no RDMA")
 
 
+def test_of_the_two_sizes_of_the_azure_guide_one_has_rdma_and_all_else_is_alike(tmp_path: Path) -> None:
+    without, having = SIZES["standard_nc24s_v3"], SIZES["standard_nc24rs_v3"]
+    assert without._replace(ports=1, gbps=having.gbps) == having
+    assert (having.gpus, having.memory_gib) == (4, 448)
+    put_driver(tmp_path, 4)
+    row = azure(tmp_path, "Standard_NC24s_v3")
+    assert row is not None and (row.verdict, row.value) == (WARNING, "Standard_NC24s_v3: no RDMA")
+    row = azure(tmp_path, "Standard_NC24rs_v3")
+    assert row is not None and (row.verdict, row.value) == (WARNING, "Standard_NC24rs_v3: no InfiniBand port")
+    put_port(tmp_path, "mlx5_ib0", rate="56 Gb/sec (4X FDR)")
+    row = azure(tmp_path, "Standard_NC24rs_v3")
+    assert row is not None and row.verdict == OK
+
+
 def test_a_size_with_rdma_has_ports_and_all_its_gpus(tmp_path: Path) -> None:
     put_port(tmp_path, "mlx5_an0", link_layer="Ethernet")
     row = azure(tmp_path, "Standard_ND96isr_H100_v5")
@@ -188,7 +202,7 @@ def test_a_size_with_rdma_has_ports_and_all_its_gpus(tmp_path: Path) -> None:
     assert (azure(tmp_path, "Standard_ND96isr_H100_v5") or row).verdict == OK
 
 
-@pytest.mark.parametrize("name", ["Standard_D4s_v5", "", None, 7, "x" * 5000, "Standard_H-", ["a"]])
+@pytest.mark.parametrize("name", ["Standard_D4s_v5", "Standard_NC24r", "", None, 7, "x" * 5000, "Standard_H-", ["a"]])
 def test_a_size_that_is_not_known_is_not_judged(tmp_path: Path, name: object) -> None:
     assert azure(tmp_path, name) is None
 

@@ -28,6 +28,17 @@ def test_who_asks_for_a_distribution_means_one_training(kind: str, verdict: str,
     assert [each.verdict for each in script_findings(request)] == [verdict]
 
 
+def test_data_parallel_is_said_to_know_one_process_alone(tmp_path: Path) -> None:
+    request = scripts("wrong")[0].write(tmp_path)
+    for path in Path(request.code_dir or "").glob("*.py"):
+        path.write_text(
+            path.read_text().replace("torch.nn.Linear(2, 2)", "torch.nn.DataParallel(torch.nn.Linear(2, 2))")
+        )
+    (found,) = script_findings(request, still)
+    assert found.id == "script.not_distributed"
+    assert "DataParallel knows the GPUs of one process alone" in found.what and "DistributedDataParallel" in found.hint
+
+
 @pytest.mark.parametrize("code", ["", None, "/none"])
 def test_a_request_without_code_has_no_findings(code: str, tmp_path: Path) -> None:
     assert script_findings(scripts("wrong")[0].write(tmp_path)._replace(code_dir=code)) == []
