@@ -45,8 +45,8 @@ def accuracy(log: str) -> float:
     return float(found[0])
 
 
-@pytest.mark.exhaustive(unless=["words0"])
-@pytest.mark.parametrize("words", [(), ("-w", "1x8"), ("-w", "2x8")])
+@pytest.mark.exhaustive(unless=["2x2"])
+@pytest.mark.parametrize("words", [(), ("-w", "1x8"), ("-w", "2x8")], ids=["2x2", "1x8", "2x8"])
 def test_hello_prints_what_the_slurm_tutorial_prints(cli: Cli, words: tuple[str, ...]) -> None:
     """In the sizes of its two scripts, too: how many GPUs Slurm has allocated is seen on Slurm, in tests/slurm."""
     nodes, processes = (int(number) for number in (words[1] if words else "2x2").split("x"))
@@ -63,7 +63,7 @@ def test_hello_prints_what_the_slurm_tutorial_prints(cli: Cli, words: tuple[str,
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", [", init_method='env://'", ""])
+@pytest.mark.parametrize("method", [", init_method='env://'", ""], ids=["env", "default"])
 def test_a_process_group_is_made_with_env_and_without_an_init_method(cli: Cli, method: str) -> None:
     cli.write(
         "train.py",
