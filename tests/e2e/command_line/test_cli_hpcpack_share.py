@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -57,6 +58,11 @@ def test_apply_does_it_as_root(cli: Cli) -> None:
         assert file.read() == "username=root\npassword=s3cret\ndomain=HPC\n"
     with open(fstab) as file:
         assert " /no-such-app cifs " in file.read()
+
+    result = cli(*words, "-o", "json", **environ)
+    assert result.code == 0 and "is mounted at" in result.err, result
+    shown = json.loads(result.out)
+    assert (shown["mounted"], shown["at"]) == (True, "/no-such-app")
 
 
 @pytest.mark.parametrize(

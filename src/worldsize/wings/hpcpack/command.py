@@ -56,13 +56,14 @@ def _mount_or_print(options: argparse.Namespace) -> int:
     told = options.head and options.user and not options.compute
     settings = ComputeSettings("", _TYPE) if told else _settings(options)
     mount = _mount(options, settings)
-    if options.apply:
-        return _apply(mount, script(mount), str(settings.options.get("url", mount.share)))
-    if options.output == "json":
-        show_json({**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)})
-    else:
+    as_json = options.output == "json"
+    code = _apply(mount, str(settings.options.get("url", mount.share)), as_json) if options.apply else 0
+    if as_json:
+        shown = {**mount._asdict(), "options": mount.options, "fstab": mount.fstab, "script": script(mount)}
+        show_json({**shown, "mounted": options.apply and code == 0})
+    elif not options.apply:
         show_document(script(mount))
-    return 0
+    return code
 
 
 def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
@@ -79,16 +80,22 @@ def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
     return mount_of(head, at, user, options.owner, options.mode, options.smb)
 
 
-def _apply(mount: Mount, text: str, url: str) -> int:
-    """Mount the share by the very script that is printed otherwise; the password goes to it in its environment."""
+def _apply(mount: Mount, url: str, quietly: bool) -> int:
+    """Mount the share by the very script that is printed otherwise; the password goes to it in its environment. What
+    the script prints goes to stderr where it is to be done `quietly`. Returns the script's exit code."""
     import subprocess
+    import sys
 
     from worldsize.wings.hpcpack.head.credentials import VARIABLE, obtain_password
+    from worldsize.wings.hpcpack.share_mount import script
 
     if os.geteuid() != 0:
         raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
     given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
-    return subprocess.run(["/bin/sh", "-s"], input=text.encode(), env={**os.environ, **given}, check=False).returncode
+    to = sys.stderr if quietly else None
+    environ = {**os.environ, **given}
+    shell = ["/bin/sh", "-s"]
+    return subprocess.run(shell, input=script(mount).encode(), env=environ, stdout=to, check=False).returncode
 
 
 def _check(options: argparse.Namespace) -> int:
