@@ -26,6 +26,7 @@ OF_A_FRAMEWORK = ("JAX_LOCAL_DEVICE_IDS", "TF_CONFIG", "WORLDSIZE_HOSTFILE")
 """Not set for ranks of another one."""
 
 OF_DATA_PARALLEL = ("WORLDSIZE_DATA_PARALLEL",)
+OF_A_DEBUGGER = ("WORLDSIZE_DEBUGGER",)
 OF_A_REHEARSAL = ("WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD")
 
 
@@ -58,6 +59,7 @@ def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
             "AZ_BATCH_MASTER_NODE",
             "SLURM_GPUS_ON_NODE",
             *OF_A_FRAMEWORK,
+            *OF_A_DEBUGGER,
             *OF_A_REHEARSAL,
             *OF_DATA_PARALLEL,
         }

@@ -34,6 +34,13 @@ def test_copies_are_made_once_and_are_no_code_of_the_next_run(cli: Cli) -> None:
     assert not os.path.exists(cli.path(cli.run("--", "true"), "code", run))
 
 
+def test_the_name_of_an_output_means_its_files(cli: Cli) -> None:
+    cli.write("job.yml", "command: echo w > ${{outputs.best}}/w; echo o > outputs/o\noutputs: {best: {}}\n")
+    run = cli.run("job.yml")
+    (fetched,) = cli.ok("fetch", run, "best").lines
+    assert (fetched, cli.ok("fetch", "best").lines) == (os.path.join(cli.project, run, "outputs/best/w"), [fetched])
+
+
 def test_files_of_an_array_are_those_of_its_elements(cli: Cli) -> None:
     cli.write("kept.txt", "of the code")
     array = cli.submit("--count", "2", "--", *WRITES)

@@ -66,7 +66,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(act=show_path)
         return
     if verb == "fetch":
-        parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="only these files: '*.pt', outputs/best")
+        parser.add_argument(
+            "pattern", nargs="?", metavar="PATTERN", help="only these files: '*.pt', outputs/best, or an output's name"
+        )
         parser.add_argument("--to", metavar="DIR", help="where; without it, a new directory called as the run")
         parser.set_defaults(act=run_fetch)
     else:
@@ -118,11 +120,10 @@ def _place(runs: Run | RunArray, name: str | None) -> str:
 
 
 def run_fetch(options: argparse.Namespace) -> int:
-    from worldsize.store.output_copies import copy_output, is_wanted, make_result_directory
+    from worldsize.store.output_copies import copy_output, make_result_directory
 
     runs, pattern = _runs_and_word(options.run, options.pattern)
-    written = (each for run in runs.runs() for each in _written(runs, run, options))
-    found = [each for each in written if is_wanted(each.file.path, pattern)]
+    found = [each for run in runs.runs() for each in _wanted(run, _written(runs, run, options), pattern)]
     if not found:
         words = "has written no files (yet)" if pattern is None else f"has no file {pattern!r:.60}"
         raise NotFound(f"{runs.noun} {runs.id} {words}", None, f"worldsize outputs {runs.id}")
@@ -142,6 +143,19 @@ def run_fetch(options: argparse.Namespace) -> int:
         show(*places)
         report(f"{count_text(len(found), 'file')}, {bytes_text(total)}, of {runs.noun} {runs.id}")
     return 0
+
+
+def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Written]:
+    """Those files that fit the pattern, and those of the output that is called so."""
+    from worldsize.store.output_copies import is_wanted
+
+    output = run.outputs.get(pattern) if pattern is not None else None
+    start = f"{output.path}{os.sep}" if output is not None else None
+
+    def is_of_output(file: OutputFile) -> bool:
+        return start is not None and place_of(run.paths, file).startswith(start)
+
+    return [each for each in written if is_wanted(each.file.path, pattern) or is_of_output(each.file)]
 
 
 def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, str | None]:
