@@ -131,7 +131,7 @@ def test_each_schema_is_one(verb: str) -> None:
         (usage.RankFigures, ("metrics", "anyOf", 1, "items", "properties", "ranks", "items"), set()),
         (CheckRow, ("check", "$defs", "check_row"), set()),
         (ComputeNode, ("nodes", "items"), set()),
-        (Mount, ("hpcpack share",), {"options", "fstab", "script"}),
+        (Mount, ("hpcpack share",), {"options", "fstab", "script", "mounted"}),
         (Verdict, ("selftest", "properties", "tests", "items"), set()),
         (ClobberedFile, ("env show", "properties", "changed", "items"), set()),
         (Proposal, ("env propose",), {"name", "channels"}),

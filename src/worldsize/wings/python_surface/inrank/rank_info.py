@@ -12,9 +12,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Optional, TypeVar
-
-    from typing_extensions import ParamSpec
+    from typing import Optional, ParamSpec, TypeVar
 
     Parameters = ParamSpec("Parameters")
     Result = TypeVar("Result")
