@@ -217,7 +217,7 @@ def test_the_azure_guides_python_sample(cli: Cli) -> None:
     printed = python("submit.py", cwd=folder, **cli.environ)
     assert printed.startswith("SUCCEEDED\n")
     assert accuracy(printed) >= 0.9
-    assert cli.status()["nodes"] == 2
+    assert cli.status(cli.latest())["nodes"] == 2
 
 
 def test_azure_cifar_reads_no_pickle_that_calls_functions(tmp_path: Path) -> None:
