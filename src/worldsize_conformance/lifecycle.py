@@ -126,7 +126,8 @@ def test_grace_before_the_end(place: Place) -> None:
     trap = "trap '%s; exit 0' TERM" % place.touch("saved-$RANK")
     run = running(place, "while :; do sleep 0.05; done", trap)
     place.ok("cancel", run)
-    assert place.wait_for_end(run)["state"] == "CANCELLED"
+    ended = place.wait_for_end(run)
+    assert ended["state"] == "CANCELLED", ended
     assert place.has_outputs(run, "saved-0", "saved-1")
 
 
