@@ -74,6 +74,16 @@ def lines_of(text: str) -> list[str]:
     return split_message(text)
 
 
+def terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; None where it is none."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
+
+
 def show_json(value: Any) -> None:
     import json
 

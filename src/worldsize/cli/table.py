@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from worldsize.cli.output import terminal_width
 
 _GAP = "  "
 _SHORTEST = 6
@@ -29,7 +29,7 @@ def table(
     cells = [[cell if cell.isprintable() else _escaped(cell) for cell in row] for row in [headers, *rows]]
     columns = [*zip(*cells, strict=True)]
     widths = {number: max(map(len, column)) for number, column in enumerate(columns)}
-    most = _terminal_width() if width is None else width
+    most = terminal_width() if width is None else width
     if most is not None:
         kept = {number for number, header in enumerate(headers) if number == 0 or header in whole}
         left = [headers.index(header) for header in optional if header in headers]
@@ -68,16 +68,6 @@ def shorten(text: str, width: int) -> str:
         return text
     head = width // 2
     return text[:head] + _CUT + text[len(text) - (width - head - 1) :]
-
-
-def _terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; None where it is none."""
-    if not sys.stdout.isatty():
-        return None
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except OSError:
-        return None
 
 
 def _escaped(text: str) -> str:
