@@ -298,4 +298,5 @@ def test_a_run_can_be_cancelled_while_it_is_set_up(place: Place) -> None:
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "setting-up"), place.target.patience)
     place.ok("cancel", run)
-    assert place.wait_for_end(run)["state"] == "CANCELLED"
+    ended = place.wait_for_end(run)
+    assert ended["state"] == "CANCELLED", ended

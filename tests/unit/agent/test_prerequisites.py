@@ -80,6 +80,17 @@ def test_the_latest_attempt_of_another_run_counts(tmp_path: Path) -> None:
     assert unmet_dependency(paths) == ""
 
 
+def test_setup_that_a_signal_has_ended_has_the_code_of_that_signal(tmp_path: Path) -> None:
+    """A cancel that reaches the setup before the agent is known by it."""
+    plan, paths = a_run(tmp_path, setup=("kill -TERM $$",))
+    with pytest.raises(RunFailed) as failed:
+        run_prerequisites(plan, paths, 0, os.environ)
+    assert failed.value.exit_code == 143
+    record = read_exit(paths, 0)
+    assert record is not None and record.failure is not None and record.failure.code == 143
+    assert "ended with code 143" in record.failure.message
+
+
 def test_what_is_never_to_start_says_why_and_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     pauses: list[float] = []

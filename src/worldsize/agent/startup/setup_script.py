@@ -51,10 +51,11 @@ def environment_after_setup(
                 child.wait()
                 return None
             time.sleep(_PAUSE)
-        if child.returncode:
+        code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+        if code:
             if stopped():  # by a signal that was sent to the setup's processes too
                 return None
-            raise RunFailed(_failure_text(printed, child.returncode), child.returncode)
+            raise RunFailed(_failure_text(printed, code), code)
         found.seek(0)
         entries = [entry.partition(b"=") for entry in found.read().split(b"\0") if b"=" in entry]
     if not entries:
