@@ -52,21 +52,21 @@ def run_python(sources, *words, cwd=ROOT, **variables):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_core_passes_its_quick_tests_without_any(core):
     check_core(core, *QUICK, cases=10)
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_core_passes_its_tests_without_any(core):
     check_core(core)
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("wing", WINGS, ids=os.path.basename)
 def test_the_core_passes_its_quick_tests_without(wing, tmp_path):
     check_core(copy_without([wing], tmp_path / "src"), *QUICK, cases=10)
