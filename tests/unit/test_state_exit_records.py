@@ -11,7 +11,7 @@ import pytest
 from worldsize.common.json_values import PARSE_ERRORS, read_record, require_version, tuple_of
 from worldsize.errors import DamagedRun, NewerFormat
 from worldsize.plan.run_paths import RunPaths
-from worldsize.state.exit_records import ranks_start_time, read_events, read_exit
+from worldsize.state.exit_records import ranks_start_time, read_events, read_exit, read_hosts
 from worldsize.state.records import ExitRecord, Failure, RankExit
 from worldsize.state.result import status_of
 
@@ -27,6 +27,16 @@ def test_events_but_for_the_line_that_is_being_written_and_those_that_a_full_dis
         '{"event": "a"}\n{"event": "b", "ti{"event": "c"}\n3\n{"event": "d"}\n{"event": "e"'
     )
     assert [event["event"] for event in read_events(paths, 0)] == ["a", "d"]
+
+
+def test_the_hosts_that_agents_have_told(tmp_path: Path) -> None:
+    """The last one where an agent has begun again; lines that lack something are passed over."""
+    paths = RunPaths(str(tmp_path))
+    Path(paths.events_dir).mkdir(parents=True)
+    begun = '{"event": "agent_started"%s}\n'
+    Path(paths.events(0)).write_text(begun % ', "host": "one"' + begun % ', "host": "two"' + begun % "" + "{}\n")
+    Path(paths.events(1)).write_text("{}\n")
+    assert read_hosts(paths, [0, 1, 2]) == {0: "two"}
 
 
 def test_an_exit_record_of_a_newer_release(tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import ExitRecord
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
     """A node's events, without a line that is still being written, and those that a full disk cut; none without a
@@ -27,6 +31,17 @@ def _event(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
+    """By these nodes' numbers, what their agents have said that their hosts are called; without those that have said
+    nothing yet."""
+    found = {}
+    for node_rank in node_ranks:
+        for event in read_events(paths, node_rank):
+            if event.get("event") == "agent_started" and isinstance(event.get("host"), str):
+                found[node_rank] = event["host"]
+    return found
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:

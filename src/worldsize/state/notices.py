@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 
+from worldsize.common.atomic_files import read_if_possible
 from worldsize.common.json_values import PARSE_ERRORS
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.plan.run_paths import RunPaths
@@ -97,14 +97,8 @@ def notice_of(value: Any, otherwise: str) -> Notice | None:
 
 def read_rank_notices(paths: RunPaths) -> list[Any]:
     """What the ranks of an attempt have written down, as it stands there; [] for none, or what cannot be read."""
-    try:
-        size = os.stat(paths.rank_notices).st_size
-        with open(paths.rank_notices, "rb") as file:
-            lines = file.read(min(size, _MOST_BYTES)).splitlines()
-    except OSError:
-        return []
     found = []
-    for line in lines:
+    for line in read_if_possible(paths.rank_notices, _MOST_BYTES).splitlines():
         try:
             found.append(json.loads(line))
         except PARSE_ERRORS:

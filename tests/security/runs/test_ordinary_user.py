@@ -25,7 +25,7 @@ def clara(machine: Machine) -> Iterator[Person]:
     person = machine.person(CLARA)
     uv = shutil.which("uv", path=os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])))
     if uv is None:
-        pytest.skip("no uv")
+        pytest.skip("uv lies neither beside this Python nor on the PATH: the extra `env` brings it")
     tools = os.path.join(person.root, "tools")
     os.mkdir(tools, 0o755)
     shutil.copy(uv, tools)

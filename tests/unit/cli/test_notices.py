@@ -110,3 +110,9 @@ def test_many_are_not_all_shown() -> None:
     lines = notice_lines(["%d" % number for number in range(30)])
     assert len(lines) == 11 and lines[0] == "notice: 0" and lines[-1] == "notice: and 20 more"
     assert notice_lines([]) == []
+
+
+def test_what_stands_in_the_place_of_the_ranks_notices_keeps_nobody_waiting(events: Events) -> None:
+    """A run's directory may be another user's."""
+    os.mkfifo(events.paths.rank_notices)
+    assert notices_data(events.paths, ()) == []

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from worldsize.jobspec.job import Job
 from worldsize.service.request import KeyOrigins
 from worldsize.service.submission.preflight import preflight
@@ -56,3 +58,12 @@ def test_an_ignore_file_is_named_only_where_there_is_one(tmp_path: Path) -> None
     assert error.where == os.path.join(str(tmp_path), "sub/x.py") and "ignore" not in (error.hint or "")
     (tmp_path / ".gitignore").write_text("x.py\n")
     assert left_out_error(str(tmp_path), "sub/x.py").where == str(tmp_path / ".gitignore")
+
+
+@pytest.mark.parametrize("code", ["/", "", "."])
+def test_a_script_below_the_root_is_looked_for_no_further_than_that(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by reading: the folders above it were gone through without an end."""
+    monkeypatch.chdir(tmp_path)
+    assert left_out_error(code, "no-such-folder/x.py").where == os.path.join(code, "no-such-folder/x.py")

@@ -1,7 +1,7 @@
-"""When lines of the ranks' logs were written: beside each log a file with the bytes that it had at which time.
+"""The times of lines in the ranks' logs: beside each log lies a file that says how many bytes the log had at which time.
 
-The ranks write their logs themselves, so that nobody stands between them and their files; what an agent can see is how
-far a log has grown. A thread looks: a file server that keeps it waiting keeps the agent's loop from nothing.
+The ranks write their logs themselves, without the agent between them and their files, so the agent can only see how far
+a log has grown. A thread looks at the logs, so that a slow file server does not delay the agent's loop.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 EVERY = 1.0
 """Seconds from one look to the next, to which the times are exact."""
 
-_FAREWELL = 0.5
-"""Seconds that the agent waits for the last look: a file server that hangs gets no more."""
+_LAST_LOOK = 0.5
+"""Seconds that the agent waits for the last look, even where the file server does not answer."""
 
 
 class LogTimesWriter:
-    """Writes `BYTES SECONDS` for each log that has grown since the last time: at that time, in Unix seconds, it had so
-    many bytes. A log that stands still takes no room."""
+    """Writes a line `BYTES SECONDS` for each log whose size has changed: the log had so many bytes at that time, in Unix
+    seconds. A log that does not grow takes no room."""
 
     def __init__(self, paths: RunPaths, ranks: Iterable[int]) -> None:
         self._files = [(paths.rank_log(rank), paths.rank_times(rank)) for rank in ranks]
@@ -59,18 +59,18 @@ class LogTimes:
         self._ending: Event | None = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan) -> None:
-        """Have it begin later: a run that is over before has one look, at its end. To be called when the ranks have
-        been started."""
+        """Plan the first look for one second from now; a run that ends before has one look, at its end. To be called
+        when the ranks have been started."""
         nodes = (node,) if plan.batch is None else plan.nodes
         self._writer = LogTimesWriter(paths, [rank.rank for each in nodes for rank in each.ranks])
         self._start_at = time.monotonic() + EVERY
 
     def finish(self) -> None:
-        """Have the last entries written. To be called once, when the ranks have ended."""
+        """Write the last entries. To be called once, when the ranks have ended."""
         self._start_at = None
         if self._thread is not None and self._ending is not None:
             self._ending.set()
-            self._thread.join(_FAREWELL)
+            self._thread.join(_LAST_LOOK)
         elif self._writer is not None:
             self._write()
 

@@ -23,7 +23,7 @@ from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import bytes_text
 from worldsize.service.runs.run import Run
-from worldsize.state.exit_records import read_events
+from worldsize.state.exit_records import read_hosts
 from worldsize.state.records import Status
 from worldsize.state.summary import known_labels
 from worldsize.store.output_files import output_files
@@ -77,7 +77,7 @@ def description(run: Run, status: Status) -> dict[str, Any]:
         "compute": plan.compute if plan else None,
         "nodes": len(plan.nodes) if plan else None,
         "ranks": plan.world_size if plan else None,
-        "hosts": _hosts(run) if plan else {},
+        "hosts": read_hosts(run.paths, [node.node_rank for node in plan.agents]) if plan else {},
         "framework": plan.framework if plan else None,
         "launcher": plan.launcher if plan else None,
         "rehearsal": rehearsal_text(plan).removeprefix(", ") if plan else "",
@@ -126,9 +126,7 @@ def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         "python": _python_text(python),
         "packages": " ".join(f"{name}={version}" for name, version in _mapping(python, "packages").items()),
         "environment": str(data["environment"] or ""),
-        "outputs": f"{count_text(outputs['files'], 'file')}, {bytes_text(outputs['bytes'])}"
-        if outputs["files"]
-        else "",
+        "outputs": _files_text(outputs) if outputs["files"] else "",
         "notices": "\n".join(notice["text"] for notice in data["notices"]),
         "directory": data["directory"],
     }
@@ -191,13 +189,3 @@ def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The mapping at the key; an empty one where something else stands, as in a damaged file."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _hosts(run: Run) -> dict[int, str]:
-    """The nodes' names, as far as their agents have told them."""
-    found = {}
-    for node in run.plan.agents:
-        told = [event["host"] for event in read_events(run.paths, node.node_rank) if event["event"] == "agent_started"]
-        if told:
-            found[node.node_rank] = str(told[-1])
-    return found

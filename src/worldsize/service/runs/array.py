@@ -83,8 +83,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return (self[number] for number in range(len(self)))
 
     def values(self, element: int) -> Mapping[str, Any]:
-        """The inputs that vary, and their values in this run."""
-        """The inputs of an element that vary; nothing where the elements are equal."""
+        """The inputs of an element that vary, with their values; nothing where the elements are equal."""
         return self.array.values[element] if self.array.values else {}
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:

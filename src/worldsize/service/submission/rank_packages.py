@@ -48,8 +48,7 @@ PROGRAMS = "inrank/bin"
 
 def packages_of(job: Job, debugger: int | None = None) -> tuple[str, ...]:
     """The packages that the job asks for, in the order in which torch is changed, and the one for the rank that is to
-    wait for a debugger. ConfigError for one that this
-    installation is without."""
+    wait for a debugger. ConfigError for one that this installation is without."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel, DEBUGGER: debugger}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:

@@ -210,10 +210,10 @@ def left_out_error(code: str, script: str) -> JobError:
     such file does."""
     from worldsize.snapshot.ignore_rules import AML, GIT
 
-    places, above = [], os.path.dirname(os.path.join(code, script))
-    while len(above) >= len(code):
-        places += [os.path.join(above, name) for name in (GIT, AML)]
-        above = os.path.dirname(above)
+    folders = [os.path.dirname(os.path.normpath(script))]
+    while folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    places = [os.path.join(code, folder, name) for folder in folders for name in (GIT, AML)]
     found = [path for path in places if os.path.exists(path)]
     what = f"{script} exists, but the snapshot leaves it out"
     if found:

@@ -12,10 +12,9 @@ from worldsize.compute.base import Handle
 from worldsize.compute.capabilities import CanExecute, NodeCommand
 from worldsize.errors import NotFound, UsageError
 from worldsize.plan.plan import Plan
-from worldsize.plan.run_paths import RunPaths
 from worldsize.service.compute_nodes import require_exec
 from worldsize.service.runs.run import Run
-from worldsize.state.exit_records import read_events
+from worldsize.state.exit_records import read_hosts
 from worldsize.state.records import RunState, Status
 
 _SEARCH_LIMIT = 100
@@ -59,7 +58,8 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     handle = run.native()
     if handle is None:
         raise UsageError(f"{run.id} is not submitted yet", None, "try again in a moment")
-    return RunningRun(run, require_exec(run.compute), handle, _hosts(run.paths, run.plan))
+    hosts = read_hosts(run.paths, [node.node_rank for node in run.plan.agents])
+    return RunningRun(run, require_exec(run.compute), handle, hosts)
 
 
 def no_running_run_error() -> NotFound:
@@ -92,12 +92,3 @@ def _find_unfinished_runs(home: str, environ: Mapping[str, str]) -> Iterator[tup
             continue
         several = open_runs(paths, environ)
         yield from zip(several.runs(), several.statuses(), strict=True)
-
-
-def _hosts(paths: RunPaths, plan: Plan) -> dict[int, str]:
-    found = {}
-    for node in plan.agents:
-        told = [event["host"] for event in read_events(paths, node.node_rank) if event["event"] == "agent_started"]
-        if told:
-            found[node.node_rank] = str(told[-1])
-    return found

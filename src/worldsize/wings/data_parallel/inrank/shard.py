@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     One = TypeVar("One")
     Two = TypeVar("Two")
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # of its own: mypy takes overloads for those of what follows where nothing else is in the block
 
     @overload
     def shard(batch: One, /, *, dim: int = 0) -> One: ...
