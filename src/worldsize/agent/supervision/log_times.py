@@ -1,4 +1,4 @@
-"""The times of lines in the ranks' logs: a file beside each log says how many bytes the log had at which time.
+"""The times of lines in the ranks' logs: a file beside each log records the log's size over time.
 
 The ranks write their logs themselves, without the agent between them and their files, so the agent can only see how far
 a log has grown. A thread looks at the logs, so that a slow file server does not delay the agent's loop.
@@ -28,8 +28,8 @@ _LAST_LOOK = 0.5
 
 
 class LogTimesWriter:
-    """Writes a line `BYTES SECONDS` for each log whose size has changed: the log had so many bytes at that time, in
-    Unix seconds. A log that does not grow takes no room."""
+    """Writes a line `BYTES SECONDS` when the size of a log has changed: the new size, and the Unix time at which it was
+    read. A log that does not grow adds nothing."""
 
     def __init__(self, paths: RunPaths, ranks: Iterable[int]) -> None:
         self._files = [(paths.rank_log(rank), paths.rank_times(rank)) for rank in ranks]
