@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from worldsize_inrank.import_hook import call_after_import
@@ -25,8 +25,9 @@ from .rank_state import Training, replace
 _WRITING = frozenset("wax+")
 
 
-def install(training: Training) -> None:
-    files = FilePatches(training)
+def install(training: Training, make_whole: Callable[[Any], Any]) -> None:
+    """`make_whole`: gives what is to be saved with the whole batch's values."""
+    files = FilePatches(training, make_whole)
     atexit.register(files.leave)
     replace(torch, "save", files.save)
     replace(torch, "load", files.load)
@@ -51,8 +52,9 @@ class FilePatches:
     """The functions in the place of Python's and torch's. `_beside`: by the real path of a file, the rank's own file
     that stands for it. `_saves`: how often this rank has called `torch.save` for a file, or would have."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, make_whole: Callable[[Any], Any]) -> None:
         self._training = training
+        self._make_whole = make_whole
         self._root = os.path.join(os.path.realpath(training.run_dir), "") if training.run_dir else ""
         self._beside: dict[str, str] = {}
         self._saves: dict[str, int] = {}
@@ -104,6 +106,7 @@ class FilePatches:
         return self._directory
 
     def save(self, original: Any, obj: Any, f: Any, *values: Any, **keywords: Any) -> None:
+        obj = self._make_whole(obj)
         if not self._training.active or not isinstance(f, (str, os.PathLike)):
             original(obj, f, *values, **keywords)
             return

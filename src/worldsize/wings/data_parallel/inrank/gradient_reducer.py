@@ -53,7 +53,8 @@ class GradientReducer:
         roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
         if gradients is None or isinstance(gradients, torch.Tensor):
             gradients = (gradients,) * len(roots)
-        self._train(original, roots, tuple(gradients), keywords)
+        with self._values.follower.paused():
+            self._train(original, roots, tuple(gradients), keywords)
 
     def _train(self, original: Any, roots: Any, gradients: Any, keywords: Any) -> None:
         training = self._training

@@ -37,12 +37,29 @@ class Guards:
         self._normalising = normalising
 
     def install(self) -> None:
-        replace(sys, "excepthook", _leave)
+        replace(sys, "excepthook", self._leave)
         replace(torch.distributed, "init_process_group", self._init_process_group)
         replace(torch.nn.DataParallel, "__init__", _init_one_device)
         replace(torch.autograd, "backward", self._backward)
         replace(torch.optim.lr_scheduler.ReduceLROnPlateau, "step", self._step_plateau)
         register_optimizer_step_post_hook(lambda optimizer, *_: self._check_step(optimizer))
+
+    def _leave(self, original: Any, kind: Any, value: Any, trace: Any) -> None:
+        """End the process after a refusal, which every rank prints and no other rank's end cuts short. After an error
+        over sizes, tell that batches were cut."""
+        refused, batch = issubclass(kind, ScriptRefused), self._training.asked
+        if refused:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        original(kind, value, trace)
+        if batch.sliced and issubclass(kind, (RuntimeError, ValueError, IndexError)) and not refused:
+            self._training.show_notice(
+                f"each rank has {batch.local} of a batch's {batch.total} samples: an error over sizes may come from "
+                "the batch's size written as a number in the script, where `len` of a batch or `x.size(0)` would do"
+            )
+        if refused:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(REFUSAL_CODE)
 
     def _init_process_group(self, original: Any, *values: Any, **keywords: Any) -> Any:
         """Make the script's own process group: a script that does so distributes itself."""
@@ -110,18 +127,6 @@ class Guards:
         if training.active and training.used:
             metrics = training.world.add_values([float(metrics)])[0] / training.size
         original(scheduler, metrics, *values, **keywords)
-
-
-def _leave(original: Any, kind: Any, value: Any, trace: Any) -> None:
-    """End the process after a refusal, which every rank prints and no other rank's end cuts short."""
-    refused = issubclass(kind, ScriptRefused)
-    if refused:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    original(kind, value, trace)
-    if refused:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(REFUSAL_CODE)
 
 
 def _init_one_device(original: Any, wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:

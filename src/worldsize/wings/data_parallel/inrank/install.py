@@ -40,7 +40,7 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
     os.register_at_fork(after_in_child=training.stop)
     atexit.register(training.world.close)
     atexit.register(_write_report, training)
-    file_patches.install(training)
+    file_patches.install(training, parts.values.follower.whole_in)
 
 
 def _install_random_numbers(parts: RankParts) -> None:
@@ -48,7 +48,7 @@ def _install_random_numbers(parts: RankParts) -> None:
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
     torch.manual_seed(seed)
-    patches = RandomPatches(parts.training, parts.streams)
+    patches = RandomPatches(parts.training, parts.streams, parts.values.follower.note_rows)
     patches.install()
 
     def install_numpy(numpy: Any) -> None:
@@ -61,7 +61,12 @@ def _install_random_numbers(parts: RankParts) -> None:
 def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
     """This rank's samples, which lie along `dim`."""
     assert PARTS is not None
-    parts, training = PARTS, PARTS.training
+    with PARTS.values.follower.paused():
+        return _take_part(PARTS, batch, dim)
+
+
+def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
+    training = parts.training
     if not (training.active and torch.is_grad_enabled()):
         return batch
     parts.streams.use(False)
@@ -78,7 +83,8 @@ def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
         return batch
     training.batch = training.asked = sizes
     parts.streams.use(True)
-    return tuple(slice_of(each, total, training.rank * sizes.local, sizes.local, dim) for each in batch)
+    own = tuple(slice_of(each, total, training.rank * sizes.local, sizes.local, dim) for each in batch)
+    return parts.values.follower.follow(own, sizes.local, total, dim)  # type: ignore[no-any-return]
 
 
 def _write_report(training: Training) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Callable, Deque
 import torch
 
 from .batch_slices import rank_batches, size_of, slice_of
-from .loop_counts import LoopCounts, printed_sizes
 from .loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict
 from .models import Models
 from .printed_values import PrintedValues
@@ -21,7 +20,7 @@ class RankParts:
         self.training = training
         self.models = Models(training)
         self.streams = RandomStreams(training)
-        self.values = PrintedValues(training)
+        self.values = PrintedValues(training, self.streams)
         self.loops: dict[Any, str] = {}
 
     def start_pass(self, loader: Any) -> None:
@@ -49,9 +48,10 @@ class LoaderPass:
         self._given: Deque[BatchSizes] = collections.deque()
         self._seen = -1
         self._last: BatchSizes | None = None
-        self._counts: LoopCounts | None = None
         self.streaming = isinstance(loader.dataset, torch.utils.data.IterableDataset)
         self._by_index = not self.streaming and loader.batch_sampler is not None
+        own = self._by_index and loader.collate_fn is not torch.utils.data.default_collate
+        self._is_collated_by_script = own and loader.batch_sampler is not None
         self._draws = not isinstance(loader.dataset, torch.utils.data.TensorDataset)
 
     def may_train(self) -> bool:
@@ -108,18 +108,9 @@ class LoaderPass:
     def _look_back(self, last: BatchSizes) -> None:
         """Conclude what the loop is for from what the script has done with the last batch."""
         parts, training = self._parts, self._training
-        if self._counts is not None:
-            self._counts.record_batch(user_frame(), last.sliced)
         if training.backwards > self._seen and torch.is_grad_enabled():
             parts.loops.setdefault(self._site, "train" if parts.models.is_training() else "eval")
             self._verdict = ALWAYS
-        elif last.sliced and training.backwards == self._seen:
-            code, line, _ = self._site
-            place = f"{code.co_filename}:{line}" if code is not None else "the loader"
-            training.show_notice(
-                f"a batch of {place} was cut into slices and not trained with: what the script counts in it is that of "
-                "one slice"
-            )
 
     def _judge_again(self) -> None:
         """Judge the loop by the code that takes batches, where the iterator was made elsewhere."""
@@ -127,25 +118,6 @@ class LoaderPass:
         elsewhere = frame is not None and (frame.f_code, frame.f_lineno) != self._site[:2]
         if elsewhere and training_verdict(frame) == ALWAYS:
             self._verdict = ALWAYS
-
-    def _begin_counts(self) -> None:
-        """Begin, before the first slice, to follow what the loop counts of its slices; tell the user what that
-        changes."""
-        frame = user_frame()
-        if frame is None:
-            return
-        self._counts = LoopCounts(frame)
-        if self._counts.lines:
-            self._training.show_notice(
-                "{}: what the loop counts of its batches is added up over the ranks when it ends; before, it is of "
-                "rank 0's slices: {}".format(frame.f_code.co_filename, ", ".join(self._counts.lines))
-            )
-        sizes = printed_sizes(frame.f_code, frame.f_lineno)
-        if sizes:
-            self._training.show_notice(
-                "{}: what the loop prints of its batches' sizes, or computes from them, is that of rank 0's slices: "
-                "{}".format(frame.f_code.co_filename, ", ".join(sizes))
-            )
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:
         """Draw the next batch; under `scale`, draw one batch for each rank from a stream, and return this rank's."""
@@ -169,8 +141,9 @@ class LoaderPass:
         self._last, self._seen = given, training.backwards
         training.batch = training.asked = given
         parts.values.forget()
-        if given.sliced and self._counts is None:
-            self._begin_counts()
+        if given.sliced:
+            loader = self._loader if self._is_collated_by_script else None
+            data = parts.values.follower.follow(data, given.local, given.total, collated=loader)
         if given.sliced or self.is_trained_with():
             training.counts["sliced" if given.sliced else "whole"] += 1
             training.samples += given.local
@@ -196,6 +169,5 @@ class LoaderPass:
         parts.streams.use(False)
         parts.streams.use_shared_python()
         self._training.batch = NO_BATCH
+        parts.values.follower.whole.forget()
         parts.models.average_buffers()
-        if self._counts is not None:
-            self._counts.add_up(user_frame(), self._training.world)

@@ -87,10 +87,11 @@ class LoaderPatches:
         follower = self._pass_of(iterator)
         if follower is None:
             return original(iterator)
-        follower.begin()
-        try:
-            data = follower.draw_own(lambda: original(iterator))
-        except StopIteration:
-            follower.end()
-            raise
-        return follower.deliver(data)
+        with self._parts.values.follower.paused():
+            follower.begin()
+            try:
+                data = follower.draw_own(lambda: original(iterator))
+            except StopIteration:
+                follower.end()
+                raise
+            return follower.deliver(data)

@@ -16,12 +16,18 @@ import torch
 from .gradient_buckets import BackwardPass
 from .rank_state import Training, refusal
 
+IS_SUM = "worldsize-sum"
+"""Marks, in a node's metadata, a sum over the batch whose divisors are of the whole batch."""
+
+IS_WHOLE = "worldsize-whole"
+"""Marks what every rank computes alike of the whole batch: below it nothing is of a slice alone."""
+
 _MAX_NODES = 5000
 _MAX_WEIGHT_NODES = 500
 _THROUGH = (
     "Add", "Sub", "Neg", "Clone", "Alias", "ToCopy", "View", "UnsafeView", "Reshape", "Squeeze", "Unsqueeze", "Expand",
     "Stack", "Cat", "Select", "Index", "Slice", "Copy", "Contiguous", "Detach", "Where", "Mul", "Div", "NanToNum",
-    "Maximum", "Permute", "T",
+    "Maximum", "Minimum", "Permute", "T", "Rsub",
 )  # fmt: skip
 _NONLINEAR = (
     "Sqrt", "Rsqrt", "Pow", "Exp", "Log", "LinalgVectorNorm", "Norm", "Sigmoid", "Tanh", "Var", "Std", "Logsumexp",
@@ -32,7 +38,8 @@ _WEIGHT_OPERATIONS = (*_THROUGH, *_NONLINEAR, "Sum", "Mean", "Abs", "Square", "R
 class LossReading:
     """How a loss reduces its batch. `sums`: nodes that sum over the batch. `weighted`: nodes that are means over a
     counted part of the batch, with the count. `means`: how many plain means there are. `bent`: functions of the batch
-    that are no sum of its parts. `opaque`: names of nodes that could not be looked into."""
+    that are no sum of its parts. `opaque`: names of nodes that could not be looked into.
+    `has_whole`: a part of it is the whole batch's."""
 
     def __init__(self, root: Any, local: int, total: int) -> None:
         """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
@@ -41,13 +48,20 @@ class LossReading:
         self.sums: list[Any] = []
         self.weighted: list[tuple[Any, Any]] = []
         self.means = 0
+        self.has_whole = False
         self.bent: list[str] = []
         self.opaque: list[str] = []
         self._read(root)
 
     @property
     def kind(self) -> str:
-        return "sum" if self.sums else "weighted" if len(self.weighted) == 1 and not self.means else "mean"
+        alone = len(self.weighted) == 1 and not self.means and not self.has_whole
+        return "sum" if self.sums else "weighted" if alone else "mean"
+
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether nothing in it is of a batch."""
+        return not (self.sums or self.weighted or self.means or self.bent or self.opaque or self.has_whole)
 
     def _read(self, root: Any) -> None:
         """Read the part of the graph above the reductions over the batch; with each node, what it is divided by."""
@@ -59,6 +73,9 @@ class LossReading:
                 continue
             seen.add(node)
             name = _operation_name(node)
+            if IS_WHOLE in node.metadata:
+                self.has_whole = True
+                continue
             if name == "AccumulateGrad" or self._record_reduction(node, name, divisors):
                 continue
             if name in ("Sum", "Mean") or name in _THROUGH:
@@ -85,6 +102,9 @@ class LossReading:
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
         """Record the node if it is where the batch became one number. Return whether its inputs need no further
         reading."""
+        if IS_SUM in node.metadata:
+            self.sums.append(node)
+            return True
         fused = getattr(node, "_saved_reduction", 0) in (1, 2)
         if fused:
             sizes = tuple(node._saved_self.shape)
@@ -94,13 +114,14 @@ class LossReading:
                 return True
         else:
             return False
-        if not self._is_batch_shape(sizes) or not (fused or _is_over_batch(node)):
+        counts = name.startswith("NllLoss")  # whatever its rows are, it tells of how many it is the mean
+        if not (counts or self._is_batch_shape(sizes)) or not (fused or _is_over_batch(node)):
             if fused:
                 self.opaque.append(name)
             return fused
         if name == "Sum" or (fused and node._saved_reduction == 2):
             self._record_sum(node, sizes, divisors)
-        elif name.startswith("NllLoss"):
+        elif counts:
             self.weighted.append((node, node._saved_total_weight))
         else:
             self.means += 1
@@ -199,8 +220,6 @@ def _check_reading(training: Training, reading: LossReading) -> None:
             "so slices of a batch do not add up to it",
             f"take the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
         )
-    if reading.sums:
-        training.show_notice("the loss is a sum over its batch: gradients are added over the ranks")
     if reading.opaque:
         training.show_notice(
             "the loss's last steps could not be looked into ({}): it is taken as a mean over the batch".format(

@@ -6,21 +6,23 @@ that is read before its backward, all ranks ask each other: they run the same sc
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
 
+from .figures.mode import BatchFollower
+from .figures.parts import COMPUTED, MEAN, OPEN, SUM, WEIGHTED, WHOLE, Part
 from .loss_graph import LossReading
+from .random_streams import RandomStreams
 from .rank_state import Training, replace
 
 _MAX_KNOWN = 8
 
 
 class PrintedValues:
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, streams: RandomStreams) -> None:
         self._training = training
-        self._world = training.world
+        self.follower = BatchFollower(training, self._read_loss, streams.shared)
         self._known: dict[int, tuple[Any, int, Any]] = {}
         self._scaled: tuple[int, Any, Any] | None = None
         self._kind = "mean"
@@ -29,6 +31,7 @@ class PrintedValues:
         for name in ("item", "__float__", "tolist"):
             replace(torch.Tensor, name, self._number)
         replace(torch.Tensor, "numpy", self._array)
+        self.follower.install()
         scalers = torch.amp if hasattr(torch.amp, "GradScaler") else torch.cuda.amp
         replace(scalers.GradScaler, "scale", self._scale)
 
@@ -36,6 +39,9 @@ class PrintedValues:
         """Record the end of a backward that began with `roots`: `loss` is the whole batch's, None for unknown."""
         self._kind = kind
         if loss is None or len(roots) != 1 or roots[0].numel() != 1:
+            return
+        part = self.follower.table.get(roots[0])
+        if part is not None and part.kind in (COMPUTED, WHOLE, OPEN):  # terms that are put together in several ways
             return
         self._keep(roots[0], loss)
         if self._scaled is not None and self._scaled[0] == roots[0].data_ptr():
@@ -46,6 +52,7 @@ class PrintedValues:
     def forget(self) -> None:
         """Forget the known losses: a new batch begins."""
         self._known.clear()
+        self.follower.whole.forget()
 
     def _keep(self, tensor: Any, value: Any) -> None:
         if len(self._known) >= _MAX_KNOWN:
@@ -54,44 +61,62 @@ class PrintedValues:
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
     def _batch_value(self, tensor: Any) -> Any:
-        """The value of the whole batch; None where the tensor's own value is meant. May ask the other ranks."""
+        """The value of the whole batch; None where the tensor's own value is meant, or it is followed. May ask the
+        other ranks."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
                 return float(_item(known[2])) if isinstance(known[2], torch.Tensor) else known[2]
+        if tensor in self.follower.table:
+            return None
         if self._training.asked.sliced and tensor.requires_grad and tensor.grad_fn is not None:
             return self._ask_ranks(tensor)
         return None
 
     def _ask_ranks(self, tensor: Any) -> Any:
-        if tensor.numel() != 1 or threading.current_thread() is not threading.main_thread():
+        """The whole batch's value of a loss that was not followed, such as one computed inside a compiled function."""
+        if tensor.numel() != 1 or not self.follower.exchange.is_possible():
             return None
-        own = float(_item(tensor.detach()))
-        kind, weight = self._read(tensor.grad_fn)
-        total, weights = self._world.add_values([own * weight if weight else 0.0, weight])
-        return total if kind == "sum" else total / weights if weights else own
+        reading = self._read_graph(tensor)
+        if reading is not None and reading.is_of_weights:
+            return None
+        part = Part(self._kind) if reading is None else _part_of(reading)
+        if part is None:
+            self.follower.reading.name_line()
+            return None
+        return float(_item(self.follower.exchange.whole(tensor, part)))
 
-    def _read(self, root: Any) -> tuple[str, float]:
-        """How a loss reduces its batch, and its weight; the last backward's kind for a loss whose graph is gone."""
+    def _read_loss(self, tensor: Any) -> Part | None:
+        """How the whole batch's loss is made of the ranks', by its graph; None where the graph does not tell."""
+        if not self._training.asked.sliced or tensor.grad_fn is None:
+            return None
+        with self.follower.paused():
+            reading = self._read_graph(tensor)
+        return None if reading is None else _part_of(reading)
+
+    def _read_graph(self, tensor: Any) -> LossReading | None:
+        """None for a graph whose backward has been: what it had saved is gone."""
         batch = self._training.asked
         try:
-            reading = LossReading(root, batch.local, batch.total)
-        except RuntimeError:  # what the graph has saved is gone
-            return self._kind, 1.0
-        return reading.kind, float(_item(reading.weighted[0][1].detach())) if reading.kind == "weighted" else 1.0
+            return LossReading(tensor.grad_fn, batch.local, batch.total)
+        except RuntimeError:
+            return None
 
     def _number(self, original: Any, tensor: Any) -> Any:
-        if self._training.active and tensor.is_floating_point():
-            value = self._batch_value(tensor)
+        if self._training.active:
+            with self.follower.paused():
+                value = self._batch_value(tensor) if tensor.is_floating_point() else None
             if value is not None:
                 return value
         return original(tensor)
 
     def _array(self, original: Any, tensor: Any, **keywords: Any) -> Any:
-        if self._known and self._training.active and tensor.is_floating_point() and not tensor.requires_grad:
-            value = self._batch_value(tensor)
-            if value is not None:
-                return original(torch.full_like(tensor, value), **keywords)
+        if self._known and self._training.active:
+            with self.follower.paused():
+                plain = tensor.is_floating_point() and not tensor.requires_grad
+                value = self._batch_value(tensor) if plain else None
+                if value is not None:
+                    return original(torch.full_like(tensor, value), **keywords)
         return original(tensor, **keywords)
 
     def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
@@ -99,6 +124,19 @@ class PrintedValues:
         if isinstance(outputs, torch.Tensor) and scaled is not outputs and self._training.active:
             self._scaled = (scaled.data_ptr(), outputs.detach(), scaler._scale.detach())
         return scaled
+
+
+def _part_of(reading: LossReading) -> Part | None:
+    if (
+        reading.bent
+        or reading.opaque
+        or bool(reading.sums) + bool(reading.means) + len(reading.weighted) != 1
+        or reading.has_whole
+    ):
+        return None
+    if reading.weighted:
+        return Part(WEIGHTED, weight=reading.weighted[0][1].detach().clone())
+    return Part(SUM if reading.sums else MEAN)
 
 
 _item = torch._C.TensorBase.item

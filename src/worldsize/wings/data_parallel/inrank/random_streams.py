@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any, Callable, Tuple
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Tuple
 
 import torch
 
+from .figures.batch_size import local_number
 from .rank_state import Training, replace
 
 _MASK = (1 << 63) - 1
@@ -71,6 +73,16 @@ class RandomStreams:
                 torch.cuda.manual_seed(self._seed() if own else torch.initial_seed())
         self.own = own
 
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Draw from the shared stream within it."""
+        own = self.own
+        self.use(False)
+        try:
+            yield
+        finally:
+            self.use(own)
+
     def _seed(self) -> int:
         seed: int = torch.initial_seed()
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
@@ -107,9 +119,11 @@ class RandomStreams:
 
 
 class RandomPatches:
-    def __init__(self, training: Training, streams: RandomStreams) -> None:
+    def __init__(self, training: Training, streams: RandomStreams, note_rows: Callable[[Any], Any]) -> None:
+        """`note_rows`: called with each tensor that holds a number for each of the slice's samples."""
         self._training = training
         self._streams = streams
+        self._note_rows = note_rows
 
     def install(self) -> None:
         for name in ("randn", "rand"):
@@ -146,7 +160,7 @@ class RandomPatches:
                 whole = draw((batch.total, *shape[1:]))
         finally:
             self._streams.use(own)
-        return whole[self._training.rank * batch.local :][: batch.local]
+        return self._note_rows(whole[self._training.rank * batch.local :][: batch.local])
 
     def _alike(self, original: Any, *values: Any, **keywords: Any) -> Any:
         """Draw what belongs to no batch, alike on all ranks."""
@@ -158,6 +172,9 @@ class RandomPatches:
         """`randn(8, 3)`, `randn((8, 3))`, `randn(())`"""
         shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         known = size and all(isinstance(part, int) for part in shape)
+        if known and not _is_of_numpy(original):
+            shape = tuple(map(local_number, shape))
+            size = (shape,) if len(size) == 1 and isinstance(size[0], (tuple, list)) else shape
         if not known or self._is_unaffected() or keywords.get("out") is not None:
             return original(*size, **keywords)
         wants_gradient = keywords.pop("requires_grad", False)
@@ -167,6 +184,10 @@ class RandomPatches:
     def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
         """`randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`"""
         size = keywords.get("size", values[-1] if values else None)
+        if isinstance(size, (tuple, list)) and not _is_of_numpy(original):
+            size = tuple(map(local_number, size))
+            values = values if "size" in keywords else (*values[:-1], size)
+            keywords = {**keywords, "size": size} if "size" in keywords else keywords
         if not isinstance(size, (tuple, list)) or self._is_unaffected() or "out" in keywords:
             return original(*values, **keywords)
         if "size" in keywords:
@@ -177,7 +198,8 @@ class RandomPatches:
         """`randn_like(x)`"""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
-        return self._draw(tuple(tensor.shape), lambda shape: original(_with_shape(tensor, shape), *values, **keywords))
+        own = tuple(map(local_number, tensor.shape))
+        return self._draw(own, lambda shape: original(_with_shape(tensor, shape), *values, **keywords))
 
     def _fill(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
         """`x.normal_()`"""
@@ -197,6 +219,16 @@ class RandomPatches:
         return mean + deviation * torch.randn_like(mean)
 
 
+def _is_of_numpy(draw: Any) -> bool:
+    """Whether it makes an array, which is for the whole batch if its size is."""
+    numpy = sys.modules.get("numpy.random")
+    return numpy is not None and isinstance(getattr(draw, "__self__", None), numpy.RandomState)
+
+
 def _with_shape(tensor: Any, shape: Shape) -> Any:
     """A tensor of that shape, otherwise like `tensor`; `tensor` itself where the shape is its own."""
-    return tensor if tuple(tensor.shape) == shape else torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    return (
+        tensor
+        if tuple(map(local_number, tensor.shape)) == shape
+        else torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    )

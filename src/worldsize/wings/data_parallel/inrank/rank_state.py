@@ -91,9 +91,13 @@ class Training:
 
 def refusal(what: str, hint: str) -> ScriptRefused:
     """The error to raise, with the line of the user's script that led here."""
+    return ScriptRefused(f"{user_place()}: {what}\n  -> {hint}")
+
+
+def user_place() -> str:
+    """The file and the line of the user's script that led here."""
     frame = user_frame()
-    place = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
-    return ScriptRefused(f"{place}: {what}\n  -> {hint}")
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
 
 
 def user_frame() -> Any:

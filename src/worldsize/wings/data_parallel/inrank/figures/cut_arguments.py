@@ -1,0 +1,83 @@
+"""Tensors of the whole batch beside rows of the slice: such as what the script has made of numbers that it had taken
+out, or with the batch's size written as a constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..rank_state import Training
+from .batch_size import BatchSize
+from .call import Call
+from .parts import ROWS, Part, PartTable
+from .row_layout import own_rows
+
+_LABELLED = frozenset(("cross_entropy", "nll_loss", "multi_margin_loss", "_pack_padded_sequence"))
+"""Functions of rows of numbers and one number for each row."""
+
+
+class Cutter:
+    def __init__(self, training: Training, table: PartTable) -> None:
+        self._training = training
+        self._table = table
+
+    def cut_arguments(self, call: Call) -> Call:
+        """The call with those tensors cut to the slice that have as many rows as the present batch, and stand beside
+        rows of the slice."""
+        batch = self._training.asked
+        if not batch.sliced or len(call.parts) == len(call.tensors):
+            return call
+        beside = [each for each in call.tensors if self._is_of_slice(each)]
+
+        def cut(each: Any) -> Any:
+            if not self._is_free(each) or each.shape[0] != batch.total:
+                return each
+            together = any(_stand_together(each, other) for other in beside)
+            return self.cut(each) if together or (each.dim() == 1 and call.name in _LABELLED) else each
+
+        return call.changed(cut) if beside else call
+
+    def cut(self, whole: Any) -> Any:
+        """This rank's rows of a tensor with as many as the present batch has."""
+        part = Part(ROWS, 0, ((self._training.asked.local, True),))
+        return self._table.put(own_rows(whole, part, self._training.rank, self._training.size), part)
+
+    def note_slices(self, call: Call) -> bool:
+        """Note tensors of which nothing was known as rows of the slice, such as what was made of one where nothing is
+        followed, where they stand beside rows and have as many. Return whether there are any."""
+        batch = self._training.asked
+        if not batch.sliced or batch.local == 1:
+            return False
+        beside = [each for each in call.tensors if self._is_of_slice(each)]
+        found = [each for each in call.tensors if self._is_free(each) and each.shape[0] == batch.local]
+        found = [each for each in found if any(_stand_together(each, other) for other in beside)]
+        for each in found:
+            self._table.put(each, Part(ROWS, 0, ((batch.local, True),)))
+        return bool(found)
+
+    def with_own_sizes(self, call: Call, rows: Any, part: Part) -> Call:
+        """A call for a view in which the batch's size is written as a constant, with the slice's in its place."""
+        whole, own = part.whole_length(self._training.size), int(rows.shape[part.dim])
+        given = call.args[1:2]
+        sizes = list(given[0]) if given and isinstance(given[0], (list, tuple)) else list(call.args[1:])
+        if part.dim or not sizes or type(sizes[0]) is not int or sizes[0] != whole:
+            return call
+        changed = (call.args[0], BatchSize(whole, own), *sizes[1:])
+        return Call(self._table, call.name, call.in_place, call.function, changed, call.kwargs)
+
+    def _is_free(self, value: Any) -> bool:
+        """Whether it is a tensor of which nothing is known, and that is no weight."""
+        is_tensor = isinstance(value, torch.Tensor) and value not in self._table
+        return is_tensor and not value.requires_grad and value.dim() > 0
+
+    def _is_of_slice(self, tensor: Any) -> bool:
+        part, local = self._table.get(tensor), self._training.asked.local
+        return part is not None and part.kind == ROWS and part.dim == 0 and tensor.shape[0] == local
+
+
+def _stand_together(tensor: Any, rows: Any) -> bool:
+    """Whether a tensor goes row by row with rows of the slice: all dimensions but the first fit."""
+    if rows.dim() != tensor.dim():
+        return False
+    return all(one in (other, 1) or other == 1 for one, other in zip(tensor.shape[1:], rows.shape[1:]))

@@ -1,0 +1,201 @@
+"""Puts together what the ranks have of a batch.
+
+All ranks come here from the same line of the script, since they run the same script: ranks that come from different
+lines are refused, and do not wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import zlib
+from typing import Any
+
+import torch
+
+from ..rank_state import Training, refusal, user_frame
+from .parts import COMPUTED, MAX, MEAN, ROWS, SELECTED, SUM, WEIGHTED, Frozen, Part, mapped
+from .row_layout import own_rows, product
+
+_CPU = torch.device("cpu")
+_DIMS = _FIRST = 8
+"""How many sizes, and numbers, are sent with the first message."""
+
+
+class NotWhole(Exception):
+    """The whole batch's value cannot be put together: the ranks' have different shapes, as of slices that are padded to
+    their own longest sample, or what it is computed of has changed since."""
+
+
+class Exchange:
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._world = training.world
+
+    def is_possible(self) -> bool:
+        """Whether the other ranks can be asked: not in a thread, and not while an error is being handled, which may be
+        this rank's alone."""
+        handled = sys.exc_info()[0]
+        main = threading.current_thread() is threading.main_thread()
+        return main and self._training.active and (handled is None or issubclass(handled, StopIteration))
+
+    def gather_numbers(self, numbers: list[float]) -> list[list[float]]:
+        """Each rank's numbers, as many on all. The first message has one size, whatever is asked for."""
+        first = numbers[:_FIRST]
+        head = [_place(), float(len(numbers)), *first, *[0.0] * (_FIRST - len(first))]
+        rows = [row.tolist() for row in self._gather(torch.tensor(head, dtype=torch.float64))]
+        if any(row[:2] != rows[0][:2] for row in rows):
+            raise refusal(
+                "the ranks ask for figures of the whole batch at different lines",
+                "what decides whether a figure is taken must be the same on all ranks",
+            )
+        found = [row[2 : 2 + len(first)] for row in rows]
+        if len(numbers) > _FIRST:
+            rest = self._gather(torch.tensor(numbers[_FIRST:], dtype=torch.float64))
+            found = [row + more.tolist() for row, more in zip(found, rest)]
+        return found
+
+    def _gather(self, tensor: Any) -> list[Any]:
+        found = [torch.empty_like(tensor) for _ in range(self._world.size)]
+        self._world.group(_CPU, "values").allgather([found], [tensor]).wait()
+        return found
+
+    def gather(self, tensor: Any) -> list[Any]:
+        """Each rank's values of a tensor, which has the same shape and type everywhere but for its first dimension.
+        NotWhole."""
+        own = tensor.detach().to(_CPU).contiguous()
+        shape = list(map(int, own.shape)) or [1]
+        rows = self.gather_numbers([float(size) for size in (shape + [-1] * _DIMS)[:_DIMS]])
+        if any(row[1:] != rows[0][1:] for row in rows):
+            raise NotWhole
+        counts = [int(row[0]) for row in rows]
+        each = product(own.shape[1:])
+        sent = torch.zeros(max(counts) * each, dtype=own.dtype)
+        sent[: own.numel()] = own.reshape(-1)
+        if not sent.numel():
+            return [tensor.detach() for _ in counts]
+        found = [flat.view(own.dtype) for flat in self._gather(sent.view(torch.uint8))]
+        shapes = [(count, *own.shape[1:]) if own.dim() else () for count in counts]
+        values = [flat[: count * each].view(shape) for flat, count, shape in zip(found, counts, shapes)]
+        return [value.to(tensor.device) for value in values]
+
+    def whole(self, tensor: Any, part: Part) -> Any:
+        """The whole batch's value of a tensor, without its gradient. All ranks must call this. NotWhole."""
+        with torch.no_grad():
+            return self._value_and_factor(tensor, part)[0]
+
+    def whole_with_gradient(self, tensor: Any, part: Part) -> Any:
+        """The same with its gradient: what all ranks compute of it alike, they may train on. NotWhole."""
+        if not (tensor.requires_grad and torch.is_grad_enabled()):
+            return self.whole(tensor, part)
+        with torch.no_grad():
+            value, factor = self._value_and_factor(tensor, part)
+        size = self._world.size
+
+        def own_gradient(gradient: Any) -> Any:
+            if part.kind == ROWS:
+                return own_rows(gradient, part, self._training.rank, size, factor=size)
+            if part.kind == SELECTED:
+                return gradient.narrow(part.dim, factor, tensor.shape[part.dim]) * size
+            return gradient * factor
+
+        return _AsWhole.apply(tensor, value, own_gradient)
+
+    def _value_and_factor(self, tensor: Any, part: Part) -> tuple[Any, Any]:
+        """The whole batch's value, and what its gradient is to be multiplied by to be the slice's, on every rank alike:
+        the ranks' gradients are averaged. Of what a mask has selected: where the slice's begins."""
+        if part.kind == COMPUTED:
+            function, args, kwargs = part.recipe
+            found = function(*self._thawed(args), **self._thawed(kwargs))
+            return found.detach() if isinstance(found, torch.Tensor) else found, None
+        if part.kind in (ROWS, SELECTED):
+            return self._whole_rows(tensor, part)
+        if tensor.numel() == 1 and not tensor.is_complex():
+            return self._whole_number(tensor, part)
+        return self._whole_array(tensor, part)
+
+    def _thawed(self, value: Any) -> Any:
+        def thaw(each: Any) -> Any:
+            if not isinstance(each, Frozen):
+                return each
+            return each.value if each.part is None else self.whole(each.value, each.part)
+
+        return mapped(value, thaw)
+
+    def _whole_rows(self, tensor: Any, part: Part) -> tuple[Any, Any]:
+        if part.padded:
+            raise NotWhole
+        everyone = self.gather(tensor.detach().movedim(part.dim, 0))
+        if part.kind == SELECTED:
+            start = sum(len(each) for each in everyone[: self._training.rank])
+            return torch.cat(everyone).movedim(0, part.dim), start
+        lengths = [length for length, _ in part.blocks]
+        pieces = []
+        for (_, shared), *runs in zip(part.blocks, *(each.split(lengths) for each in everyone)):
+            pieces += runs if shared else runs[:1]
+        return torch.cat(pieces).movedim(0, part.dim), None
+
+    def _whole_number(self, tensor: Any, part: Part) -> tuple[Any, Any]:
+        base = 0.0 if part.base is None else _own_number(part.base)
+        weight = 1.0 if part.weight is None else _own_number(part.weight)
+        own = _own_number(tensor.detach())
+        rows = self.gather_numbers([own, weight])
+        values, size = [row[0] for row in rows], len(rows)
+        if part.kind == SUM:
+            found, factor = sum(value - base for value in values) + base, float(size)
+        elif part.kind == WEIGHTED:
+            total = sum(row[1] for row in rows)
+            found = sum(row[0] * row[1] for row in rows if row[1]) / total if total else own
+            factor = weight * size / total if total else 0.0
+        elif part.kind == MEAN:
+            found, factor = sum(values) / size, 1.0
+        else:
+            found = max(values) if part.kind == MAX else min(values)
+            factor = size / values.count(found) if own == found else 0.0
+        return torch.full_like(tensor.detach(), found), factor
+
+    def _whole_array(self, tensor: Any, part: Part) -> tuple[Any, Any]:
+        values, size = torch.cat(self.gather(tensor.detach().unsqueeze(0))), self._world.size
+        if part.kind == SUM:
+            base = 0 if part.base is None else part.base
+            return ((values - base).sum(0) + base).to(tensor.dtype), size
+        if part.kind == MEAN:
+            wide = values if values.is_complex() else values.double()
+            return wide.mean(0).to(tensor.dtype), 1
+        if part.kind == WEIGHTED:
+            weights = torch.cat(self.gather(part.weight.detach().reshape(1))).double()
+            shaped = weights.view(-1, *[1] * tensor.dim())
+            factor = weights[self._training.rank].item() * size / weights.sum().item()
+            return ((values.double() * shaped).sum(0) / weights.sum()).to(tensor.dtype), factor
+        if values.dtype is torch.bool:
+            return (values.any(0) if part.kind == MAX else values.all(0)), None
+        found = values.amax(0) if part.kind == MAX else values.amin(0)
+        holders = (values == found).sum(0)
+        return found, (tensor.detach() == found).to(holders.dtype) * size / holders
+
+
+class _AsWhole(torch.autograd.Function):  # type: ignore[misc]
+    """The whole batch's value in the place of a rank's own; its gradient is the rank's share."""
+
+    @staticmethod
+    def forward(context: Any, tensor: Any, value: Any, own_gradient: Any) -> Any:
+        context.own_gradient = own_gradient
+        return value
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        return context.own_gradient(gradient), None, None
+
+
+def _own_number(value: Any) -> float:
+    """A number of one element as this rank has it, whatever the script would get of it."""
+    return float(torch._C.TensorBase.item(value) if isinstance(value, torch.Tensor) else value)
+
+
+def _place() -> float:
+    """A number that stands for the user's line."""
+    frame = user_frame()
+    if frame is None:
+        return 0.0
+    return float(zlib.crc32(os.path.basename(frame.f_code.co_filename).encode()) % 65536 * 1000000 + frame.f_lineno)

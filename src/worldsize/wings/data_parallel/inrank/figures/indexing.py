@@ -1,0 +1,177 @@
+"""`tensor[...]`: what an index into a rank's tensor is for the whole batch's.
+
+Places in a batch are the whole batch's, as sizes are. So where an index goes along the batch's dimension, what it
+takes is taken of the whole batch; only masks, the places of all samples in their order, and whole runs of samples,
+such as one of two joined slices, stay within the slice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..rank_state import Training
+from .call import Call
+from .exchange import Exchange
+from .parts import OPEN, ROWS, SELECTED, WHOLE, Part, PartTable, mapped, tensors_in
+from .row_layout import covered_blocks
+from .tensor_rules import TensorRules
+from .whole_batch import WholeBatch
+
+_WHOLE = slice(None)
+
+
+class Indexing:
+    def __init__(
+        self, training: Training, table: PartTable, exchange: Exchange, whole: WholeBatch, rules: TensorRules
+    ) -> None:
+        self._ranks = training.size
+        self._table = table
+        self._exchange = exchange
+        self._whole = whole
+        self._rules = rules
+
+    def get(self, function: Any, tensor: Any, index: Any) -> Any:
+        part = self._table.get(tensor)
+        if part is None or part.kind not in (ROWS, SELECTED):
+            return self._rules.run("getitem" if part is None else "__getitem__", False, function, (tensor, index), {})
+        items, place = _expanded(tensor, index, part.dim)
+        along = items[place] if place is not None else _WHOLE
+        if isinstance(along, slice) and along == _WHOLE:
+            return self._rules.run("getitem", False, function, (tensor, tuple(items)), {})
+        found = self._within_slice(function, tensor, part, items, place or 0) if part.kind == ROWS else None
+        return self._taken_out(function, tensor, items, along) if found is None else found
+
+    def _within_slice(self, function: Any, tensor: Any, part: Part, items: list[Any], place: int) -> Any:
+        """What a mask, the places of all samples, or whole runs of samples take; None for another index along the
+        batch's dimension."""
+        along = items[place]
+        if isinstance(along, slice):
+            return self._runs(function, tensor, part, items, place)
+        own = self._table.get(along) if isinstance(along, torch.Tensor) else None
+        if own is None or own.kind != ROWS:
+            return None
+        if along.dtype in (torch.bool, torch.uint8):
+            plain = all(each == _WHOLE for each in items[:place] + items[place + 1 :])
+            if own.dim or not plain or not part.is_even or (tensor.requires_grad and torch.is_grad_enabled()):
+                return None
+            return self._table.put(function(tensor, tuple(items)), Part(SELECTED, place))
+        if not own.positions or own.blocks != part.blocks:
+            return None
+        here = torch.arange(along.shape[0], device=along.device, dtype=along.dtype)
+        result = function(tensor, tuple(here if each is along else each for each in items))
+        dim = _dim_of_advanced(items)
+        if result.dim() <= dim or result.shape[dim] != tensor.shape[part.dim]:
+            return None
+        return self._table.put(result, Part(ROWS, dim, part.blocks))
+
+    def _runs(self, function: Any, tensor: Any, part: Part, items: list[Any], place: int) -> Any:
+        along = items[place]
+        length = part.whole_length(self._ranks)
+        start, stop, step = along.indices(length)
+        found = covered_blocks(part, start, stop, self._ranks) if step == 1 else None
+        if found is None or sum(size * (self._ranks if shared else 1) for size, shared in found[1]) != stop - start:
+            return None
+        first, blocks = found
+        own = slice(first, first + sum(size for size, _ in blocks))
+        taken = tensor.narrow(part.dim, own.start, own.stop - own.start)
+        self._table.put(taken, Part(ROWS, part.dim, blocks))
+        rest = [_WHOLE if at == place else each for at, each in enumerate(items)]
+        return self._rules.run("getitem", False, function, (taken, tuple(rest)), {})
+
+    def _taken_out(self, function: Any, tensor: Any, items: list[Any], along: Any) -> Any:
+        """What is taken out of the whole batch by its places."""
+        call = Call(self._table, "getitem", False, function, (tensor, tuple(items)), {})
+        own = self._table.get(along) if isinstance(along, torch.Tensor) else None
+        is_mask = own is not None and along.dtype in (torch.bool, torch.uint8)
+        if own is None or own.kind != ROWS or is_mask or call.has_gradient or not self._exchange.is_possible():
+            return self._whole.run(call)
+        whole = self._whole.make(tensor)
+        result = function(whole, tuple(items))
+        dim = _dim_of_advanced(items)
+        if result.dim() > dim and result.shape[dim] == along.shape[0]:
+            return self._table.put(result, Part(ROWS, dim, own.blocks))
+        return self._whole.run(call)
+
+    def set(self, function: Any, tensor: Any, index: Any, value: Any) -> Any:
+        """`tensor[index] = value`"""
+        part = self._table.get(tensor)
+        known = any(each in self._table for each in tensors_in((index, value)))
+        if part is None and not known:
+            return function(tensor, index, value)
+        if part is not None and part.kind in (ROWS, SELECTED) and self._is_within(tensor, index, part):
+            return self._set_within(function, tensor, index, value, part)
+        if not self._exchange.is_possible():
+            function(tensor, index, value)
+            self._table.put(tensor, Part(OPEN))
+            return None
+        if part is None or part.kind == WHOLE:
+            function(tensor, self._whole.make_in(index), self._whole.make_in(value))
+            return None
+        whole = self._whole.make(tensor).detach().clone()
+        function(whole, self._whole.make_in(index), self._whole.make_in(value))
+        with torch.no_grad():
+            if part.kind == ROWS:
+                tensor.copy_(self._whole.own_rows(whole, part))
+            else:
+                tensor.copy_(whole)
+                self._table.drop(tensor)
+        return None
+
+    def _is_within(self, tensor: Any, index: Any, part: Part) -> bool:
+        """Whether an index takes all samples, or those of a mask of the slice, or all places."""
+        items, place = _expanded(tensor, index, part.dim)
+        along = items[place] if place is not None else _WHOLE
+        if isinstance(along, slice):
+            return along == _WHOLE
+        own = self._table.get(along) if isinstance(along, torch.Tensor) else None
+        return own is not None and own.kind == ROWS and (own.positions or along.dtype in (torch.bool, torch.uint8))
+
+    def _set_within(self, function: Any, tensor: Any, index: Any, value: Any, part: Part) -> Any:
+        items, place = _expanded(tensor, index, part.dim)
+        along = items[place] if place is not None else _WHOLE
+        own = self._table.get(along) if isinstance(along, torch.Tensor) else None
+        if isinstance(along, torch.Tensor) and own is not None and own.positions:
+            items[place or 0] = torch.arange(along.shape[0], device=along.device)
+        return function(tensor, tuple(items), mapped(value, self._rules.resolved))
+
+
+def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]:
+    """The parts of an index, its ellipsis written out, and the place of the part that goes along `dim`; None where no
+    part does."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    if isinstance(index, list) and any(isinstance(each, (slice, torch.Tensor, type(None))) for each in index):
+        items = list(index)
+    used = sum(_dims_of(each) for each in items if each is not Ellipsis)
+    if not any(each is Ellipsis for each in items):
+        items.append(Ellipsis)
+    at = next(place for place, each in enumerate(items) if each is Ellipsis)
+    items[at : at + 1] = [_WHOLE] * (tensor.dim() - used)
+    seen = 0
+    for place, each in enumerate(items):
+        width = _dims_of(each)
+        if width and seen <= dim < seen + width:
+            return items, place
+        seen += width
+    return items, None
+
+
+def _dims_of(item: Any) -> int:
+    """How many dimensions a part of an index takes."""
+    if item is None or item is True or item is False:
+        return 0
+    if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
+        return int(item.dim())
+    return 1
+
+
+def _dim_of_advanced(items: list[Any]) -> int:
+    """In which dimension of the result the places of tensors come: where the first is, or first of all where numbers
+    or slices part them."""
+    places = [place for place, each in enumerate(items) if isinstance(each, (torch.Tensor, list))]
+    numbers = [place for place, each in enumerate(items) if isinstance(each, int) and not isinstance(each, bool)]
+    together = sorted(places + numbers)
+    if together and together[-1] - together[0] + 1 != len(together):
+        return 0
+    return sum(1 for each in items[: together[0]] if isinstance(each, slice) or each is None) if together else 0

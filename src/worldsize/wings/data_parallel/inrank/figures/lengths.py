@@ -1,0 +1,100 @@
+"""`len(batch)` in the user's modules: the size of the whole batch, or of the slice where torch makes tensors with it.
+
+Python makes a plain number of what `__len__` returns, so the user's modules get a `len` of their own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import torch
+
+from ..rank_state import Training, is_user_code, user_frame, user_place
+from .batch_size import made_size
+from .parts import ROWS, PartTable
+
+
+class _Samples:
+    """`whole`: how many there are in the whole batch."""
+
+    whole = 0
+    training: Any = None
+
+    def __iter__(self) -> Any:
+        frame = sys._getframe(1)
+        if is_user_code(frame.f_code.co_filename):
+            self.training.show_notice(
+                f"{frame.f_code.co_filename}:{frame.f_lineno}: the samples gone through here are those of rank 0"
+            )
+        return super().__iter__()  # type: ignore[misc]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        plain = list if isinstance(self, list) else tuple
+        return plain, (list(super().__iter__()),)  # type: ignore[misc]
+
+
+class SampleList(_Samples, list):  # type: ignore[type-arg]
+    """The slice's part of a list in a batch, such as of texts."""
+
+
+class SampleTuple(_Samples, tuple):  # type: ignore[type-arg]
+    """The same of a tuple."""
+
+
+_SAMPLES: dict[type, Any] = {list: SampleList, tuple: SampleTuple}
+
+
+class Lengths:
+    def __init__(self, training: Training, table: PartTable) -> None:
+        self._training = training
+        self._table = table
+        self._seen: set[int] = set()
+        self._count = 0
+
+    def install_in_modules(self) -> None:
+        """Give the user's modules that are new their `len`."""
+        frame = user_frame()
+        if frame is not None:
+            self._install_in(frame.f_globals)
+        if len(sys.modules) == self._count:
+            return
+        self._count = len(sys.modules)
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and file.endswith(".py") and is_user_code(file):
+                self._install_in(vars(module))
+
+    def _install_in(self, names: dict[str, Any]) -> None:
+        if id(names) not in self._seen:
+            self._seen.add(id(names))
+            names.setdefault("len", self.length)
+
+    def with_lists(self, data: Any, local: int, total: int) -> Any:
+        """The slice, its lists of samples knowing how long they are for the whole batch."""
+        kind = _SAMPLES.get(type(data))
+        if kind is not None and len(data) == local and not any(isinstance(each, torch.Tensor) for each in data):
+            made = kind(data)
+            made.whole, made.training = total, self._training
+            return made
+        if type(data).__module__ == "numpy" and getattr(data, "shape", ())[:1] == (local,):
+            self._training.show_notice(
+                f"{user_place()}: the batch has NumPy arrays: what is counted in them is of rank 0's slice"
+            )
+        if type(data) in (list, tuple):
+            return type(data)(self.with_lists(each, local, total) for each in data)
+        if type(data) is dict:
+            return {key: self.with_lists(each, local, total) for key, each in data.items()}
+        return data
+
+    def length(self, value: Any) -> int:
+        """How many elements there are."""
+        found = builtins.len(value)
+        if isinstance(value, torch.Tensor):
+            part = self._table.get(value)
+            if part is not None and part.kind == ROWS and part.dim == 0 and self._training.active:
+                return made_size(part.whole_length(self._training.size), part.length)
+        elif isinstance(value, _Samples):
+            return made_size(value.whole, found)
+        return found

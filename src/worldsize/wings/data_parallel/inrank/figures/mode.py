@@ -1,0 +1,274 @@
+"""Follows the tensors of a batch through the script's own code: torch calls this for each of its functions.
+
+Not inside models, optimizers and loaders, where figures are not made and time counts.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Callable, ContextManager, Iterator
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from ..random_streams import is_compiling
+from ..rank_state import Training, is_user_code, replace
+from .batch_size import BatchSize, local_number
+from .collated_slices import CollatedSlices, rows_of
+from .exchange import Exchange
+from .function_names import LEAVING, READING, SIZES, UNTOUCHED, plain_name
+from .indexing import Indexing
+from .lengths import Lengths
+from .parts import ROWS, Part, PartTable, mapped, tensors_in
+from .reading import Reading
+from .special_functions import SpecialFunctions
+from .tensor_rules import TensorRules
+from .whole_batch import WholeBatch
+
+_MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
+
+
+class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
+    """`read_loss`: the part of a loss by its graph; None where that tells nothing."""
+
+    def __init__(
+        self,
+        training: Training,
+        read_loss: Callable[[Any], Part | None],
+        shared_numbers: Callable[[], ContextManager[None]],
+    ) -> None:
+        super().__init__()
+        self._training = training
+        self.table = PartTable()
+        self.exchange = Exchange(training)
+        self.whole = WholeBatch(training, self.table, self.exchange, read_loss)
+        self.rules = TensorRules(training, self.table, self.exchange, self.whole, read_loss, shared_numbers)
+        self.indexing = Indexing(training, self.table, self.exchange, self.whole, self.rules)
+        self._special = SpecialFunctions(training.size, self.table, self.whole, self.rules, self.indexing)
+        self.reading = Reading(training, self.table, self.exchange)
+        self.slices = CollatedSlices(training, self.table, self.exchange)
+        self.lengths = Lengths(training, self.table)
+        self._on = self._off = False
+        self._has_hooks = False
+        self._known_names: dict[Any, tuple[str, bool]] = {}
+        self._plain_models: dict[type, bool] = {}
+
+    def install(self) -> None:
+        replace(torch.nn.Module, "__call__", self._call_module)
+        for name in ("register_forward_hook", "register_forward_pre_hook"):
+            replace(torch.nn.Module, name, self._add_hook)
+        replace(torch.optim.Optimizer, "zero_grad", self._without_following)
+        register_optimizer_step_pre_hook(self._begin_step)
+        register_optimizer_step_post_hook(self._end_step)
+        for name in ("pack_padded_sequence", "pad_packed_sequence"):
+            replace(torch.nn.utils.rnn, name, self._pack)
+        for owner, name in ((torch, "compile"), (torch, "vmap"), (getattr(torch, "func", torch), "vmap")):
+            if hasattr(owner, name):
+                replace(owner, name, self._compile)
+
+    def follow(self, data: Any, local: int, total: int, dim: int = 0, collated: Any = None) -> Any:
+        """Follow the tensors of a slice that the script gets. `collated`: the loader whose own function has put the
+        samples together: their dimension is looked for. Return the slice as the script gets it."""
+        self.lengths.install_in_modules()
+        tensors = list(tensors_in(data, 8))
+        if collated is not None:
+            self.slices.note(tensors, local, id(collated))
+        else:
+            for tensor in tensors:
+                if tensor.dim() > dim and tensor.shape[dim] == local:
+                    self.table.put(tensor, rows_of(local, dim))
+        self.resume()
+        return self.lengths.with_lists(data, local, total) if dim == 0 else data
+
+    def note_rows(self, made: Any) -> Any:
+        """Note that a tensor, or an array, which has a row for each of the slice's samples, is of the slice."""
+        return self.table.put(made, rows_of(made.shape[0])) if isinstance(made, torch.Tensor) else made
+
+    def whole_in(self, value: Any) -> Any:
+        """The value with the tensors in it that are of the slice as the whole batch's."""
+        with self.paused():
+            known = any(each in self.table for each in tensors_in(value))
+            return mapped(value, self.reading.whole_or_own) if known else value
+
+    # Whether the mode is on
+
+    def resume(self) -> None:
+        self._off = False
+        if not self._on:
+            torch._C._push_on_torch_function_stack(self)
+            self._on = True
+
+    def pause(self) -> bool:
+        """Stop following; False where nothing is followed. Beneath another mode it stays, and passes everything on."""
+        if not self._on or self._off or is_compiling():
+            return False
+        count = torch._C._len_torch_function_stack()
+        if count and torch._C._get_function_stack_at(count - 1) is self:
+            torch._C._pop_torch_function_stack()
+            self._on = False
+        else:
+            self._off = True
+        return True
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        was_on = self.pause()
+        try:
+            yield
+        finally:
+            if was_on:
+                self.resume()
+
+    def _without_following(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        with self.paused():
+            return original(*values, **keywords)
+
+    def _begin_step(self, optimizer: Any, values: Any, keywords: Any) -> None:
+        if not keywords.get("closure") and not any(map(callable, values[1:])):
+            self._stepping = self.pause()
+
+    def _end_step(self, *_: Any) -> None:
+        if self.__dict__.pop("_stepping", False):
+            self.resume()
+
+    # Calls
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self._off or not self._training.active or not self._concerns(args, kwargs):
+            return function(*args, **kwargs)
+        name, in_place = self._known_names.get(function) or self._name(function)
+        if name in UNTOUCHED:
+            return function(*args, **kwargs)
+        if name in LEAVING:
+            self.reading.name_line()
+            return function(*args, **kwargs)
+        if kwargs.get("out") is not None:
+            return self.whole.note_open(function(*args, **kwargs))
+        if name in SIZES:
+            return self.reading.size(name, function, args, kwargs)
+        if name in READING:
+            return self.reading.read(name, function, args, kwargs)
+        if name == "__getitem__":
+            return self.indexing.get(function, *args)
+        if name == "__setitem__":
+            return self.indexing.set(function, *args)
+        if name in self._special and getattr(function, "__name__", "") != "__get__":
+            return self._special.run(name, function, args, kwargs)
+        return self.rules.run(name, in_place, function, args, kwargs)
+
+    def _concerns(self, args: Any, kwargs: Any) -> bool:
+        table = self.table
+        for each in args:
+            kind = type(each)
+            if kind is BatchSize or each in table or (kind in (list, tuple, torch.Size) and self._concerns(each, {})):
+                return True
+        return bool(kwargs) and self._concerns(kwargs.values(), {})
+
+    def _name(self, function: Any) -> tuple[str, bool]:
+        found = plain_name(function)
+        if getattr(function, "__name__", "") != "__get__":
+            self._known_names[function] = found
+        return found
+
+    def _pack(self, original: Any, values: Any, *others: Any, **keywords: Any) -> Any:
+        """Pack, or unpack, the slice's samples; of what comes out, only losses are followed."""
+        if not self._on or self._off or not any(each in self.table for each in tensors_in((values, others, keywords))):
+            return original(values, *others, **keywords)
+        batch = self._training.asked
+        if (
+            others
+            and isinstance(others[0], (list, torch.Tensor))
+            and others[0] not in self.table
+            and len(others[0]) == batch.total
+        ):
+            start = self._training.rank * batch.local
+            others = ([int(each) for each in others[0]][start : start + batch.local], *others[1:])
+        with self.paused():
+            return self.whole.note_open(original(values, *others, **keywords))
+
+    def _compile(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        """Follow nothing inside a compiled function."""
+        made = original(*values, **keywords)
+        if isinstance(made, torch.nn.Module):
+            return made
+        if not values:  # as a decorator with arguments
+            return lambda function: self._compiled(made(function))
+        return self._compiled(made)
+
+    def _compiled(self, function: Any) -> Any:
+        class Wrapped:
+            pass
+
+        holder = Wrapped()
+        holder.function = function  # type: ignore[attr-defined]
+        replace(holder, "function", lambda original, *values, **keywords: self._run_alone(original, values, keywords))
+        return holder.function  # type: ignore[attr-defined]
+
+    def _add_hook(self, original: Any, module: Any, hook: Any, *values: Any, **keywords: Any) -> Any:
+        """Follow what is in models, too, where the user's own hooks look at it."""
+        while isinstance(hook, partial):
+            hook = hook.func
+        code = getattr(hook, "__code__", getattr(type(hook).__call__, "__code__", None))
+        self._has_hooks = self._has_hooks or (code is not None and is_user_code(code.co_filename))
+        return original(module, hook, *values, **keywords)
+
+    def _call_module(self, original: Any, module: Any, *values: Any, **keywords: Any) -> Any:
+        if not self._on or self._off or is_compiling() or not len(self.table) or not self._is_model(module):
+            return original(module, *values, **keywords)
+        return self._run_alone(lambda *some, **more: original(module, *some, **more), values, keywords)
+
+    def _is_model(self, module: Any) -> bool:
+        """Whether a module has weights, and makes no figures itself."""
+        if self._has_hooks or next(module.parameters(), None) is None:
+            return False
+        kind = type(module)
+        if kind not in self._plain_models:
+            code = getattr(kind.forward, "__code__", None)
+            makes = code is not None and is_user_code(code.co_filename) and _makes_figures(code)
+            self._plain_models[kind] = not makes
+        return self._plain_models[kind]
+
+    def _run_alone(self, function: Any, values: Any, keywords: Any) -> Any:
+        """Run a function without following, and note what its results are, by their sizes."""
+        if not any(each in self.table for each in tensors_in((values, keywords))):
+            values = self._cut(values)
+        own_values, own_keywords = mapped(values, local_number), mapped(keywords, local_number)
+        with self.paused():
+            made = function(*own_values, **own_keywords)
+            if not self._training.active:
+                return made
+            padded = next((each for each in tensors_in((values, keywords)) if self._is_padded(each)), None)
+            if padded is None:
+                return self.rules.note_results(made, values, keywords)
+            part = self.table.get(padded)
+            assert part is not None
+            self.slices.note(list(tensors_in(made)), part.length, 0, part.dim)
+            return made
+
+    def _is_padded(self, tensor: Any) -> bool:
+        part = self.table.get(tensor)
+        return part is not None and part.kind == ROWS and bool(part.padded)
+
+    def _cut(self, values: Any) -> Any:
+        """The arguments of a model, which gets nothing of the slice: a tensor with as many rows as the present batch,
+        such as of what NumPy has made of it, is cut to the slice."""
+        batch = self._training.asked
+        if not batch.sliced or not torch.is_grad_enabled():
+            return values
+
+        def cut(each: Any) -> Any:
+            of_batch = isinstance(each, torch.Tensor) and each.dim() > 1 and each.shape[0] == batch.total
+            return (
+                self.rules.cutter.cut(each) if of_batch and not each.requires_grad and each not in self.table else each
+            )
+
+        return mapped(values, cut)
+
+
+def _makes_figures(code: Any) -> bool:
+    """Whether a function takes numbers out of tensors, or computes losses, by the names in it."""
+    names = {*code.co_names, *code.co_varnames}
+    return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)

@@ -1,0 +1,122 @@
+"""Functions of tensors that were reduced over the batch: sums, means, and what is computed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .call import Call
+from .function_names import ADDING, ALIKE, JOINING, LINEAR, SCALING
+from .parts import COMPUTED, MAX, MEAN, MIN, SUM, WEIGHTED, Part, PartTable, mapped
+
+_MAX_DEPTH = 40
+_WAITING = {SUM, MEAN, WEIGHTED, COMPUTED}
+_MULTIPLYING = ("mul", "multiply", "rmul")
+
+
+def linear_part(call: Call) -> Part | None:
+    """The part of a result that is a sum, or a mean, over ranks as the arguments are; None for any other."""
+    kind = _linear_kind(call)
+    if kind is None:
+        return None
+    if kind != SUM:
+        return Part(kind, weight=call.parts[0].weight)
+    if call.name not in ADDING and all(part.base is None for part in call.parts):
+        return Part(SUM)
+    with torch.no_grad():
+        base = call.function(*_bases(call.table, call.args), **call.kwargs)
+    return Part(SUM, base=base.detach().clone() if isinstance(base, torch.Tensor) else base)
+
+
+def can_wait(call: Call) -> bool:
+    """Whether the whole batch's result need not be computed before it is asked for: of sums and means that are added,
+    or multiplied by numbers, each rank's gradient is its share as it is."""
+    known = sum(each in call.table for each in call.tensors)
+    scales = call.name in SCALING and known == 1 and (call.name in _MULTIPLYING or call.args[0] in call.table)
+    plain = call.name in ADDING or call.name in ALIKE or scales
+    return plain and call.kinds <= _WAITING and not call.in_place and call.depth < _MAX_DEPTH
+
+
+def _linear_kind(call: Call) -> str | None:
+    if len(call.kinds) != 1:
+        return None
+    (kind,) = call.kinds
+    if call.name in ALIKE:
+        return kind if kind in _kept_by(call) else None
+    if kind not in (SUM, MEAN, WEIGHTED):
+        return None
+    alone, all_known = len(call.tensors) == 1, len(call.parts) == len(call.tensors)
+    if alone and call.name in LINEAR:
+        return kind
+    if kind != WEIGHTED and ((call.name in JOINING and all_known) or call.name in ADDING):
+        return kind
+    first = bool(call.args) and isinstance(call.args[0], torch.Tensor) and call.args[0] in call.table
+    scales = call.name in SCALING and (first or call.name in _MULTIPLYING)
+    return kind if scales and len(call.parts) == 1 else None
+
+
+def _kept_by(call: Call) -> tuple[str, ...]:
+    """The kinds that stay what they are when values get another type."""
+    if call.name in ("int", "long", "short", "bool") and call.tensors[0].is_floating_point():
+        return ()
+    return (SUM, MEAN, WEIGHTED, MAX, MIN) if call.name != "bool" else ()
+
+
+def _bases(table: PartTable, value: Any) -> Any:
+    """Arguments with what all ranks hold alike of them."""
+
+    def base(each: Any) -> Any:
+        if not isinstance(each, torch.Tensor):
+            return each
+        part = table.get(each)
+        if part is None:
+            return each.detach().clone()
+        if part.base is None:
+            return torch.zeros_like(each, requires_grad=False)
+        return torch.as_tensor(part.base, dtype=each.dtype, device=each.device).expand(each.shape).clone()
+
+    return mapped(value, base)
+
+
+def reduction(call: Call, rows: Part) -> str | None:
+    """How the whole batch's result of a reduction over rows is put together from the ranks'; None for another way."""
+    if not rows.is_even or len(call.tensors) != 1:
+        return None
+    if call.name in ("max", "min"):
+        return {"max": MAX, "min": MIN}[call.name] if len(call.args) == 1 and not call.kwargs else None
+    found = _REDUCTIONS.get(call.name)
+    return None if found == MEAN and rows.padded else found
+
+
+_REDUCTIONS = {
+    "sum": SUM,
+    "count_nonzero": SUM,
+    "nansum": SUM,
+    "mean": MEAN,
+    "amax": MAX,
+    "amin": MIN,
+    "any": MAX,
+    "all": MIN,
+}
+
+
+def summed_call(call: Call) -> tuple[Call, int] | None:
+    """Of a mean: the call that gives the sum, and how many elements it is the mean of; None for another function."""
+    if call.name == "mean" and len(call.args) == 1 and not call.kwargs:
+        summed = Call(call.table, "sum", False, torch.sum, call.args, {})
+        return summed, int(torch._C.TensorBase.numel(call.tensors[0]))
+    plain = len(call.args) == 2 and not {"weight", "pos_weight", "reduce", "size_average"} & set(call.kwargs)
+    if call.name not in _MEAN_LOSSES or not plain or call.kwargs.get("reduction", "mean") != "mean":
+        return None
+    count = int(call.args[1].numel())
+    if call.name in ("cross_entropy", "nll_loss") and not call.args[1].is_floating_point():
+        count = int((call.args[1] != call.kwargs.get("ignore_index", -100)).sum())
+    kwargs = {**call.kwargs, "reduction": "sum"}
+    return Call(call.table, call.name, False, call.function, call.args, kwargs), count
+
+
+_MEAN_LOSSES = frozenset((
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+))  # fmt: skip

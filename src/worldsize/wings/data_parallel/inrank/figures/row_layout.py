@@ -1,0 +1,87 @@
+"""Where the batch's samples lie in a tensor that a function has made of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .parts import ROWS, Blocks, Part, tensors_in
+
+
+def scaled_dims(made: Any, whole: Any) -> list[int]:
+    """The dimensions in which a result has other sizes than with the whole batch."""
+    if len(whole) != made.dim():
+        return [0, 0]
+    return [dim for dim, (own, size) in enumerate(zip(made.shape, whole)) if own != size]
+
+
+def batch_dim(dims: list[int], made: Any, whole: Any, part: Part, ranks: int) -> int:
+    """Which of the dimensions that have other sizes with the whole batch is the batch's; the others are padded."""
+    for dim in dims:
+        if made.shape[dim] * part.whole_length(ranks) == whole[dim] * part.length:
+            return dim
+    return dims[0]
+
+
+def blocks_of(call: Any, rows: Any, part: Part, made: Any, dim: int) -> Blocks:
+    """The runs that a result's rows, in dimension `dim`, consist of; `rows`: the argument that they come from."""
+    if call.name in ("cat", "concat", "concatenate"):
+        sources = list(tensors_in(call.args[0] if call.args else call.kwargs.get("tensors")))
+        parts = [call.table.get(each) for each in sources]
+        along = all(each is None or (each.kind == ROWS and each.dim == dim) for each in parts)
+        if along and sum(each.shape[dim] for each in sources) == made.shape[dim]:
+            runs = [
+                each.blocks if each is not None else ((int(one.shape[dim]), False),)
+                for one, each in zip(sources, parts)
+            ]
+            return tuple(run for each in runs for run in each)
+    return _blocks_of_view(part, rows, made, dim)
+
+
+def _blocks_of_view(part: Part, rows: Any, made: Any, dim: int) -> Blocks:
+    """The runs, where a view has joined the batch's dimension with others, or parted it again."""
+    before, after = part.length, int(made.shape[dim])
+    outer, inner = product(rows.shape[: part.dim]), product(made.shape[:dim])
+    if before == after or not (before and outer and inner):
+        return part.blocks
+    if outer == inner:
+        return tuple((length * after // before, shared) for length, shared in part.blocks)
+    if outer > inner:
+        times = outer // inner
+        return tuple((length * after // (before * times), shared) for length, shared in part.blocks) * times
+    chosen = part.blocks[: max(len(part.blocks) * outer // inner, 1)]
+    length = sum(each for each, _ in chosen)
+    return tuple((each * after // length, shared) for each, shared in chosen) if length else chosen
+
+
+def own_rows(whole: Any, part: Part, rank: int, ranks: int, factor: float = 1) -> Any:
+    """A rank's rows of a whole batch's tensor; those that ranks share multiplied by `factor`."""
+    pieces, start = [], 0
+    for length, shared in part.blocks:
+        piece = whole.narrow(part.dim, start + rank * length if shared else start, length)
+        pieces.append(piece * factor if shared and factor != 1 else piece)
+        start += length * ranks if shared else length
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, part.dim)
+
+
+def covered_blocks(part: Part, start: int, stop: int, ranks: int) -> tuple[int, Blocks] | None:
+    """The runs that lie from `start` to `stop` in the whole batch, and where the first begins in the slice; None where
+    these are not whole runs."""
+    place, own, found, first = 0, 0, [], None
+    for length, shared in part.blocks:
+        size = length * ranks if shared else length
+        if start <= place and place + size <= stop:
+            first = own if first is None else first
+            found.append((length, shared))
+        elif start < place + size and place < stop:
+            return None
+        place, own = place + size, own + length
+    return (first, tuple(found)) if first is not None else None
+
+
+def product(sizes: Any) -> int:
+    result = 1
+    for size in sizes:
+        result *= int(size)
+    return result

@@ -1,0 +1,102 @@
+"""What shape a function's results would have with the whole batch.
+
+The function is run on tensors without data, which have the whole batch's sizes. So the batch's dimension is followed
+through any function of torch, without a rule for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .batch_size import BatchSize
+from .parts import ROWS, SELECTED, PartTable, mapped, tensors_in
+
+SELECTED_LENGTH = 7919
+"""Stands for how many rows a mask has selected, which no other dimension has by chance."""
+
+_MAX_KNOWN = 20_000
+_SIMPLE = (int, bool, str, type(None), torch.dtype, torch.memory_format, torch.layout, type(Ellipsis))
+_META = torch.device("meta")
+
+
+class _Unknown(Exception):
+    """An argument of which nothing is known."""
+
+
+class WholeShapes:
+    def __init__(self, table: PartTable, ranks: int) -> None:
+        self._table = table
+        self._ranks = ranks
+        self._more = 0
+        self._found: dict[Any, Any] = {}
+
+    def padded_dims(self, function: Any, args: Any, kwargs: Any) -> list[set[int]] | None:
+        """The dimensions of each result whose size depends on how far the batch is padded; None as of `infer`."""
+        wide = self.infer(function, args, kwargs)
+        self._more = 1
+        try:
+            wider = self.infer(function, args, kwargs)
+        finally:
+            self._more = 0
+        if wide is None or wider is None or len(wide) != len(wider):
+            return None
+        return [{dim for dim, size in enumerate(one) if other[dim] != size} for one, other in zip(wide, wider)]
+
+    def infer(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...]] | None:
+        """The shapes of the tensors in the result, in order; None where they depend on data, or the function does not
+        run without."""
+        try:
+            key = (function, self._describe(args), self._describe(tuple(sorted(kwargs.items()))))
+            found = self._found.get(key, key)
+        except (_Unknown, TypeError):
+            return None
+        if found is key:
+            if len(self._found) >= _MAX_KNOWN:
+                self._found.clear()
+            found = self._found[key] = self._run(function, args, kwargs)
+        return found  # type: ignore[no-any-return]
+
+    def _describe(self, value: Any) -> Any:
+        kind = type(value)
+        if isinstance(value, torch.Tensor):
+            return (self._whole_shape(value), value.dtype)
+        if kind is BatchSize:
+            return ("size", int(value), value.local)
+        if kind is float:
+            return float
+        if kind in (list, tuple, torch.Size):
+            return (kind, *map(self._describe, value))
+        if kind is slice:
+            return ("slice", *map(self._describe, (value.start, value.stop, value.step)))
+        if kind is torch.device:
+            return "device"
+        if kind not in _SIMPLE:
+            raise _Unknown
+        return (kind, value)
+
+    def _whole_shape(self, tensor: Any) -> tuple[int, ...]:
+        shape, part = list(tensor.shape), self._table.get(tensor)
+        if part is not None and part.kind == ROWS:
+            shape[part.dim] = part.whole_length(self._ranks)
+            for dim, size in part.padded:
+                shape[dim] = size + self._more
+        elif part is not None and part.kind == SELECTED:
+            shape[part.dim] = SELECTED_LENGTH
+        return tuple(shape)
+
+    def _run(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...]] | None:
+        try:
+            with torch.no_grad():
+                made = function(*mapped(args, self._without_data), **mapped(kwargs, self._without_data))
+        except Exception:  # noqa: BLE001  whatever it is, the function itself is called with data afterwards
+            return None
+        return [tuple(each.shape) for each in tensors_in(made)]
+
+    def _without_data(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty(self._whole_shape(value), dtype=value.dtype, device=_META)
+        if isinstance(value, torch.device):
+            return _META
+        return int(value) if type(value) is BatchSize else value
