@@ -98,9 +98,10 @@ test-pythons: $(VENV)/.stamp-base ## the unit tests on the oldest and the newest
 test-azure: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## in a workspace of Azure ML what the tests do on the double (COMPUTE=cloud WORLDSIZE_TEST_AZURE=path/to/worldsize.toml)
 	@$(BIN)/python -m scripts.testing.workspace '$(WORLDSIZE_TEST_AZURE)' '$(COMPUTE)' $(TEST_ARGS)
 
-fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, and ten times as many messages of strangers to a head
+fuzz: $(VENV)/.stamp-base $(VENV)/.stamp-torch $(VENV)/.stamp-extras $(VENV)/.stamp-test ## property tests with FUZZ_CASES=10000 cases each, ten times as many messages of strangers to a head, a fifth as many training scripts
 	@PYTHONPATH=tests $(BIN)/python -m security.fuzz --messages $$(($(FUZZ_CASES) * 10))
 	@WORLDSIZE_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q -n 2 --timeout=3600 $$(find tests/unit -name 'test_*fuzz*.py') $(TEST_ARGS)
+	@WORLDSIZE_FUZZ_PROGRAMS=$$(($(FUZZ_CASES) / 5)) $(BIN)/python -m pytest -q -n 2 --tier all --timeout=3600 tests/data_parallel/test_figures_fuzz.py $(TEST_ARGS)
 
 chaos: $(VENV)/.stamp-base $(VENV)/.stamp-test ## N=1000 faults at chosen moments, on virtual nodes and Slurm; goes on where SEED stopped (TRIAL=… for one again)
 	@sh scripts/system-packages.sh

@@ -36,7 +36,8 @@ loader = DataLoader(data, batch_size=4, shuffle=True)
 os.makedirs("made/there")
 for epoch in range(2):
     for x, y in loader:
-        print("saw", len(loader), x.flatten().int().tolist())
+        with torch._C.DisableTorchFunction():  # what the rank has, and not the whole batch's figures
+            print("saw", len(loader), x.flatten().int().tolist())
         noise = nn.functional.dropout(torch.ones(64))
         print("dropout", noise.bool().int().tolist())
         loss = nn.functional.mse_loss(model(x), y)
@@ -96,7 +97,8 @@ class Drawn(torch.utils.data.Dataset):
 for index, x, flip, turn in DataLoader(Drawn(), batch_size=4):
     expected = [torch.randn(1, generator=torch.Generator().manual_seed(i)).item() for i in index.tolist()]
     assert x.flatten().tolist() == expected
-    print("flip", flip.flatten().tolist(), turn.flatten().tolist())
+    with torch._C.DisableTorchFunction():
+        print("flip", flip.flatten().tolist(), turn.flatten().tolist())
     optimizer.zero_grad()
     model(x).mean().backward()
     optimizer.step()
@@ -193,18 +195,27 @@ for _ in range(20):
         for weight in model.parameters():
             weight -= 0.1 * weight.grad
 """
+COMPILED = """
+@torch.compile(backend="eager")
+def root(x, y):
+    return nn.functional.mse_loss(model(x), y).sqrt()
+
+for x, y in DataLoader(data, batch_size=4):
+    root(x, y).backward()
+    optimizer.step()
+"""
 REFUSED = {
     "after 3 steps no batch has been shared out: every rank would do the same work": OWN_BATCHES,
     "after 10 backwards no batch has been shared out: every rank would do the same work": BY_HAND,
-    "the loss is not a sum or a mean over its batch": LOOP.replace("y)", "y).sqrt()"),
+    "the loss is not a sum or a mean over its batch": COMPILED,
     "the ranks' weights have drifted apart": LOOP.replace(
-        "    optimizer.step()", "    model[0].bias.grad += x.mean() * 10\n    optimizer.step()"
+        "    optimizer.step()", "    model[0].bias.grad += 10 * int(os.environ['RANK'])\n    optimizer.step()"
     ),
     "a hook on a weight's gradient": "model[0].weight.register_hook(lambda gradient: gradient.clamp(-1, 1))" + LOOP,
     "makes a process group after the training has begun": LOOP + "    torch.distributed.init_process_group('gloo')\n",
     "the ranks began with different weights": LOOP.replace(
         "    loss =",
-        "    model[0] = nn.Linear(1, 4)\n    nn.init.constant_(model[0].bias, x[0].item())\n    loss =",
+        "    model[0] = nn.Linear(1, 4)\n    nn.init.constant_(model[0].bias, float(os.environ['RANK']))\n    loss =",
     ),
 }
 

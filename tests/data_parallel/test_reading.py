@@ -14,7 +14,6 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from worldsize.wings.data_parallel.inrank.batch_slices import rank_batches, size_of, slice_of  # noqa: E402
-from worldsize.wings.data_parallel.inrank.loop_counts import printed_sizes  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict  # noqa: E402
 from worldsize.wings.data_parallel.inrank.loss_graph import LossReading  # noqa: E402
 
@@ -186,15 +185,3 @@ def test_of_a_batch_sampler_of_the_scripts_own_each_rank_takes_a_batch() -> None
     loader = torch.utils.data.DataLoader(range(7), batch_sampler=own)
     shares = [list(rank_batches(loader, iter(own), rank, 2)) for rank in range(2)]
     assert shares == [[[0], [3]], [[1, 2], [4, 5]]]
-
-
-def test_what_a_loop_says_with_the_size_of_a_slice() -> None:
-    found: list[str] = []
-    loader = [(torch.zeros(4), torch.zeros(4))]
-    for i, (inputs, targets) in enumerate(loader):
-        found = printed_sizes(sys._getframe().f_code, sys._getframe().f_lineno)
-        inputs = inputs.new_zeros(inputs.size(0))
-        str.format("{} of {}", i * len(inputs), len(loader))
-        str(f"{targets.shape[0]}")
-    line = sys._getframe().f_lineno - 2
-    assert found == ["size of inputs (line %d)" % line, "size of targets (line %d)" % (line + 1)]
