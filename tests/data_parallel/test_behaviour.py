@@ -229,3 +229,19 @@ def test_what_would_be_trained_wrongly_is_refused_with_its_line(trainings: Train
     assert re.search(r"Refused: \S*train\.py:\d+: .*%s" % reason, log) and "\n  -> " in log
     if reason.endswith("the same work"):
         assert "x, y = worldsize.shard(x, y)" in log
+
+
+SIZE_AS_A_NUMBER = """
+lstm = nn.LSTM(1, 2, batch_first=True)
+for x, y in DataLoader(data, batch_size=4):
+    lstm(x.unsqueeze(1), (torch.zeros(1, 4, 2), torch.zeros(1, 4, 2)))
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.exhaustive
+def test_after_an_error_over_sizes_it_is_told_that_batches_are_cut(trainings: Trainings) -> None:
+    trainings.cli.write("train.py", HEAD + SIZE_AS_A_NUMBER)
+    log = trainings.log(trainings.parallel("1x2", "train.py", code=1))
+    assert "Expected hidden" in log and "each rank has 2 of a batch's 4 samples: an error over sizes" in log

@@ -50,8 +50,7 @@ class LoaderPass:
         self._last: BatchSizes | None = None
         self.streaming = isinstance(loader.dataset, torch.utils.data.IterableDataset)
         self._by_index = not self.streaming and loader.batch_sampler is not None
-        own = self._by_index and loader.collate_fn is not torch.utils.data.default_collate
-        self._is_collated_by_script = own and loader.batch_sampler is not None
+        self._is_collated_by_script = self._by_index and loader.collate_fn is not torch.utils.data.default_collate
         self._draws = not isinstance(loader.dataset, torch.utils.data.TensorDataset)
 
     def may_train(self) -> bool:

@@ -1,5 +1,8 @@
-"""Tensors of the whole batch beside rows of the slice: such as what the script has made of numbers that it had taken
-out, or with the batch's size written as a constant."""
+"""Cuts tensors of the whole batch that stand beside rows of the slice.
+
+A script has such tensors when it computes with numbers that it took out of a batch, or when it writes the batch's size
+as a number.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ class Cutter:
         self._table = table
 
     def cut_arguments(self, call: Call) -> Call:
-        """The call with those tensors cut to the slice that have as many rows as the present batch, and stand beside
-        rows of the slice."""
+        """Return the call with the slice's rows of each tensor that has as many rows as the present batch and stands
+        beside rows of the slice."""
         batch = self._training.asked
         if not batch.sliced or len(call.parts) == len(call.tensors):
             return call
@@ -44,8 +47,8 @@ class Cutter:
         return self._table.put(own_rows(whole, part, self._training.rank, self._training.size), part)
 
     def note_slices(self, call: Call) -> bool:
-        """Note tensors of which nothing was known as rows of the slice, such as what was made of one where nothing is
-        followed, where they stand beside rows and have as many. Return whether there are any."""
+        """Note unknown tensors as rows of the slice where they stand beside rows and have as many: they were made of a
+        slice where nothing is followed. Return whether there are any."""
         batch = self._training.asked
         if not batch.sliced or batch.local == 1:
             return False

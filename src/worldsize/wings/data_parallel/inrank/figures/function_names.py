@@ -20,11 +20,11 @@ UNTOUCHED = frozenset((
     "is_floating_point",
     "is_cuda", "is_sparse", "is_nested", "layout", "is_complex", "is_contiguous", "stride", "data_ptr", "element_size",
     "storage_offset", "untyped_storage", "backward", "requires_grad_", "register_hook", "retain_grad", "is_shared",
-    "__hash__", "names", "_version", "output_nr", "type_as", "get_device", "is_quantized", "is_mkldnn",
+    "__hash__", "names", "_version", "output_nr", "get_device", "is_quantized", "is_mkldnn",
     "is_meta", "_is_view", "itemsize", "nbytes", "is_inference", "_backward_hooks", "_base", "volatile", "name",
     "__set__", "__delete__", "result_type", "is_tensor", "is_storage", "can_cast", "promote_types", "retains_grad",
     "set_printoptions", "is_signed", "is_conj", "is_neg", "has_names", "share_memory_", "_is_zerotensor",
-)) - {"type_as"}  # fmt: skip
+))  # fmt: skip
 """These tell about a tensor what has nothing to do with its batch, or change nothing in it."""
 
 ALIKE = frozenset((

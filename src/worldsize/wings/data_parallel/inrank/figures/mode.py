@@ -6,7 +6,7 @@ Not inside models, optimizers and loaders, where figures are not made and time c
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Callable, ContextManager, Iterator
 
 import torch
@@ -31,7 +31,11 @@ _MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
 
 
 class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
-    """`read_loss`: the part of a loss by its graph; None where that tells nothing."""
+    """The mode of one rank.
+
+    `read_loss` gives the part of a loss by its graph, and None where the graph does not tell. Within `shared_numbers`,
+    random numbers are drawn alike on all ranks.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             replace(torch.nn.utils.rnn, name, self._pack)
         for owner, name in ((torch, "compile"), (torch, "vmap"), (getattr(torch, "func", torch), "vmap")):
             if hasattr(owner, name):
-                replace(owner, name, self._compile)
+                replace(owner, name, self._transform)
 
     def follow(self, data: Any, local: int, total: int, dim: int = 0, collated: Any = None) -> Any:
         """Follow the tensors of a slice that the script gets. `collated`: the loader whose own function has put the
@@ -189,23 +193,21 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         with self.paused():
             return self.whole.note_open(original(values, *others, **keywords))
 
-    def _compile(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Follow nothing inside a compiled function."""
+    def _transform(self, original: Any, *values: Any, **keywords: Any) -> Any:
+        """Follow nothing inside a function that torch has compiled or vectorised."""
         made = original(*values, **keywords)
         if isinstance(made, torch.nn.Module):
             return made
         if not values:  # as a decorator with arguments
-            return lambda function: self._compiled(made(function))
-        return self._compiled(made)
+            return lambda function: self._transformed(made(function))
+        return self._transformed(made)
 
-    def _compiled(self, function: Any) -> Any:
-        class Wrapped:
-            pass
+    def _transformed(self, function: Any) -> Any:
+        @wraps(function)
+        def run(*values: Any, **keywords: Any) -> Any:
+            return self._run_alone(function, values, keywords)
 
-        holder = Wrapped()
-        holder.function = function  # type: ignore[attr-defined]
-        replace(holder, "function", lambda original, *values, **keywords: self._run_alone(original, values, keywords))
-        return holder.function  # type: ignore[attr-defined]
+        return run
 
     def _add_hook(self, original: Any, module: Any, hook: Any, *values: Any, **keywords: Any) -> Any:
         """Follow what is in models, too, where the user's own hooks look at it."""
