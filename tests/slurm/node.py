@@ -16,6 +16,7 @@ import sys
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import groups
 import kernel
+import processes
 
 
 def _hardware(address: str) -> str:
@@ -76,6 +77,8 @@ def main(folder: str, name: str, address: str, version: str, group: str, *visibl
     connect(name, address)
     isolate(folder, name, int(version), group, list(visible))
     subprocess.call(["slurmd"])
+    with open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(processes.BOOTED)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
         try:

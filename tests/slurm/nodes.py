@@ -95,7 +95,8 @@ class Nodes(Reach):
             self.until(lambda: not self.daemons("slurmd", node), "slurmd did not end")
 
     def restart_slurmd(self, node: str, wait: float = 30) -> None:
-        """Starts it where it does not run, lets it go on where it was stopped."""
+        """Starts it where it does not run, lets it go on where it was stopped. A node that boots starts its own."""
+        self.until(lambda: self.is_booted(node), "%s did not boot" % node)
         running = self.daemons("slurmd", node)
         for process in running:
             os.kill(process.pid, signal.SIGCONT)

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+BOOTED = "booted"
+"""The name that process 1 of a node gives itself once it has booted."""
+
 
 class Process(NamedTuple):
     """pid as seen from here; `inner` as seen in its own PID namespace; `space` names that namespace."""

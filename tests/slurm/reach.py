@@ -72,6 +72,11 @@ class Reach:
             raise ClusterError("there is no %s" % node)
         return processes.first_of_space(NODE, [self.folder, node])
 
+    def is_booted(self, node: str) -> bool:
+        """Whether process 1 of a node has done all it does before it waits for children."""
+        first = self.power(node)
+        return first is not None and first.name == processes.BOOTED
+
     def daemons(self, name: str, node: str | None = None) -> list[Process]:
         """Those of that name on a node, or on the controller's machine."""
         first = self.guard() if node is None else self.power(node)

@@ -193,6 +193,17 @@ def test_nodes_without_power_or_network_are_noticed_and_come_back(slurm: Cluster
     assert until(lambda: not slurm.processes("node3"), 30), "slurmd ends jobs that slurmctld has given up"
 
 
+@pytest.mark.exhaustive
+def test_slurmd_is_not_started_on_a_node_that_still_boots(slurm: Cluster) -> None:
+    for _ in range(5):
+        slurm.power_off("node2")
+        slurm.power_on("node2", 0)
+        slurm.until(lambda: slurm.power("node2") is not None, "node2 has no process 1")
+        slurm.restart_slurmd("node2", 0)
+        assert len(slurm.daemons("slurmd", "node2")) == 1
+    slurm.restart_slurmd("node2")
+
+
 def test_jobs_survive_slurmd(slurm: Cluster) -> None:
     job = waiting(slurm, "--nodelist=node4")
     assert state(slurm, job) == "RUNNING"
