@@ -88,7 +88,7 @@ def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any,
 
 
 def _write_report(training: Training) -> None:
-    """Write the numbers of samples, batches and steps into the attempt's directory, beside the run's other records."""
+    """Write into the attempt's directory how many samples, batches, backwards and steps this rank has seen."""
     if not training.run_dir or not (training.backwards or training.steps):
         return
     directory = os.path.join(training.run_dir, "attempt-" + training.attempt, "data-parallel")

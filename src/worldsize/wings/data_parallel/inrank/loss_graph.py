@@ -229,7 +229,8 @@ def _check_reading(training: Training, reading: LossReading) -> None:
 
 
 def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:
-    """Scale means over what is counted that stand beside other terms: each rank's weight must be known before."""
+    """Scale each mean in `pairs` by this rank's share of what it is a mean of. The ranks exchange their counts first:
+    such a mean is one term of a loss, so that the whole loss cannot be weighted afterwards."""
     if not pairs:
         return
     mine = torch.stack([count.detach().double().reshape(()).cpu() for _, count in pairs])

@@ -1,4 +1,4 @@
-"""Cuts tensors of the whole batch that stand beside rows of the slice.
+"""Cuts arguments of the whole batch's size where the other arguments of a call are of the slice.
 
 A script has such tensors when it computes with numbers that it took out of a batch, or when it writes the batch's size
 as a number.
@@ -26,8 +26,8 @@ class Cutter:
         self._table = table
 
     def cut_arguments(self, call: Call) -> Call:
-        """Return the call with the slice's rows of each tensor that has as many rows as the present batch and stands
-        beside rows of the slice."""
+        """Return the call in which tensors that have as many rows as the whole batch, and fit tensors of the slice in
+        all other dimensions, are replaced by this rank's rows of them."""
         batch = self._training.asked
         if not batch.sliced or len(call.parts) == len(call.tensors):
             return call
@@ -47,8 +47,9 @@ class Cutter:
         return self._table.put(own_rows(whole, part, self._training.rank, self._training.size), part)
 
     def note_slices(self, call: Call) -> bool:
-        """Note unknown tensors as rows of the slice where they stand beside rows and have as many: they were made of a
-        slice where nothing is followed. Return whether there are any."""
+        """Note as rows of the slice the tensors that are not followed, have as many rows as the slice, and fit tensors
+        of the slice in all other dimensions: code that is not followed made them of a slice. Return whether there are
+        any."""
         batch = self._training.asked
         if not batch.sliced or batch.local == 1:
             return False

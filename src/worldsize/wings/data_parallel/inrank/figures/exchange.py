@@ -166,7 +166,7 @@ class Exchange:
         if part.kind == WEIGHTED:
             weights = torch.cat(self.gather(part.weight.detach().reshape(1))).double()
             shaped = weights.view(-1, *[1] * tensor.dim())
-            factor = weights[self._training.rank].item() * size / weights.sum().item()
+            factor = (weights[self._training.rank] * size / weights.sum()).item()
             return ((values.double() * shaped).sum(0) / weights.sum()).to(tensor.dtype), factor
         if values.dtype is torch.bool:
             return (values.any(0) if part.kind == MAX else values.all(0)), None
