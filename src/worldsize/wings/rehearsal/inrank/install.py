@@ -9,22 +9,11 @@ from typing import Any
 
 from worldsize_inrank.import_hook import call_after_import
 
-from . import (
-    autocast,
-    checkpoint_loading,
-    collectives,
-    ddp_checks,
-    device_marks,
-    device_meshes,
-    device_moves,
-    devices,
-    function_mode,
-    process_groups,
-    sync_batch_norm,
-)
+from . import autocast, checkpoint_loading, device_marks, device_moves, devices, function_mode
 from .caller import is_called_by_torch
 from .cuda import devices as cuda_devices
 from .cuda import memory, random_state, streams, types
+from .distributed import collectives, ddp_checks, device_meshes, process_groups, sync_batch_norm
 from .function_mode import DefaultDevice
 from .torch_module import patch, torch
 

@@ -6,11 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
-from . import devices, process_groups
-from .caller import is_called_by_torch
+from .. import devices
+from ..caller import is_called_by_torch
+from ..device_marks import mark_of, put_mark, put_marks
+from ..torch_module import patch, torch
+from . import process_groups
 from .ddp_checks import to_gpu
-from .device_marks import mark_of, put_mark, put_marks
-from .torch_module import patch, torch
 
 _DEVICE_TYPE = "_worldsize_kind"
 

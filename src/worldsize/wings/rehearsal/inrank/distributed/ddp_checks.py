@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from . import devices, messages, process_groups
-from .device_marks import CPU, device_of, mark_of, put_mark
-from .torch_module import arguments_of, patch, torch
+from .. import devices, messages
+from ..device_marks import CPU, device_of, mark_of, put_mark
+from ..torch_module import arguments_of, patch, torch
+from . import process_groups
 
 
 def install() -> None:

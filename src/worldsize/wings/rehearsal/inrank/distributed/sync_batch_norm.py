@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .torch_module import torch
+from ..torch_module import torch
 
 
 def forward(self: Any, input: Any) -> Any:

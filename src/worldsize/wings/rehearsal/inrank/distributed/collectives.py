@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Callable
 
-from . import devices, process_groups
-from .torch_module import arguments_of, patch, torch
+from .. import devices
+from ..torch_module import arguments_of, patch, torch
+from . import process_groups
 
 _TENSOR_ARGUMENTS = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",

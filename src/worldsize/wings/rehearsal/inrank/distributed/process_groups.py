@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Any, Optional
 
-from . import devices, messages
-from .caller import is_called_by_torch
-from .device_marks import CPU, mark_of
-from .torch_module import arguments_of, patch, torch
+from .. import devices, messages
+from ..caller import is_called_by_torch
+from ..device_marks import CPU, mark_of
+from ..torch_module import arguments_of, patch, torch
 
 _nccl_groups: dict[str, str] = {}
 """Groups that were asked to be nccl, by name, with the backend that was asked for."""
