@@ -6,19 +6,10 @@ import re
 
 import pytest
 from driver import Cli
+from rank_logs import rehearsed
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(300)
-PATIENCE = 240.0
-
-
-def rehearsed(cli: Cli, *words: str) -> list[str]:
-    """What each rank printed, once the rehearsal has succeeded."""
-    result = cli(*words, timeout=PATIENCE)
-    assert result.code == 0, result
-    assert "SUCCEEDED" in result.err and ", a rehearsal with 2 virtual GPUs per node" in result.err
-    run = cli.latest()
-    return [cli.read(run, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in range(cli.status(run)["ranks"])]
 
 
 @pytest.mark.exhaustive

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import devices
 from .caller import is_called_by_torch
 from .torch_module import patch, torch
 
@@ -22,6 +23,8 @@ def _is_cuda(device_type: Any) -> bool:
 def _begin_autocast(begin: Any, self: Any, device_type: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
     if isinstance(device_type, str) and _is_cuda(device_type):
         device_type = "cpu"
+        if dtype == torch.bfloat16 and kwargs.get("enabled", args[0] if args else True) and devices.count():
+            devices.begin_cuda()  # torch asks the GPU whether it has bfloat16
         dtype = torch.bfloat16 if dtype in (None, torch.float16) else dtype
     begin(self, device_type, dtype, *args, **kwargs)
 

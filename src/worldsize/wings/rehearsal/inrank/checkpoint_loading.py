@@ -21,6 +21,7 @@ def _load(load: Any, f: Any, map_location: Any = None, *args: Any, **kwargs: Any
     if index is None:
         return load(f, _make_map_location(map_location), *args, **kwargs)
     _check(index)
+    devices.begin_cuda()
     return put_marks(load(f, torch.device("cpu"), *args, **kwargs), index)
 
 

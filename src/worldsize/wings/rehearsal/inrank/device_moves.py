@@ -95,7 +95,7 @@ def _pin(func: Any, args: Any, kwargs: Any) -> Any:
     mark = mark_of(args[0])
     if mark is not None and mark != CPU:
         raise RuntimeError(messages.PINNED % type_name(args[0]))
-    devices.begin_cuda()
+    devices.begin_runtime()
     return args[0] if is_pinned(args[0]) else pin(put_mark(args[0].clone(), mark))
 
 

@@ -58,14 +58,19 @@ def count() -> int:
 
 
 def begin_cuda() -> None:
-    """Begin CUDA, at its first use. Raises RuntimeError where there is no GPU, or after a fork of a process that has
-    begun it."""
+    """Begin CUDA, at its first use. Raises RuntimeError as `begin_runtime` does."""
+    begin_runtime()
+    _CudaState.visible = visible_gpus()
+
+
+def begin_runtime() -> None:
+    """Use what torch's C++ alone begins: `torch.cuda.is_initialized` does not tell, and a device mesh still chooses the
+    device. Raises RuntimeError where there is no GPU, or after a fork of a process that has begun CUDA."""
     if _CudaState.forked:
         raise RuntimeError(messages.FORK)
-    if _CudaState.visible is None:
-        if not visible_gpus():
-            raise RuntimeError(messages.NO_GPUS)
-        _CudaState.visible = visible_gpus()
+    if not visible_gpus():
+        raise RuntimeError(messages.NO_GPUS)
+    _CudaState.asked = True
 
 
 def has_begun() -> bool:
@@ -93,6 +98,10 @@ os.register_at_fork(after_in_child=_after_fork)
 def valid_index(index: Optional[int]) -> int:
     """The device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
     begin_cuda()
+    return _existing_index(index)
+
+
+def _existing_index(index: Optional[int]) -> int:
     if index is None:
         return current_index()
     if not 0 <= index < count():
@@ -130,6 +139,12 @@ def index_of(device: Any, optional: bool = True) -> int:
 def valid_device(device: Any) -> int:
     """The index that a `device` argument of torch.cuda's means, the current one's for None; checked."""
     return valid_index(index_of(device))
+
+
+def runtime_device(device: Any) -> int:
+    """The index that a `device` argument means; checked, without beginning more of CUDA than its runtime."""
+    begin_runtime()
+    return _existing_index(index_of(device))
 
 
 def find_index(device: Any) -> Optional[int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Optional
 
-from . import device_checks, device_moves, devices, tensor_views
+from . import default_device, device_checks, device_moves, devices, tensor_views
 from .caller import is_called_by_torch, is_made_by_torch
 from .device_marks import CPU, mark_of, put_mark
 from .torch_module import patch, torch
@@ -19,12 +19,6 @@ _NAMES = (
 )
 _FACTORIES = frozenset(getattr(torch, name) for name in _NAMES.split(" ") if hasattr(torch, name))
 _SHARE_STORAGE = (torch.as_tensor, torch.asarray)
-
-
-class DefaultDevice:
-    """What torch.set_default_device was given, where that is a GPU."""
-
-    index: Optional[int] = None
 
 
 class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
@@ -47,7 +41,7 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
     """Call a function that may be told on which device its result is to be."""
     device = kwargs.get("device")
     if device is None:
-        index = DefaultDevice.index if func in _FACTORIES else None
+        index = default_device.default_index() if func in _FACTORIES else None
         plain = CPU if func in _FACTORIES and index is None else None
     else:
         index, plain = devices.find_index(device), CPU if str(device) == "cpu" else None

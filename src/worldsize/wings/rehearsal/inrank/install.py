@@ -9,12 +9,19 @@ from typing import Any
 
 from worldsize_inrank.import_hook import call_after_import
 
-from . import autocast, checkpoint_loading, device_marks, device_moves, devices, function_mode
+from . import autocast, checkpoint_loading, default_device, device_marks, devices, function_mode
 from .caller import is_called_by_torch
 from .cuda import devices as cuda_devices
 from .cuda import memory, random_state, streams, types
-from .distributed import collectives, ddp_checks, device_meshes, process_groups, sync_batch_norm
-from .function_mode import DefaultDevice
+from .distributed import (
+    collectives,
+    ddp_checks,
+    device_meshes,
+    distributed_tensors,
+    process_groups,
+    sharded_modules,
+    sync_batch_norm,
+)
 from .torch_module import patch, torch
 
 
@@ -23,7 +30,7 @@ def install_all() -> None:
     patch(torch.nn.Module, "to", _move_module)
     torch.nn.SyncBatchNorm.forward = sync_batch_norm.forward
     _patch_cuda()
-    _patch_default_device()
+    default_device.install()
     _patch_accelerator()
     _patch_without_effect()
     autocast.install()
@@ -92,29 +99,6 @@ def _patch_cuda() -> None:
     torch.backends.cudnn.is_available = lambda: not is_called_by_torch()
 
 
-def _patch_default_device() -> None:
-    patch(torch, "set_default_tensor_type", _set_default_tensor_type)
-    patch(torch, "set_default_device", _set_default_device)
-    patch(torch, "get_default_device", _get_default_device)
-
-
-def _set_default_tensor_type(use: Any, kind: Any) -> None:
-    """Set the default type of tensors, which is the old way to make every new tensor on the GPU."""
-    plain = device_moves.plain_type(kind)
-    use(plain or kind)
-    DefaultDevice.index = devices.valid_index(None) if plain else None
-
-
-def _set_default_device(use: Any, device: Any) -> None:
-    DefaultDevice.index = devices.find_index(device)
-    use(device if DefaultDevice.index is None else None)
-
-
-def _get_default_device(ask: Any) -> Any:
-    index = DefaultDevice.index
-    return ask() if index is None or is_called_by_torch() else torch.device("cuda", index)
-
-
 def _patch_accelerator() -> None:
     answers = {
         "is_available": cuda_devices.is_available,
@@ -140,7 +124,8 @@ def _patch_without_effect() -> None:
     """Turn off what would only cost time, and warnings that a CPU gives about a request for a GPU."""
     torch.compile = _leave_uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
-    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator is found")
+    for start in ("'pin_memory' argument is set as true but no acc", "DTensor random operators may not have complete"):
+        warnings.filterwarnings("ignore", message=start)
     torch.cuda.graphs.make_graphed_callables = streams.FUNCTIONS["make_graphed_callables"]
     call_after_import("torch.nn.attention", lambda module: setattr(module, "sdpa_kernel", _choose_kernel))
     torch.backends.cuda.sdp_kernel = _choose_kernel
@@ -166,9 +151,10 @@ def _patch_distributed() -> None:
     process_groups.install()
     collectives.install(torch.distributed.distributed_c10d)
     ddp_checks.install()
-    call_after_import("torch.distributed.device_mesh", device_meshes.install_meshes)
+    call_after_import("torch.distributed.device_mesh", device_meshes.install)
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
-        call_after_import(name, device_meshes.install_tensors)
+        call_after_import(name, distributed_tensors.install)
     for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
-        call_after_import(name, device_meshes.install_fully_shard)
-    call_after_import("torch.distributed.fsdp", device_meshes.install_fsdp)
+        call_after_import(name, sharded_modules.install_fully_shard)
+    call_after_import("torch.distributed._composable.replicate_with_fsdp", sharded_modules.install_replicate)
+    call_after_import("torch.distributed.fsdp", sharded_modules.install_fsdp)

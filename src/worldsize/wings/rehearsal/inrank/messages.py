@@ -4,7 +4,9 @@ Sources: c10/cuda/CUDAMiscFunctions.cpp and CUDAException.cpp (ORDINAL), CUDAFun
 torch/cuda/__init__.py (FORK, DEVICE_ID), torch/cuda/_utils.py (EXPECTED_CUDA), torch/csrc/utils/tensor_numpy.cpp
 (NUMPY), aten/src/ATen/native/Memory.cpp (PINNED), ATen's device check (MIXED), native/Convolution.cpp (CONVOLUTION),
 torch/serialization.py (LOAD), torch/csrc/distributed/c10d/ProcessGroup (NO_BACKEND), torch/nn/parallel/distributed.py
-(the DDP_ ones), NCCL's init.cc as c10d/NCCLUtils.hpp wraps it (DUPLICATE).
+(the DDP_ ones), torch/distributed/distributed_c10d.py (the BOUND_ ones) and device_mesh.py (the MESH_ ones),
+torch/distributed/fsdp/_init_utils.py and _runtime_utils.py (the FSDP_ ones), NCCL's init.cc as c10d/NCCLUtils.hpp wraps
+it (DUPLICATE).
 """
 
 from __future__ import annotations
@@ -47,6 +49,22 @@ DDP_TYPES = (
     "in %s."
 )
 DDP_ONE = "device_ids can only be None or contain a single element."
+FSDP_DEVICES = "Inconsistent compute device and `device_id` on rank %d: cuda:%d vs cuda:%d"
+FSDP_ON_CPU = "An FSDP-managed module unexpectedly has parameters on cpu. Make sure to move the module to cuda:%d before training."
+MESH_CHOICE = (
+    "It seems like you did not set/select the default device for the current process before the DeviceMesh "
+    "initialization or use a launcher (i.e. torchrun) which populates `LOCAL_RANK` environment variable. It is "
+    "recommended to set the current device for the process BEFORE the DeviceMesh initialization so that the underlying "
+    "communicator (i.e. NCCL) can be initialized properly. Given that the current process has no default device "
+    "selected, DeviceMesh will use a heuristic to set the device_id via `global_rank % num_devices_per_host`, assuming "
+    "homogeneous hardware cluster. "
+)
+MESH_UNEVEN = "DeviceMesh only support homogeneous hardware, but found %d ranks and %d cuda devices!"
+BOUND_TO_CPU = "init_process_group device_id parameter must be an accelerator with an index"
+BOUND_TO_ANY = "Please use a device_id with index."
+BOUND_TO_MISSING = (
+    "device_id %s is out of range. Please use a device index less than the number of accelerators available: %d."
+)
 DUPLICATE = (
     "NCCL error in: virtual GPUs, invalid usage (run with NCCL_DEBUG=WARN for details)\n"
     "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"

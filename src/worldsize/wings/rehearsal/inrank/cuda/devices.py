@@ -26,14 +26,18 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    devices.make_current(devices.index_of(device, optional=False))
+    if not (isinstance(device, int) and device < 0):
+        devices.make_current(devices.index_of(device, optional=False))
 
 
 class device:
     """torch.cuda.device: another GPU inside a `with`."""
 
     def __init__(self, device: Any) -> None:
-        self.idx = -1 if device is None else devices.index_of(device)
+        if isinstance(device, int) and device < 0:
+            self.idx = -1
+        else:
+            self.idx = current_device() if device is None else devices.index_of(device)
         self.prev_idx = -1
 
     def __enter__(self) -> None:
@@ -47,7 +51,7 @@ class device:
 class device_of(device):
     def __init__(self, obj: Any) -> None:
         mark = mark_of(obj)
-        super().__init__(None if mark is None or mark == CPU else mark)
+        super().__init__(-1 if mark is None or mark == CPU else mark)
 
 
 _PROPERTIES = {
@@ -115,6 +119,13 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     return True
 
 
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 works, which torch finds out by beginning CUDA."""
+    if devices.count():
+        devices.begin_cuda()
+    return devices.count() > 0
+
+
 def synchronize(device: Any = None) -> None:
     devices.valid_device(device)
 
@@ -135,7 +146,7 @@ FUNCTIONS: dict[str, Any] = {
     )},
     **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), do_nothing),
     **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), return_zero),
-    **dict.fromkeys(("is_bf16_supported", "is_tf32_supported"), lambda including_emulation=True: devices.count() > 0),
+    **dict.fromkeys(("is_bf16_supported", "is_tf32_supported"), is_bf16_supported),
     "init": devices.begin_cuda,
     "is_initialized": devices.has_begun,
     "is_current_stream_capturing": lambda: False,

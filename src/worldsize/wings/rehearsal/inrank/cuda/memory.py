@@ -18,6 +18,9 @@ _BLOCK = 2 * 1024**2
 
 
 def memory_allocated(device: Any = None) -> int:
+    """The bytes of all tensors on a device; 0 before CUDA has begun, which the question leaves so."""
+    if not devices.has_begun():
+        return 0
     index = devices.valid_device(device)
     storages: dict[int, int] = {}
     with torch._C.DisableTorchFunction():
@@ -34,8 +37,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    memory_allocated(device)
-    return _peaks[devices.valid_device(device)]
+    return max(memory_allocated(device), _peaks.get(devices.index_of(device), 0))
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -51,10 +53,13 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
+    devices.valid_device(device)
     return devices.MEMORY - memory_reserved(device), devices.MEMORY
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
+    if not devices.has_begun():
+        return {}
     now, most = memory_allocated(device), max_memory_allocated(device)
     held, most_held = memory_reserved(device), max_memory_reserved(device)
     found = {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0}
@@ -70,7 +75,19 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     return found
 
 
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *folders, last = name.split(".")
+        place = nested
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    return nested
+
+
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    devices.valid_device(device)
     stats = memory_stats(device)
     rows = [
         f"| {name:<16} | {stats[key + '.all.current']:14} | {stats[key + '.all.peak']:14} |"
@@ -89,13 +106,12 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 FUNCTIONS: dict[str, Any] = {
     **{each.__name__: each for each in (
         memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved, reset_peak_memory_stats,
-        mem_get_info, memory_stats, memory_summary, set_per_process_memory_fraction,
+        mem_get_info, memory_stats, memory_stats_as_nested_dict, memory_summary, set_per_process_memory_fraction,
     )},
     "memory_cached": memory_reserved,
     "max_memory_cached": max_memory_reserved,
     "reset_max_memory_allocated": reset_peak_memory_stats,
     "reset_max_memory_cached": reset_peak_memory_stats,
-    "memory_stats_as_nested_dict": memory_stats,
     "get_allocator_backend": lambda: "native",
     "get_per_process_memory_fraction": lambda device=None: 1.0,
     "memory_snapshot": lambda *args, **kwargs: [],

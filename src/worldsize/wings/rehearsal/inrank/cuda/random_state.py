@@ -20,10 +20,12 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
     _virtual: Any = None
 
     def __new__(cls, device: Any = None) -> Any:
-        index = None if device is None else devices.find_index(device)
-        made = super().__new__(cls, device="cpu" if device is None or index is not None else device)
-        if index is not None:
-            made._virtual = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        virtual = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cpu")
+        if virtual.type != "cuda":
+            return super().__new__(cls, device=virtual)
+        devices.runtime_device(virtual)
+        made = super().__new__(cls, device="cpu")
+        made._virtual = virtual
         return made
 
     @property
@@ -38,9 +40,14 @@ def _valid_generator(device: Any) -> Any:
     return _generators[devices.valid_device(device)]
 
 
+def _later_generator(device: Any) -> Any:
+    """The generator of a device, without beginning CUDA: torch keeps what it is told until it begins."""
+    return _generators[devices.index_of(device)]
+
+
 def manual_seed(seed: int) -> None:
     """Set the seed without beginning CUDA: what forks afterwards may still use a GPU."""
-    _generators[devices.current_index()].manual_seed(int(seed))
+    _later_generator(None).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
@@ -50,12 +57,12 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    _valid_generator(None).seed()
+    _later_generator(None).seed()
 
 
 def seed_all() -> None:
     for index in range(devices.count()):
-        _valid_generator(index).seed()
+        _generators[index].seed()
 
 
 def initial_seed() -> int:
@@ -71,7 +78,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    _valid_generator(device).set_state(new_state)
+    _later_generator(device).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:

@@ -15,7 +15,7 @@ class Stream:
     _numbers = itertools.count(1)
 
     def __init__(self, device: Any = None, priority: int = 0, *, number: Optional[int] = None, **_: Any) -> None:
-        self.device_index = devices.valid_device(device)
+        self.device_index = devices.runtime_device(None) if device is None else devices.valid_device(device)
         self.device = torch.device("cuda", self.device_index)
         self.device_type = 1
         self.priority = priority

@@ -72,6 +72,7 @@ def _module_gpu(said: Any) -> Optional[int]:
     if len(marks) != 1:
         return None
     mark = marks.pop()
-    if mark == CPU and process_groups.is_nccl(said.get("process_group")):
+    group = said.get("process_group")
+    if mark == CPU and process_groups.is_nccl(group) and not process_groups.has_cpu(group):
         raise RuntimeError(messages.NO_BACKEND)
     return None if mark == CPU else mark

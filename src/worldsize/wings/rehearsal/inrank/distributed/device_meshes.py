@@ -1,17 +1,15 @@
-"""Device meshes of `cuda` are made on the CPU and report cuda; fully_shard leaves its parameters on the GPU."""
+"""Device meshes of `cuda`: made on the CPU, they report cuda, and choose this process's GPU as torch does."""
 
 from __future__ import annotations
 
+import os
 import sys
-from functools import partial
+import warnings
 from typing import Any
 
-from .. import devices
+from .. import devices, messages
 from ..caller import is_called_by_torch
-from ..device_marks import mark_of, put_mark, put_marks
 from ..torch_module import patch, torch
-from . import process_groups
-from .ddp_checks import to_gpu
 
 _DEVICE_TYPE = "_worldsize_kind"
 
@@ -22,34 +20,71 @@ class _MeshState:
     cuda = False
 
 
+def is_of_gpus(mesh: Any) -> bool:
+    return _device_type_of(mesh) == "cuda"
+
+
 def _device_type_of(mesh: Any) -> str:
     return str(mesh.__dict__.get(_DEVICE_TYPE) or ("cuda" if _MeshState.cuda else "cpu"))
 
 
-def install_meshes(module: Any) -> None:
+def install(module: Any) -> None:
     """Patch torch.distributed.device_mesh."""
     patch(module.DeviceMesh, "__init__", _begin_mesh)
+    for name in ("_setup_world_group_and_device", "_get_or_create_default_group"):
+        patch(module.DeviceMesh, name, _set_up_world)
     others = (torch.distributed, sys.modules.get("torch.distributed.tensor"))
     patch(module, "init_device_mesh", _init_device_mesh, *others)
+    patch(module.DeviceMesh, "__repr__", _describe_mesh)
     _show_cuda(module.DeviceMesh)
 
 
 def _begin_mesh(begin: Any, self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-    begin(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
     if device_type == "cuda":
-        self.__dict__[_DEVICE_TYPE], _MeshState.cuda = "cuda", True
+        _MeshState.cuda = True
+    if device_type == "cuda" or not is_called_by_torch():
+        self.__dict__[_DEVICE_TYPE] = device_type
+    begin(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
 
 
 def _init_device_mesh(make: Any, device_type: str, *args: Any, **kwargs: Any) -> Any:
-    if device_type == "cuda":
-        devices.begin_cuda()
-        _MeshState.cuda = True
-        if not torch.distributed.is_initialized():
-            torch.distributed.init_process_group(backend="cpu:gloo,cuda:nccl")
-    made = make("cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+    made = make(device_type, *args, **kwargs)
     if not is_called_by_torch():
         made.__dict__[_DEVICE_TYPE] = device_type
     return made
+
+
+def _set_up_world(set_up: Any, self: Any) -> Any:
+    """Make the process group, if there is none, and choose the GPU of a mesh of GPUs."""
+    if not is_of_gpus(self):
+        return set_up(self)
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group()
+    made = set_up(self)
+    if not devices.has_begun():
+        _choose_device(set_up)
+    return made
+
+
+def _choose_device(set_up: Any) -> None:
+    """Make a GPU current, where nothing has used one: that of LOCAL_RANK, which older versions of torch do not read;
+    else that of the rank, counted over nodes of one size."""
+    local_rank = os.environ.get("LOCAL_RANK")
+    original = getattr(set_up, "__wrapped__", set_up)
+    if local_rank is not None and "LOCAL_RANK" in original.__code__.co_consts:
+        return devices.make_current(int(local_rank))
+    world, gpus = torch.distributed.get_world_size(), devices.count()
+    if gpus == 0:
+        return None
+    warnings.warn(messages.MESH_CHOICE, stacklevel=2)
+    if world > gpus and world % gpus:
+        raise RuntimeError(messages.MESH_UNEVEN % (world, gpus))
+    return devices.make_current(torch.distributed.get_rank() % gpus)
+
+
+def _describe_mesh(describe: Any, self: Any) -> str:
+    text = str(describe(self))
+    return text.replace("'cpu'", "'cuda'", 1) if is_of_gpus(self) else text
 
 
 def _show_cuda(mesh: Any) -> None:
@@ -65,63 +100,3 @@ def _show_cuda(mesh: Any) -> None:
         self.__dict__["device_type"] = value
 
     mesh.device_type = property(device_type, None if isinstance(former, property) else set_device_type)
-
-
-def install_tensors(module: Any) -> None:
-    """Patch torch.distributed.tensor."""
-    patch(getattr(module, "DTensor", None), "to_local", _to_local)
-
-
-def _to_local(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """The local part of a tensor: on this process's GPU, where the tensor lies on a mesh of `cuda`."""
-    local = original(self, *args, **kwargs)
-    if _device_type_of(self.device_mesh) == "cuda" and isinstance(local, torch.Tensor) and mark_of(local) is None:
-        put_mark(local, devices.current_index())
-    return local
-
-
-def install_fully_shard(module: Any) -> None:
-    """Patch fully_shard in a module that has it: torch.distributed.fsdp, or an older one."""
-    patch(module, "fully_shard", _fully_shard)
-
-
-def _fully_shard(shard: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-    index = _parameter_gpu(kwargs.get("mesh"))
-    if index is None:
-        return shard(target, *args, **kwargs)
-    process_groups.check_devices(None, index)
-    sharded = shard(target, *args, **kwargs)
-    put_marks(target, index)
-    for each in target if isinstance(target, (list, tuple)) else [target]:
-        _move_inputs_of(each, index)
-    return sharded
-
-
-def _parameter_gpu(mesh: Any) -> Any:
-    """The GPU that parameters go to: the current one, unless the mesh is the CPU's."""
-    if mesh is not None and _device_type_of(mesh) != "cuda":
-        return None
-    return devices.valid_index(None) if devices.count() else None
-
-
-def _move_inputs_of(module: Any, index: int) -> None:
-    module.register_forward_pre_hook(partial(_move_inputs, index), prepend=True, with_kwargs=True)
-
-
-def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
-    return to_gpu(args, index), to_gpu(kwargs, index)
-
-
-def install_fsdp(module: Any) -> None:
-    """Patch FullyShardedDataParallel: its devices become the CPU."""
-    patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
-
-
-def _begin_fsdp(begin: Any, self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-    index = devices.valid_device(kwargs.get("device_id"))
-    process_groups.check_devices(kwargs.get("process_group"), index)
-    kwargs["device_id"] = torch.device("cpu")
-    begin(self, module, *args, **kwargs)
-    put_marks(self, index)
-    if not isinstance(getattr(module, "_fsdp_wrapped_module", None), torch.nn.Module):
-        _move_inputs_of(self, index)

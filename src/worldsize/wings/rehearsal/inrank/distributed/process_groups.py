@@ -13,8 +13,9 @@ from ..caller import is_called_by_torch
 from ..device_marks import CPU, mark_of
 from ..torch_module import arguments_of, patch, torch
 
+_UNDEFINED = "undefined"
 _nccl_groups: dict[str, str] = {}
-"""Groups that were asked to be nccl, by name, with the backend that was asked for."""
+"""Groups with nccl for GPUs' tensors, by name, with the backend that was asked for: `undefined` where none was."""
 _checked_groups: set[str] = set()
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
 
@@ -44,13 +45,26 @@ def is_nccl(group: Any) -> bool:
     return torch.distributed.is_initialized() and name_of(group) in _nccl_groups
 
 
+def has_cpu(group: Any) -> bool:
+    """Whether a group with nccl has a backend for the CPU's tensors, too."""
+    asked = _nccl_groups[name_of(group)]
+    return "cpu:" in asked or (asked == _UNDEFINED and _is_undefined_for_all())
+
+
+def _is_undefined_for_all() -> bool:
+    """Whether a group whose backend nobody names has backends for all devices, as in older versions of
+    torch, and not for the accelerator alone."""
+    c10d: Any = torch.distributed.distributed_c10d
+    return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
+
+
 def check_tensor(group: Any, tensor: Any) -> None:
     """Check a tensor as NCCL does, which takes only what is on a GPU, and one GPU for each process. Raises
     RuntimeError, DistBackendError."""
     if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return
     mark = mark_of(tensor)
-    if mark == CPU and "cpu:" not in _nccl_groups[name_of(group)]:
+    if mark == CPU and not has_cpu(group):
         raise RuntimeError(messages.NO_BACKEND)
     check_devices(group, None if mark == CPU else mark)
 
@@ -76,15 +90,28 @@ def check_devices(group: Any, index: Optional[int]) -> None:
 def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
     said = arguments_of(init, args, kwargs)
     _check_world(said)
-    device, asked = said.pop("device_id", None), str(said.get("backend")).lower()
+    device, asked = said.pop("device_id", None), str(said.get("backend") or _UNDEFINED).lower()
     if device is not None:
-        devices.valid_device(device)
-    if "nccl" not in asked:
+        _check_device_id(device)
+    if asked == _UNDEFINED and devices.count():
+        asked = _UNDEFINED if device is None else "nccl"
+    elif "nccl" not in asked:
         return init(**said)
     said.pop("pg_options", None)
     result = init(**{**said, "backend": "gloo"})
     _nccl_groups[name_of(None)] = asked
     return result
+
+
+def _check_device_id(device: Any) -> None:
+    """Check the GPU that a group is bound to, which begins nothing. Raises ValueError."""
+    place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if place.type == "cpu":
+        raise ValueError(messages.BOUND_TO_CPU)
+    if place.type == "cuda" and place.index is None:
+        raise ValueError(messages.BOUND_TO_ANY)
+    if place.type == "cuda" and place.index >= devices.count():
+        raise ValueError(messages.BOUND_TO_MISSING % (place, devices.count()))
 
 
 def _check_world(said: Any) -> None:
@@ -120,16 +147,17 @@ def _new_group(make: Any, *args: Any, **kwargs: Any) -> Any:
     said = arguments_of(make, args, kwargs)
     asked = said.get("backend")
     backend = _nccl_groups.get(name_of(None), "") if asked is None else str(asked).lower()
+    with_nccl = "nccl" in backend or (backend == _UNDEFINED and devices.count() > 0)
     plain = {name: value for name, value in said.items() if name not in ("device_id", "pg_options")}
-    group = make(**{**plain, "backend": "gloo" if "nccl" in backend else asked})
-    if "nccl" in backend and hasattr(group, "group_name"):
+    group = make(**{**plain, "backend": "gloo" if with_nccl else asked})
+    if with_nccl and hasattr(group, "group_name"):
         _nccl_groups[name_of(group)] = backend
     return group
 
 
 def _get_backend(ask: Any, group: Any = None) -> Any:
     backend = ask(group)
-    return backend if is_called_by_torch() or not is_nccl(group) else "nccl"
+    return backend if is_called_by_torch() or not is_nccl(group) else _nccl_groups[name_of(group)]
 
 
 def _destroy_process_group(destroy: Any, group: Any = None) -> None:

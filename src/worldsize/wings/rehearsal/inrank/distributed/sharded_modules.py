@@ -1,0 +1,96 @@
+"""fully_shard and FullyShardedDataParallel: they run their CPU paths, and leave parameters on the GPU they choose."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Optional
+
+from .. import devices, messages
+from ..device_marks import CPU, mark_of, put_marks
+from ..torch_module import arguments_of, patch, torch
+from . import process_groups
+from .ddp_checks import to_gpu
+from .device_meshes import is_of_gpus
+
+
+def install_fully_shard(module: Any) -> None:
+    """Patch fully_shard in a module that has it: torch.distributed.fsdp, or an older one."""
+    patch(module, "fully_shard", partial(_shard_module, ()))
+
+
+def install_replicate(module: Any) -> None:
+    """Patch replicate in a module where it works as fully_shard does, on a mesh."""
+    if hasattr(module, "_init_default_mesh"):
+        patch(module, "replicate", partial(_shard_module, ("replicate",)))
+
+
+def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    if kwargs.get("mesh") is None and devices.count():
+        kwargs["mesh"] = _make_default_mesh(dimensions)
+    mesh = kwargs.get("mesh")
+    if mesh is None or not is_of_gpus(mesh):
+        return shard(target, *args, **kwargs)
+    index = devices.valid_index(None)
+    process_groups.check_devices(None, index)
+    sharded = shard(target, *args, **kwargs)
+    is_offloaded = type(kwargs.get("offload_policy")).__name__ == "CPUOffloadPolicy"
+    put_marks(target, CPU if is_offloaded else index)
+    for each in target if isinstance(target, (list, tuple)) else [target]:
+        _move_inputs_of(each, index)
+    return sharded
+
+
+def _make_default_mesh(dimensions: Any) -> Any:
+    """The mesh of all GPUs, which torch makes where a script names none."""
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group()
+    size = torch.distributed.get_world_size()
+    return torch.distributed.device_mesh.init_device_mesh("cuda", (size,), mesh_dim_names=dimensions or None)
+
+
+def _move_inputs_of(module: Any, index: int) -> None:
+    module.register_forward_pre_hook(partial(_move_inputs, index), prepend=True, with_kwargs=True)
+
+
+def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
+    return to_gpu(args, index), to_gpu(kwargs, index)
+
+
+def install_fsdp(module: Any) -> None:
+    """Patch FullyShardedDataParallel: its devices become the CPU."""
+    patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
+
+
+def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
+    said = arguments_of(begin, args, kwargs)
+    device = said.get("device_id")
+    if isinstance(device, torch.device) and device.type == "cpu":
+        begin(**said)
+        return
+    self, module = said["self"], said["module"]
+    marks = {mark_of(each) for each in module.parameters()}
+    index = _compute_gpu(device, marks)
+    process_groups.check_devices(said.get("process_group"), index)
+    begin(**{**said, "device_id": torch.device("cpu")})
+    if device is not None or (CPU not in marks and None not in marks):
+        put_marks(self, index)
+    if not isinstance(getattr(module, "_fsdp_wrapped_module", None), torch.nn.Module):
+        is_offloaded = bool(getattr(said.get("cpu_offload"), "offload_params", False))
+        self.register_forward_pre_hook(partial(_check_place, index, is_offloaded), prepend=True)
+        _move_inputs_of(self, index)
+
+
+def _compute_gpu(device: Any, marks: Any) -> int:
+    """The GPU that computes: where the module is, or the current one. Raises ValueError where another is asked for."""
+    asked: Optional[int] = None if device is None else devices.valid_device(device)
+    placed = [mark for mark in marks if mark not in (None, CPU)]
+    index = placed[0] if placed else devices.valid_index(None)
+    if asked is not None and placed and asked != index:
+        raise ValueError(messages.FSDP_DEVICES % (torch.distributed.get_rank(), index, asked))
+    return index if asked is None else asked
+
+
+def _check_place(index: int, is_offloaded: bool, module: Any, inputs: Any) -> None:
+    """Check that a module made on the CPU has been moved to the GPU before it is used. Raises RuntimeError."""
+    if not is_offloaded and any(mark_of(each) == CPU for each in module.parameters()):
+        raise RuntimeError(messages.FSDP_ON_CPU % index)
