@@ -6,7 +6,7 @@ An attribute of the Python object: it lives as long as the tensor, and is never 
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .torch_module import torch
 
@@ -17,6 +17,18 @@ _FLAG = "_worldsize_pinned"
 
 def mark_of(tensor: Any) -> Optional[int]:
     mark: Optional[int] = getattr(tensor, "__dict__", {}).get(_NAME)
+    return mark
+
+
+PLACES: dict[Any, Callable[[Any], Optional[int]]] = {}
+"""By kinds of tensors that need no mark: what tells where one is."""
+
+
+def place_of(tensor: Any) -> Optional[int]:
+    """The mark of a tensor, or what stands for it where its kind needs none."""
+    mark = mark_of(tensor)
+    if mark is None and type(tensor) in PLACES:
+        return PLACES[type(tensor)](tensor)
     return mark
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from worldsize_inrank.import_hook import call_after_import
 
-from . import autocast, checkpoint_loading, default_device, device_marks, devices, function_mode
+from . import autocast, checkpoints, default_device, device_marks, devices, function_mode
 from .caller import is_called_by_torch
 from .cuda import devices as cuda_devices
 from .cuda import memory, random_state, streams, types
@@ -34,7 +34,7 @@ def install_all() -> None:
     _patch_accelerator()
     _patch_without_effect()
     autocast.install()
-    checkpoint_loading.install()
+    checkpoints.install()
     if torch.distributed.is_available():
         _patch_distributed()
     function_mode.enter_mode()
@@ -151,6 +151,7 @@ def _patch_distributed() -> None:
     process_groups.install()
     collectives.install(torch.distributed.distributed_c10d)
     ddp_checks.install()
+    call_after_import("torch.distributed.checkpoint", _patch_checkpoints)
     call_after_import("torch.distributed.device_mesh", device_meshes.install)
     for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
         call_after_import(name, distributed_tensors.install)
@@ -158,3 +159,7 @@ def _patch_distributed() -> None:
         call_after_import(name, sharded_modules.install_fully_shard)
     call_after_import("torch.distributed._composable.replicate_with_fsdp", sharded_modules.install_replicate)
     call_after_import("torch.distributed.fsdp", sharded_modules.install_fsdp)
+
+
+def _patch_checkpoints(module: Any) -> None:
+    patch(module, "async_save", process_groups.check_asynchronous_save, getattr(module, "state_dict_saver", module))

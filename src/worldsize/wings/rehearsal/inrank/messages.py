@@ -5,8 +5,8 @@ torch/cuda/__init__.py (FORK, DEVICE_ID), torch/cuda/_utils.py (EXPECTED_CUDA), 
 (NUMPY), aten/src/ATen/native/Memory.cpp (PINNED), ATen's device check (MIXED), native/Convolution.cpp (CONVOLUTION),
 torch/serialization.py (LOAD), torch/csrc/distributed/c10d/ProcessGroup (NO_BACKEND), torch/nn/parallel/distributed.py
 (the DDP_ ones), torch/distributed/distributed_c10d.py (the BOUND_ ones) and device_mesh.py (the MESH_ ones),
-torch/distributed/fsdp/_init_utils.py and _runtime_utils.py (the FSDP_ ones), NCCL's init.cc as c10d/NCCLUtils.hpp wraps
-it (DUPLICATE).
+torch/distributed/checkpoint/state_dict_saver.py (ASYNCHRONOUS_SAVE), torch/distributed/fsdp/_init_utils.py and
+_runtime_utils.py (the FSDP_ ones), NCCL's init.cc as c10d/NCCLUtils.hpp wraps it (DUPLICATE).
 """
 
 from __future__ import annotations
@@ -49,8 +49,14 @@ DDP_TYPES = (
     "in %s."
 )
 DDP_ONE = "device_ids can only be None or contain a single element."
+ASYNCHRONOUS_SAVE = (
+    "A CPU backend must be enabled for async save; try initializing process group with 'cpu:gloo,cuda:nccl'"
+)
 FSDP_DEVICES = "Inconsistent compute device and `device_id` on rank %d: cuda:%d vs cuda:%d"
-FSDP_ON_CPU = "An FSDP-managed module unexpectedly has parameters on cpu. Make sure to move the module to cuda:%d before training."
+FSDP_ON_CPU = (
+    "An FSDP-managed module unexpectedly has parameters on cpu. Make sure to move the module to cuda:%d before training"
+    "."
+)
 MESH_CHOICE = (
     "It seems like you did not set/select the default device for the current process before the DeviceMesh "
     "initialization or use a launcher (i.e. torchrun) which populates `LOCAL_RANK` environment variable. It is "

@@ -6,13 +6,13 @@ from typing import Any, Optional
 
 from . import messages
 from .caller import is_called_by_torch
-from .device_marks import CPU, device_of, mark_of
+from .device_marks import CPU, device_of, mark_of, place_of
 from .torch_module import torch
 
 
 def _visible_gpu(tensor: Any) -> Optional[int]:
     """The GPU that the caller is to see; None for the real device."""
-    mark = mark_of(tensor)
+    mark = place_of(tensor)
     return None if mark is None or mark == CPU or is_called_by_torch() else mark
 
 

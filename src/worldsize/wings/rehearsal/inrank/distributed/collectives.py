@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Callable
 
 from .. import devices
+from ..caller import calling_module
 from ..torch_module import arguments_of, patch, torch
 from . import process_groups
 
@@ -23,6 +24,10 @@ _RESULT_ARGUMENTS = {
     "reduce_scatter_tensor": "output",
 }
 """The argument that holds the result."""
+
+_UNCHECKED = ("torch.distributed.distributed_c10d", "torch.distributed._state_dict_utils")
+"""Modules whose calls are not checked: collectives themselves, which the function mode calls a second time, and what
+moves tensors to the group's device, which it takes for the CPU."""
 
 
 def install(c10d: Any) -> None:
@@ -50,7 +55,8 @@ class _PendingAverage:
 def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
     said = arguments_of(original, args, kwargs)
     group = said.get("group")
-    process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
+    if not calling_module().startswith(_UNCHECKED):
+        process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
     averaged = name in _RESULT_ARGUMENTS and said.get("op") == torch.distributed.ReduceOp.AVG
     if not averaged or not process_groups.is_nccl(group):
         return original(*args, **kwargs)

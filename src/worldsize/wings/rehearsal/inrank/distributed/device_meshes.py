@@ -33,6 +33,8 @@ def install(module: Any) -> None:
     patch(module.DeviceMesh, "__init__", _begin_mesh)
     for name in ("_setup_world_group_and_device", "_get_or_create_default_group"):
         patch(module.DeviceMesh, name, _set_up_world)
+    for name in {"new_group", "init_process_group"} & vars(module).keys():
+        setattr(module, name, getattr(torch.distributed, name))  # it may have been imported with torch
     others = (torch.distributed, sys.modules.get("torch.distributed.tensor"))
     patch(module, "init_device_mesh", _init_device_mesh, *others)
     patch(module.DeviceMesh, "__repr__", _describe_mesh)

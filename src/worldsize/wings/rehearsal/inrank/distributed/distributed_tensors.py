@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
-from .. import devices
+from .. import device_marks, devices
 from ..device_marks import CPU, mark_of, put_mark
-from ..torch_module import patch, torch
+from ..torch_module import arguments_of, patch, torch
+from .ddp_checks import to_gpu
 from .device_meshes import is_of_gpus
 
 
 def install(module: Any) -> None:
     """Patch torch.distributed.tensor, or an older module that has DTensor."""
-    kind = getattr(module, "DTensor", None)
-    patch(kind, "__new__", _make_tensor)
+    kind = module.DTensor
+    device_marks.PLACES[kind] = _place_of
     for name in ("to_local", "full_tensor"):
         patch(kind, name, _get_values)
+    patch(kind, "from_local", _move_first)
+    kind.from_local = staticmethod(kind.from_local)
+    patch(getattr(module, "_api", module), "distribute_tensor", _move_first, module)
+    for name in ("rand", "randn"):
+        patch(module, name, _make_random)
 
 
-def _make_tensor(make: Any, kind: Any, *args: Any, **kwargs: Any) -> Any:
-    made = make(kind, *args, **kwargs)
-    if is_of_gpus(made.device_mesh) and not made._local_tensor.is_meta:
-        put_mark(made, devices.current_index())
-    return made
+def _place_of(tensor: Any) -> Optional[int]:
+    """The GPU of a tensor without a mark: torch's own code makes most of them."""
+    return devices.current_index() if is_of_gpus(tensor.device_mesh) and not tensor.is_meta else None
 
 
 def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """The local part, or all of a tensor: where the tensor is, or else on this process's GPU."""
     found = original(self, *args, **kwargs)
-    mark = mark_of(self)
-    if is_of_gpus(self.device_mesh) and isinstance(found, torch.Tensor) and mark_of(found) in (None, CPU):
-        put_mark(found, devices.current_index() if mark is None else mark)
+    place = device_marks.place_of(self)
+    if isinstance(found, torch.Tensor) and place is not None and mark_of(found) in (None, CPU):
+        put_mark(found, place)
     return found
+
+
+def _move_first(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """Distribute a tensor, which goes to this process's GPU first. `distribute_tensor` makes a leaf of its own."""
+    said = arguments_of(original, args, kwargs)
+    name = next(iter(said))
+    mesh, tensor = said.get("device_mesh") or _current_mesh(), said[name]
+    if is_of_gpus(mesh) and not tensor.is_meta and mark_of(tensor) in (None, CPU):
+        is_parameter = original.__name__ == "distribute_tensor" and tensor.is_leaf and tensor.requires_grad
+        moved = to_gpu(tensor.detach() if is_parameter else tensor, devices.valid_index(None))
+        said[name] = moved.requires_grad_() if is_parameter else moved
+    return original(**said)
+
+
+def _current_mesh() -> Any:
+    return torch.distributed.device_mesh._mesh_resources.get_current_mesh()
+
+
+def _make_random(
+    make: Any,
+    *size: Any,
+    requires_grad: bool = False,
+    device_mesh: Any = None,
+    placements: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Make a random tensor as one that is then distributed: the CPU has no random numbers for parts of one."""
+    mesh = device_mesh or _current_mesh()
+    if not is_of_gpus(mesh):
+        words = {**kwargs, "requires_grad": requires_grad, "device_mesh": device_mesh, "placements": placements}
+        return make(*size, **words)
+    whole = getattr(torch, make.__name__)(*size, device=torch.device("cuda"), **kwargs)
+    distribute = torch.distributed.tensor.distribute_tensor
+    return distribute(whole, mesh, placements).detach().requires_grad_(requires_grad)

@@ -69,6 +69,14 @@ def check_tensor(group: Any, tensor: Any) -> None:
     check_devices(group, None if mark == CPU else mark)
 
 
+def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
+    """Save in the background, where the group has a backend for the CPU's tensors. Raises AssertionError elsewhere."""
+    group = kwargs.get("process_group")
+    if is_nccl(group) and not has_cpu(group):
+        raise AssertionError(messages.ASYNCHRONOUS_SAVE)
+    return save(*args, **kwargs)
+
+
 def check_devices(group: Any, index: Optional[int]) -> None:
     """Check the ranks' GPUs, once for each group, with the first tensor on a GPU: NCCL refuses two processes on one
     GPU."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Optional
 
 from .. import devices, messages
-from ..device_marks import CPU, mark_of, put_marks
+from ..device_marks import CPU, mark_of, put_mark, put_marks
 from ..torch_module import arguments_of, patch, torch
 from . import process_groups
 from .ddp_checks import to_gpu
@@ -31,7 +33,8 @@ def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs
     if mesh is None or not is_of_gpus(mesh):
         return shard(target, *args, **kwargs)
     index = devices.valid_index(None)
-    process_groups.check_devices(None, index)
+    for dimension in range(mesh.ndim):
+        process_groups.check_devices(mesh.get_group(dimension), index)
     sharded = shard(target, *args, **kwargs)
     is_offloaded = type(kwargs.get("offload_policy")).__name__ == "CPUOffloadPolicy"
     put_marks(target, CPU if is_offloaded else index)
@@ -59,6 +62,8 @@ def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
 def install_fsdp(module: Any) -> None:
     """Patch FullyShardedDataParallel: its devices become the CPU."""
     patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
+    flat = getattr(module, "_flat_param", None)
+    patch(getattr(flat, "FlatParamHandle", None), "to_cpu", _show_on_cpu)
 
 
 def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
@@ -71,13 +76,26 @@ def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
     marks = {mark_of(each) for each in module.parameters()}
     index = _compute_gpu(device, marks)
     process_groups.check_devices(said.get("process_group"), index)
+    if device is not None or CPU not in marks:
+        put_marks(module, index)
     begin(**{**said, "device_id": torch.device("cpu")})
-    if device is not None or (CPU not in marks and None not in marks):
-        put_marks(self, index)
     if not isinstance(getattr(module, "_fsdp_wrapped_module", None), torch.nn.Module):
         is_offloaded = bool(getattr(said.get("cpu_offload"), "offload_params", False))
         self.register_forward_pre_hook(partial(_check_place, index, is_offloaded), prepend=True)
         _move_inputs_of(self, index)
+
+
+@contextmanager
+def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
+    """Show a module's parameters on the CPU, where they are: torch frees their memory to move them."""
+    shown = [getattr(module, name) for name, module, _ in handle.flat_param._param_infos]
+    marks = [mark_of(each) for each in shown]
+    put_marks(shown, CPU)
+    try:
+        yield
+    finally:
+        for each, mark in zip(shown, marks):
+            put_mark(each, mark)
 
 
 def _compute_gpu(device: Any, marks: Any) -> int:

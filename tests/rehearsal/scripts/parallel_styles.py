@@ -1,0 +1,171 @@
+"""Further ways to spread a model, each by its name: `python parallel_styles.py NAME`. What is not as on GPUs fails."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+RANK, LOCAL_RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+HERE = torch.device("cuda", LOCAL_RANK)
+
+
+def make_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+
+
+def train(model, steps=2):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(steps):
+        x, y = torch.randn(8, 16, device=HERE), torch.randint(4, (8,), device="cuda")
+        loss = F.cross_entropy(model(x).float(), y)
+        assert loss.device == HERE
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return optimizer
+
+
+def places(tensors):
+    return {str(each.device) for each in tensors if each.dim()}
+
+
+def checkpoint():
+    """Distributed checkpoints, also in the background, of a model that fully_shard has spread."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    assert dist.get_backend() == "cpu:gloo,cuda:nccl"
+    model = fully_shard(make_model())
+    optimizer = train(model)
+    names = ("model", "optimizer")
+    dcp.async_save(dict(zip(names, get_state_dict(model, optimizer))), checkpoint_id="outputs/saved").result()
+    dist.barrier()
+    other = fully_shard(nn.Sequential(*(type(each)(*sizes(each)) for each in make_model())))
+    found = dict(zip(names, get_state_dict(other, train(other))))
+    dcp.load(found, checkpoint_id="outputs/saved")
+    again = torch.optim.AdamW(other.parameters(), lr=1e-2)
+    set_state_dict(other, again, model_state_dict=found["model"], optim_state_dict=found["optimizer"])
+    for one, two in zip(model.parameters(), other.parameters()):
+        assert torch.equal(one.full_tensor(), two.full_tensor()) and two.device == HERE
+    assert places(value for state in again.state.values() for value in state.values()) == {str(HERE)}
+
+
+def sizes(layer):
+    return (layer.in_features, layer.out_features) if isinstance(layer, nn.Linear) else ()
+
+
+def background_save():
+    """A group with nccl alone has nothing for the CPU's tensors."""
+    import torch.distributed.checkpoint as dcp
+
+    dist.init_process_group("nccl")
+    try:
+        dcp.async_save({"x": torch.ones(1, device=HERE)}, checkpoint_id="outputs/refused")
+    except AssertionError as error:
+        assert "A CPU backend must be enabled for async save" in str(error)
+    else:
+        raise AssertionError("saved")
+
+
+def broadcast_state():
+    """One rank has the weights; the process group is bound to a device, which sets none."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("nccl", device_id=HERE)
+    assert not torch.cuda.is_initialized()
+    model = fully_shard(make_model())
+    assert torch.cuda.current_device() == LOCAL_RANK
+    whole = make_model().state_dict() if RANK == 0 else {}
+    set_model_state_dict(model, whole, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    train(model)
+    saved = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    assert places(saved.values()) == ({"cpu"} if RANK == 0 else set())
+
+
+def offload():
+    """Parameters and the optimizer's states on the CPU, the work on the GPU."""
+    from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
+    dist.init_process_group()
+    model = fully_shard(make_model(), offload_policy=CPUOffloadPolicy())
+    optimizer = train(model)
+    assert places(model.parameters()) == {"cpu"}
+    assert places(value for state in optimizer.state.values() for value in state.values()) == {"cpu"}
+
+
+def first_fsdp():
+    """FullyShardedDataParallel with a policy and full state dicts, placed in each way that it knows."""
+    from functools import partial
+
+    from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, MixedPrecision, StateDictType
+    from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+
+    dist.init_process_group("nccl")
+    policy = partial(size_based_auto_wrap_policy, min_num_params=2000)
+    precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    wrap = partial(FullyShardedDataParallel, auto_wrap_policy=policy, use_orig_params=True, mixed_precision=precision)
+    for model in (wrap(make_model().to(HERE)), wrap(make_model(), device_id=LOCAL_RANK)):
+        torch.cuda.set_device(HERE)
+        train(model)
+        assert places(model.parameters()) <= {str(HERE)}
+        config = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+        with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, config):
+            saved = model.state_dict()
+        assert len(saved) == (0 if RANK else 6) and places(saved.values()) == (set() if RANK else {"cpu"})
+    for words in ({"device_id": (LOCAL_RANK + 1) % WORLD}, {}):
+        try:
+            wrap(make_model().to(HERE), **words) if words else wrap(make_model())(torch.ones(1, 16))
+        except (ValueError, RuntimeError) as error:
+            print(str(error)[:36])
+
+
+def distributed_tensors():
+    """Tensors of the CPU go to the GPU of the mesh."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor, randn, zeros
+
+    mesh = init_device_mesh("cuda", (WORLD,))
+    assert repr(mesh).count("cuda") == 1 and "cpu" not in repr(mesh)
+    whole = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
+    parts = [
+        whole,
+        zeros(8, device_mesh=mesh, placements=[Shard(0)]),
+        randn(8, device_mesh=mesh, placements=[Shard(0)]),
+    ]
+    parts.append(DTensor.from_local(torch.ones(2), mesh, [Shard(0)]))
+    for each in (*parts, *(part.full_tensor() for part in parts), whole.to_local(), whole + 1, (whole + 1).to_local()):
+        assert each.device == HERE and each.is_cuda
+    assert whole.full_tensor().tolist() == list(range(8))
+    model = distribute_module(make_model(), mesh)
+    result = model(DTensor.from_local(torch.ones(2, 16), mesh, [Replicate()]))
+    assert places(model.parameters()) == {str(result.device)} == {str(HERE)}
+
+
+def pipeline():
+    """A stage on each GPU."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    dist.init_process_group("nccl", device_id=HERE)
+    torch.manual_seed(0)
+    layer = nn.Linear(16, 16).to(HERE)
+    schedule = Schedule1F1B(PipelineStage(layer, RANK, WORLD, HERE), n_microbatches=4, loss_fn=F.mse_loss)
+    losses = []
+    if RANK == WORLD - 1:
+        result = schedule.step(target=torch.ones(8, 16, device=HERE), losses=losses)
+        assert result.device == HERE and losses[0].device == HERE
+    else:
+        schedule.step(*([torch.ones(8, 16, device=HERE)] if RANK == 0 else []))
+    assert layer.weight.grad.device == HERE
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("as on GPUs")
+    dist.destroy_process_group()
