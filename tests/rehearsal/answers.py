@@ -14,6 +14,8 @@ import sys
 import tempfile
 from importlib import import_module
 
+import device_answers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -414,6 +416,7 @@ CASES: dict[str, tuple[str, Any]] = {
         ),
         "RuntimeError: No backend type associated with device type cpu",
     ),
+    **device_answers.CASES,
 }
 
 TWO_GPUS = ("available", "one visible")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from driver import Cli
-from rank_logs import rehearsed
+from ranks import rehearsed
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(300)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from driver import Cli
-from rank_logs import rehearsed
+from ranks import rehearsed
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(300)

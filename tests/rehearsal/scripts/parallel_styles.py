@@ -45,14 +45,15 @@ def checkpoint():
     model = fully_shard(make_model())
     optimizer = train(model)
     names = ("model", "optimizer")
-    dcp.async_save(dict(zip(names, get_state_dict(model, optimizer))), checkpoint_id="outputs/saved").result()
+    saved = dict(zip(names, get_state_dict(model, optimizer), strict=True))
+    dcp.async_save(saved, checkpoint_id="outputs/saved").result()
     dist.barrier()
     other = fully_shard(nn.Sequential(*(type(each)(*sizes(each)) for each in make_model())))
-    found = dict(zip(names, get_state_dict(other, train(other))))
+    found = dict(zip(names, get_state_dict(other, train(other)), strict=True))
     dcp.load(found, checkpoint_id="outputs/saved")
     again = torch.optim.AdamW(other.parameters(), lr=1e-2)
     set_state_dict(other, again, model_state_dict=found["model"], optim_state_dict=found["optimizer"])
-    for one, two in zip(model.parameters(), other.parameters()):
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.equal(one.full_tensor(), two.full_tensor()) and two.device == HERE
     assert places(value for state in again.state.values() for value in state.values()) == {str(HERE)}
 

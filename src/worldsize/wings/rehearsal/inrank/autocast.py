@@ -12,6 +12,10 @@ from .torch_module import patch, torch
 def install() -> None:
     patch(torch.amp.autocast, "__init__", _begin_autocast)
     patch(torch, "is_autocast_enabled", _is_autocast_enabled)
+    for name in ("get_autocast_dtype", "get_autocast_gpu_dtype"):
+        patch(torch, name, _get_dtype)
+    for name in ("custom_fwd", "custom_bwd"):
+        patch(torch.amp, name, _decorate, torch.amp.autocast_mode)
     if hasattr(torch.amp, "GradScaler"):
         patch(torch.amp.GradScaler, "__init__", _begin_scaler)
 
@@ -35,6 +39,20 @@ def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
     if device == "cuda" and not is_called_by_torch():
         return bool(torch.is_autocast_cpu_enabled())
     return bool(ask(*args, **kwargs))
+
+
+def _get_dtype(ask: Any, device_type: Any = "cuda") -> Any:
+    """The type that autocast uses on the GPU: the CPU's inside a region, where a script asks."""
+    if _is_cuda(device_type) and torch.is_autocast_cpu_enabled() and not is_called_by_torch():
+        return torch.get_autocast_cpu_dtype()
+    return ask(device_type) if ask.__name__ == "get_autocast_dtype" else ask()
+
+
+def _decorate(decorate: Any, function: Any = None, *, device_type: str, **words: Any) -> Any:
+    """Decorate a step of a function of autograd's, which then asks for the CPU's regions."""
+    for name in ("fwd", "bwd"):
+        function = words.pop(name, function)
+    return decorate(function, device_type="cpu" if _is_cuda(device_type) else device_type, **words)
 
 
 def _begin_scaler(begin: Any, self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from worldsize_inrank.import_hook import call_after_import
 
-from . import autocast, checkpoints, default_device, device_marks, devices, function_mode
+from . import autocast, checkpoints, data_loading, default_device, device_marks, devices, function_mode
 from .caller import is_called_by_torch
+from .cuda import accelerator, modules, refusals
 from .cuda import devices as cuda_devices
-from .cuda import memory, random_state, streams, types
 from .distributed import (
     collectives,
     ddp_checks,
@@ -29,12 +28,15 @@ def install_all() -> None:
     _patch_tensors()
     patch(torch.nn.Module, "to", _move_module)
     torch.nn.SyncBatchNorm.forward = sync_batch_norm.forward
-    _patch_cuda()
+    modules.install()
+    refusals.install()
+    _patch_backends()
     default_device.install()
-    _patch_accelerator()
+    accelerator.install()
     _patch_without_effect()
     autocast.install()
     checkpoints.install()
+    call_after_import("torch.utils.data.dataloader", data_loading.install)
     if torch.distributed.is_available():
         _patch_distributed()
     function_mode.enter_mode()
@@ -80,44 +82,12 @@ def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     return move(self, *args, **kwargs)
 
 
-def _patch_cuda() -> None:
-    cuda = torch.cuda
-    everything = {**cuda_devices.FUNCTIONS, **memory.FUNCTIONS, **random_state.FUNCTIONS, **streams.FUNCTIONS}
-    nvtx = dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), cuda_devices.return_zero)
-    for module, functions in (
-        (cuda, everything), (cuda.memory, memory.FUNCTIONS), (cuda.random, random_state.FUNCTIONS), (cuda.nvtx, nvtx),
-    ):  # fmt: skip
-        for name, function in functions.items():
-            setattr(module, name, function)
-    types.install()
-    torch.Generator = random_state.Generator
-    cuda.nccl.version = lambda: (2, 21, 5)
+def _patch_backends() -> None:
     if torch.version.cuda is None:
         torch.version.cuda = "12.8"
     torch.backends.cuda.is_built = lambda: not is_called_by_torch()
     torch.backends.cudnn.version = lambda: None if is_called_by_torch() else 90100
     torch.backends.cudnn.is_available = lambda: not is_called_by_torch()
-
-
-def _patch_accelerator() -> None:
-    answers = {
-        "is_available": cuda_devices.is_available,
-        "device_count": cuda_devices.device_count,
-        "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "synchronize": cuda_devices.synchronize,
-        "current_stream": streams.current_stream,
-        "set_stream": streams.set_stream,
-        **dict.fromkeys(("current_device_index", "current_device_idx"), cuda_devices.current_device),
-        **dict.fromkeys(("set_device_index", "set_device_idx"), cuda_devices.set_device),
-        **memory.FUNCTIONS,
-        "get_memory_info": memory.mem_get_info,
-    }
-    for name, virtual in answers.items():
-        patch(getattr(torch, "accelerator", None), name, partial(_answer_scripts, virtual))
-
-
-def _answer_scripts(virtual: Any, truth: Any, *args: Any, **kwargs: Any) -> Any:
-    return truth(*args, **kwargs) if is_called_by_torch() else virtual(*args, **kwargs)
 
 
 def _patch_without_effect() -> None:
@@ -126,7 +96,6 @@ def _patch_without_effect() -> None:
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     for start in ("'pin_memory' argument is set as true but no acc", "DTensor random operators may not have complete"):
         warnings.filterwarnings("ignore", message=start)
-    torch.cuda.graphs.make_graphed_callables = streams.FUNCTIONS["make_graphed_callables"]
     call_after_import("torch.nn.attention", lambda module: setattr(module, "sdpa_kernel", _choose_kernel))
     torch.backends.cuda.sdp_kernel = _choose_kernel
     for name in ("flash", "mem_efficient", "math", "cudnn"):

@@ -144,7 +144,7 @@ FUNCTIONS: dict[str, Any] = {
         is_available, device_count, current_device, set_device, device, device_of, get_device_properties,
         get_device_name, get_device_capability, can_device_access_peer, synchronize,
     )},
-    **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "check_error", "_sleep", "_lazy_init"), do_nothing),
+    **dict.fromkeys(("ipc_collect", "set_sync_debug_mode", "_sleep", "_lazy_init"), do_nothing),
     **dict.fromkeys(("utilization", "memory_usage", "temperature", "power_draw", "clock_rate"), return_zero),
     **dict.fromkeys(("is_bf16_supported", "is_tf32_supported"), is_bf16_supported),
     "init": devices.begin_cuda,

@@ -6,6 +6,8 @@ What only the autograd graph keeps is not counted, and a peak is the highest fig
 from __future__ import annotations
 
 import gc
+import pickle
+from contextlib import nullcontext
 from typing import Any
 
 from .. import devices
@@ -103,11 +105,23 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
 
 
+def _snapshot(*args: Any, **kwargs: Any) -> dict[str, list[Any]]:
+    return {"segments": [], "device_traces": []}
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", *args: Any, **kwargs: Any) -> None:
+    """Write a snapshot, for what reads it afterwards; nothing is in it."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
 FUNCTIONS: dict[str, Any] = {
     **{each.__name__: each for each in (
         memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved, reset_peak_memory_stats,
         mem_get_info, memory_stats, memory_stats_as_nested_dict, memory_summary, set_per_process_memory_fraction,
     )},
+    "_snapshot": _snapshot,
+    "_dump_snapshot": _dump_snapshot,
     "memory_cached": memory_reserved,
     "max_memory_cached": max_memory_reserved,
     "reset_max_memory_allocated": reset_peak_memory_stats,
@@ -119,6 +133,8 @@ FUNCTIONS: dict[str, Any] = {
     "host_memory_stats_as_nested_dict": dict,
     **dict.fromkeys(("reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"), do_nothing),
     "device_memory_used": memory_reserved,
+    "caching_allocator_enable": do_nothing,
+    "caching_allocator_disabled": nullcontext,
     **dict.fromkeys(("empty_cache", "reset_accumulated_memory_stats", "_record_memory_history"), do_nothing),
 }  # fmt: skip
 """The functions by their names in torch.cuda and torch.cuda.memory."""

@@ -6,8 +6,7 @@ is a generator of the CPU that reports a GPU as its device.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import devices
@@ -33,7 +32,34 @@ class Generator(torch._C.Generator):  # type: ignore[misc]
         return super().device if self._virtual is None else self._virtual
 
 
-_generators: defaultdict[int, Any] = defaultdict(torch._C.Generator)
+def _make_generator(index: int) -> Any:
+    made = torch._C.Generator.__new__(Generator, device="cpu")
+    made._virtual = torch.device("cuda", index)
+    return made
+
+
+class _Generators(dict):  # type: ignore[type-arg]
+    """The generator of each GPU, made when first used."""
+
+    def __missing__(self, index: int) -> Any:
+        self[index] = _make_generator(index)
+        return self[index]
+
+
+_generators = _Generators()
+
+
+class _DefaultGenerators(Sequence):  # type: ignore[type-arg]
+    """torch.cuda.default_generators: empty until CUDA has begun."""
+
+    def __len__(self) -> int:
+        return devices.count() if devices.has_begun() else 0
+
+    def __getitem__(self, index: Any) -> Any:
+        return _generators[range(len(self))[index]]
+
+
+default_generators = _DefaultGenerators()
 
 
 def _valid_generator(device: Any) -> Any:

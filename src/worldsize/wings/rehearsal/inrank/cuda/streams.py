@@ -9,6 +9,7 @@ from typing import Any, Optional
 from .. import devices, messages
 from ..torch_module import torch
 from .devices import do_nothing
+from .substitutes import make_refusal, make_substitute
 
 
 class Stream:
@@ -23,8 +24,15 @@ class Stream:
 
     synchronize = wait_stream = wait_event = do_nothing
 
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return 0, -5
+
     def query(self) -> bool:
         return True
+
+    def is_capturing(self) -> bool:
+        return False
 
     def record_event(self, event: Optional[Event] = None) -> Event:
         event = Event() if event is None else event
@@ -66,6 +74,7 @@ class Event:
         self._recorded = time.perf_counter()
 
     wait = synchronize = do_nothing
+    ipc_handle = from_ipc_handle = make_refusal("an event that several processes share")
 
     def query(self) -> bool:
         return True
@@ -119,37 +128,12 @@ def default_stream(device: Any = None) -> Stream:
     return Stream(device, number=0)
 
 
-def _make_refusal(what: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(messages.REFUSED % what)
-
-    return refuse
-
-
-def _make_substitute(name: str, make: Any, instances: Any = ()) -> Any:
-    """A class that torch's own code takes for the original one (it looks at the bases), and annotations for a class. A
-    call of it calls `make`; its instances are those of the class `instances`."""
-    original = getattr(torch.cuda, name, object)
-    kind = type(
-        "Standing",
-        (type(original),),
-        {
-            "__call__": lambda cls, *args, **kwargs: make(*args, **kwargs),
-            "__instancecheck__": lambda cls, value: isinstance(value, instances),
-        },
-    )
-    return kind(name, (original,), {"__module__": "torch.cuda", "__doc__": make.__doc__})
-
-
-_GRAPH, _ALLOCATOR = _make_refusal("a CUDA graph"), _make_refusal("an allocator of CUDA memory")
-
 FUNCTIONS: dict[str, Any] = {
     **{each.__name__: each for each in (StreamContext, stream, set_stream, current_stream, default_stream)},
-    **{each.__name__: _make_substitute(each.__name__, each, each) for each in (Stream, ExternalStream, Event)},
-    **{name: _make_substitute(name, _GRAPH) for name in ("CUDAGraph", "graph")},
-    **{name: _make_substitute(name, _ALLOCATOR) for name in ("MemPool", "CUDAPluggableAllocator")},
-    **dict.fromkeys(("graph_pool_handle", "make_graphed_callables"), _GRAPH),
-    **dict.fromkeys(("caching_allocator_alloc", "change_current_allocator"), _ALLOCATOR),
-    "cudart": _make_refusal("the CUDA runtime (torch.cuda.cudart)"),
+    **{
+        each.__name__: make_substitute(getattr(torch.cuda, each.__name__), each, each)
+        for each in (Stream, ExternalStream, Event)
+    },
+    "get_stream_from_external": ExternalStream,
 }
 """The functions and classes by their names in torch.cuda."""

@@ -1,0 +1,34 @@
+"""What stands in the place of torch's functions and classes: one that refuses, or one that makes something else."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .. import messages
+
+
+def make_refusal(what: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(messages.REFUSED % what)
+
+    return refuse
+
+
+def make_substitute(original: Any, make: Callable[..., Any], instances: Any = ()) -> Any:
+    """A class that torch's own code takes for `original` (it looks at the bases), and annotations for a class. A call
+    of it calls `make`; its instances are those of the class `instances`, or of several."""
+    members = {"__module__": original.__module__, "__doc__": make.__doc__}
+    if hasattr(instances, "priority_range"):
+        members["priority_range"] = staticmethod(instances.priority_range)
+    try:
+        return _make_kind(type(original), make, instances)(original.__name__, (original,), members)
+    except TypeError:  # a type of C that can have no subclasses
+        return _make_kind(type, make, instances)(original.__name__, (), members)
+
+
+def _make_kind(base: Any, make: Callable[..., Any], instances: Any) -> Any:
+    methods = {
+        "__call__": lambda cls, *args, **kwargs: make(*args, **kwargs),
+        "__instancecheck__": lambda cls, value: isinstance(value, instances),
+    }
+    return type("Standing", (base,), methods)

@@ -1,0 +1,26 @@
+"""Data loaders that pin memory: torch sees no GPU, and leaves it; their batches are pinned here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import devices
+from .torch_module import patch, torch
+
+_FLAG = "_worldsize_pins"
+
+
+def install(module: Any) -> None:
+    """Patch torch.utils.data.dataloader."""
+    patch(module._BaseDataLoaderIter, "__init__", _begin_iteration)
+    patch(module._BaseDataLoaderIter, "__next__", _next_batch)
+
+
+def _begin_iteration(begin: Any, self: Any, loader: Any) -> None:
+    self.__dict__[_FLAG] = bool(loader.pin_memory) and devices.count() > 0
+    begin(self, loader)
+
+
+def _next_batch(find: Any, self: Any) -> Any:
+    batch = find(self)
+    return torch.utils.data._utils.pin_memory.pin_memory(batch) if self.__dict__.get(_FLAG) else batch
